@@ -10,6 +10,7 @@ from ingress.commands.admission import Admission
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from starlette.datastructures import Headers
     from starlette.middleware import Middleware
 
     from ingress.commands.exchange import Exchange
@@ -46,6 +47,7 @@ class HttpService:
 
     declared: ClassVar[Service]
     routers: ClassVar[Sequence[APIRouter]]
+    pages: ClassVar[Sequence[APIRouter]] = ()  # for people in browsers, in no published document
     shows_events: ClassVar[bool] = False  # to those who may read them
     forecasts: ClassVar[frozenset[str]] = frozenset()  # operations of which ``admission`` makes dry runs
 
@@ -57,6 +59,11 @@ class HttpService:
         """What every request passes before a route is looked for, whosever it is."""
         del authenticator
         return ()
+
+    def principal_of(self, headers: Headers) -> str | None:
+        """In whose name a request without a token comes, where the service proves that by a session of its pages."""
+        del headers
+        return None
 
     async def start(self) -> None:
         """Connects in the background."""

@@ -15,6 +15,7 @@ from ingress.commands.admission import DRY_RUN
 from ingress.commands.operation_routes import path_of
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
+from ingress.http.openapi_examples import with_examples
 from ingress.services import HTTP_SERVICES
 from schemas import services
 from schemas.operation import Operation
@@ -44,7 +45,7 @@ def document() -> Json:
     schemas: Json = openapi_schemas.components() | openapi_commands.components()
     for components in [service.components() for service in HTTP_SERVICES]:
         schemas |= components
-    return {
+    found: Json = {
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": "1", "description": openapi_schemas.OVERVIEW},
         "paths": paths,
@@ -53,6 +54,7 @@ def document() -> Json:
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
+    return with_examples(found)
 
 
 def _command(operation: Operation) -> Json:

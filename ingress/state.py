@@ -18,6 +18,7 @@ from ingress.commands.stored import StoredResults
 from ingress.console.state import Console
 from ingress.http.cursors import Cursors
 from ingress.http.health import Readiness
+from ingress.http.ownership import Ownership
 from ingress.http.parts import Parts
 from ingress.http.store import Store
 from ingress.http_service import Platform
@@ -76,6 +77,7 @@ class Ingress:
         self.audit = add(Audit(self._audited_store, self.authenticator))
         self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka))
         self._readiness = add(Readiness(self._probe))
+        add(Ownership(config.kafka, self._store))
         self._cleaner: asyncio.Task[None] | None = None
 
     def _feed(self, service: type[HttpService], cursors: Cursors) -> EventFeed | None:

@@ -14,12 +14,16 @@ where topic = %(topic)s and partition = %(partition)s and halted is not null
 returning partition;
 
 -- name: partition_resume_from
--- `millrace partitions resume --from`: it goes on at this offset of the topic that is there now. Primary key.
-update partition_owner
-set halted = null, resumed_at = clock_timestamp(), resumed_by = %(operator)s, resume_note = %(note)s,
-    topic_id = %(topic_id)s, offset_base = next_offset - %(offset)s, read_offset = null
-where topic = %(topic)s and partition = %(partition)s and halted is not null
-returning partition;
+-- `millrace partitions resume --from`: it goes on at this offset of the topic that is there now, at places above all that
+-- are decided. Primary key.
+with free as (
+    select topic, partition, greatest(next_offset, (select max(k::bigint) + 1 from jsonb_object_keys(ahead) k)) as place
+    from partition_owner where topic = %(topic)s and partition = %(partition)s and halted is not null for update)
+update partition_owner o
+set halted = null, resumed_at = clock_timestamp(), resumed_by = %(operator)s, resume_note = %(note)s, topic_id = %(topic_id)s,
+    next_offset = free.place, ahead = '{}', offset_base = free.place - %(offset)s, read_offset = null
+from free where o.topic = free.topic and o.partition = free.partition
+returning o.partition;
 
 -- name: partition_hold
 -- The last step of `millrace partitions republish`: until the end of the transaction nothing is committed. Primary key.

@@ -16,6 +16,8 @@ AGGREGATE_KEY_LENGTH_MAX: Final = 64
 SCOPE_LENGTH_MAX: Final = 64
 TOKEN_LENGTH_MAX: Final = 128
 REFERENCE_LENGTH_MAX: Final = 64  # a merchant's own name of a payment
+EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, section 4.5.3.1.3, without its brackets
+STATEMENT_DESCRIPTOR_LENGTH_MAX: Final = 22  # what card networks print
 METADATA_KEYS_MAX: Final = 50
 METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
@@ -57,6 +59,8 @@ RESULTS_SILENT_MAX_S: Final = 30.0  # without a question to Kafka: then the read
 COMMANDS_IN_FLIGHT_MAX: Final = 20_000  # per ingress process; past it 503 overloaded
 PAGE_LIMIT_DEFAULT: Final = 20
 PAGE_LIMIT_MAX: Final = 100
+LIST_PASSED_MAX: Final = 20_000  # that a page of a filtered list looks at: some tens of milliseconds of the database
+METADATA_FILTERS_MAX: Final = 5
 EVENTS_PAGE_LIMIT_MAX: Final = 500
 EVENT_STREAMS_MAX: Final = 500  # open SSE streams of one ingress process
 EVENT_STREAMS_OF_CALLER_MAX: Final = 100  # of those
@@ -87,6 +91,16 @@ OWNER_IDLE_WAIT_MS: Final = 200  # of a lane or the reader while nothing comes a
 BATCHES_AHEAD_MAX: Final = 6  # full ones, decoded while Postgres works on the ones before
 ROUND_MESSAGES_ENOUGH: Final = 500  # with so many commands a round takes no further partition, and waits for none
 ROUND_GATHER_MS: Final = 5  # the longest that fewer wait for others while another lane is at work
+TURN_UNITS: Final = 16  # of a caller, where callers take turns: a command is one, and each KiB of it
+TURNS_OF_CALLER_UNITS_MAX: Final = 64  # in one round, while others have commands, too
+TURNS_OF_NOISY_UNITS_MAX: Final = 16  # the same of a caller that was found to be noisy
+TURNS_ROUND_UNITS: Final = 500  # of one partition
+NOISE_WINDOW_S: Final = 10.0
+NOISE_SHARE_MIN: Final = 0.2  # of what was done: below it nobody is noisy
+NOISE_SHARE_MAX: Final = 0.5  # and above it whoever has commands left
+NOISE_FAIR_SHARES: Final = 3  # between the two: so many fair shares
+NOISE_AGAIN_S: Final = 600  # windows further apart are not of one occasion
+NOISE_MOVE_WINDOWS: Final = 3  # of one occasion: then a move is proposed
 PREFETCH_KBYTES_MAX: Final = 16_384
 PUBLISH_BACKLOG_MAX: Final = 20_000  # committed, not yet acknowledged events of one process: past it, stop reading
 PUBLISH_RESUME_CHUNK: Final = 2_000  # outbox rows read at once after a take-over
@@ -105,13 +119,17 @@ TENANT_NAME_LENGTH_MAX: Final = 200
 TIME_ZONE_LENGTH_MAX: Final = 64
 DIMENSION_LENGTH_MAX: Final = 64
 DIMENSIONS_MAX: Final = 100  # with a limit or a price, of one tenant
+ENTITLEMENT_LENGTH_MAX: Final = 100  # of a value that is a text
 PRICE_DIGITS_MAX: Final = 12  # before the point, and behind it
+PRICE_TIERS_MAX: Final = 20  # of one price
+PRICES_READ_MAX: Final = 1_000  # prices with tiers that a process keeps read
 RESOURCE_BYTES_MAX: Final = 32 * 1024  # a payload as its caller wrote it
 SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
 MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
 TENANTS_CACHED_S: Final = 1  # what the ingress knows of a tenant is no older; the owner decides all the same
 TENANTS_CACHED_MAX: Final = 20_000  # of one ingress process
 MOVE_PAGE_ROWS: Final = 500  # copied, compared, applied or removed at once
+MOVE_DIGEST_ROWS: Final = 20_000  # compared at once by their sums
 MOVE_PAGES_PER_SECOND: Final = 4  # of a copy that is bounded
 MOVE_FENCE_S: Final = 20  # a fence that is not committed by then is given up
 MOVE_CATCH_UP_ROWS_MAX: Final = 200  # images on their way when a move begins to verify, and when it fences
@@ -129,6 +147,7 @@ DEDICATED_POOL_MAX: Final = 2  # connections of one ingress process to one dedic
 DEDICATED_STORES_MAX: Final = 20  # dedicated databases that it is connected to at once
 TENANTS_LISTED_MAX: Final = 100  # by a command
 TENANT_CONTEXT_TTL_S: Final = 60  # of a signed context: a transaction lasts no longer
+DUAL_READS_UNDER_WAY_MAX: Final = 16  # of one ingress process; reads beyond are not compared
 TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
 
 # --- processor attempts ----------------------------------------------------------------------------------
@@ -274,6 +293,8 @@ INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
 INGRESS_DRAIN_TIMEOUT_S: Final = 10
 INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a draining process has sent
 READY_CACHE_MS: Final = 500
+OWNERSHIP_LOOK_INTERVAL_S: Final = 2.0  # between two questions who owns what
+OWNERSHIP_WAIT_S: Final = 1.0  # for Kafka's answer to one
 READY_PROBE_TIMEOUT_S: Final = 1.5  # less than HEALTH_CHECK_TIMEOUT_S, so that who asks hears the reason
 
 # --- client ----------------------------------------------------------------------------------------------
@@ -487,6 +508,9 @@ VAULT_FORWARD_BODY_BYTES_MAX: Final = 64 * 1024
 VAULT_ANSWER_BYTES_MAX: Final = 64 * 1024  # of a processor
 VAULT_PATH_LENGTH_MAX: Final = 256
 VAULT_CONNECTIONS_MAX: Final = 1_024  # requests under way in one process
+VAULT_REQUESTS_OF_CALLER_MAX: Final = 512  # of those; our workers are one caller, with more than VAULT_FORWARDS_MAX
+VAULT_REQUESTS_OF_STRANGERS_MAX: Final = 128  # of all who show no token
+VAULT_REQUESTS_OF_ADDRESS_MAX: Final = 64  # of those, from one address
 VAULT_FORWARDS_MAX: Final = 256  # calls to processors under way in one process; past it 503, nothing was sent
 VAULT_FORWARD_TIMEOUT_MS: Final = 2_700  # within the worker's own wait for a call
 VAULT_CONNECT_TIMEOUT_MS: Final = 1_000
@@ -542,6 +566,8 @@ BENCH_SETTLEMENT_LINES_MAX: Final = 10_000_000
 
 # --- demo: one of each ------------------------------------------------------------------------------------
 DEMO_ACT_WAIT_S: Final = 40  # for one step of an act to show
+DEMO_SOCIAL_WAIT_S: Final = 90  # for homes, propagation and an erasure, beside everything else
+DEMO_USERS: Final = 12  # of the social act
 
 # --- repairs and audit -------------------------------------------------------------------------------------
 REPAIR_NOTE_LENGTH_MAX: Final = 200  # with both names it fits into the note of a journal entry
@@ -607,6 +633,8 @@ CONSOLE_STORY_ROWS_MAX: Final = 300  # of each kind on one timeline
 CONSOLE_ROWS_MAX: Final = 100  # of one queue or list
 CONSOLE_FEE_DAYS: Final = 30  # over which the fees of a merchant are added up
 CONSOLE_COUNTED_MAX: Final = 20_000  # rows that a board or a rate looks at; past it the page says so
+CONSOLE_USAGE_DAYS: Final = 30  # of a tenant's charts
+CONSOLE_DIMENSIONS_MAX: Final = 12  # that have one
 CONSOLE_ACCOUNTS_MAX: Final = 200  # of one page of the trial balance
 CONSOLE_DOCUMENT_LENGTH_MAX: Final = 64 * 1024  # of a body that is shown
 CONSOLE_LAG_WAIT_S: Final = 1.5  # for the ends of topics; then the page is shown without
@@ -614,6 +642,12 @@ CONSOLE_POSTGRES_POOL_MAX: Final = 4
 CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
 CONSOLE_STATIC_KEPT_S: Final = 300
 CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
+
+# --- pages of users ----------------------------------------------------------------------------------------
+APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter
+APP_FORM_BYTES_MAX: Final = 64 * 1024  # a post's text, each character written as up to twelve
+APP_FORM_FIELDS_MAX: Final = 20
+APP_STATIC_KEPT_S: Final = 300
 
 # --- processors: several of them, and how they are ------------------------------------------------------------
 PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
@@ -667,6 +701,8 @@ SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
 SOAK_PROBLEMS_SHOWN_MAX: Final = 20
+SOAK_HISTORIES: Final = 3  # of social posts at once
+SOAK_HISTORIES_MAX: Final = 50
 SOAK_CHECKS_PER_S: Final = 250.0  # identities of the limiter's soak; each is asked for once or twice
 SOAK_CHECKS_MAX_PER_S: Final = 5_000.0
 SOAK_CHECKS_OPEN_MAX: Final = 2_000  # under way at once; past it the schedule waits
@@ -960,6 +996,9 @@ ACCESS_SUBJECTS_MAX: Final = 20_000  # 10 MiB
 # --- Usage of tenants (schemas/tenancy/usage_event.py, dataflows/tenancy/usage)
 USAGE_EVENTS_MAX: Final = 1_000  # of one request
 USAGE_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # of one request
+USAGE_KEPT_S: Final = 400 * 86_400  # then a row is removed; the database says so itself (usage_remove)
+USAGE_KEEPING_INTERVAL_S: Final = 600.0
+USAGE_REMOVED_AT_ONCE: Final = 5_000
 USAGE_TEXT_LENGTH_MAX: Final = 255  # of an id, a source or a subject
 USAGE_DIMENSION_LENGTH_MAX: Final = 64
 USAGE_AGE_MAX_S: Final = 35 * 86_400  # identities are remembered for longer, so what is older could be counted twice
@@ -982,18 +1021,30 @@ SUPPORT_GRANT_MAX_S: Final = 14_400
 SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another while the grant is active
 
 # --- Billing of tenants
+BILLING_PERIOD_AGE_MAX_S: Final = 360 * 86_400  # of where it begins: with the longest grace, its usage is still kept
 BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is taken any more
+#: how long after its instant usage may still be counted: taken in time, and for a week on its way through Kafka
+USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
 BILLING_POLL_S: Final = 0.5
 BILLING_RUNS_AT_ONCE: Final = 20
 
 # --- The isolation monitor (compose/isolation)
 ISOLATION_ROUND_S: Final = 10
+ISOLATION_LOG_PART_BYTES: Final = 4 * 1024 * 1024  # read at once of a log
 ISOLATION_STALE_S: Final = 30
 ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not carried out
 ISOLATION_TOKEN_S: Final = 3_600
 ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss
+BENCH_TENANTS_DEFAULT: Final = 5_000
+BENCH_TENANTS_MAX: Final = 1_000_000
+BENCH_MOVE_ROWS_DEFAULT: Final = 50_000
+BENCH_MOVE_ROWS_MAX: Final = 10_000_000
+BENCH_TENANCY_WAIT_S: Final = 900.0  # for a hundred thousand tenants, or a million rows
+BENCH_NOISY_TIMES: Final = 50  # what a noisy tenant sends, for one command of another
+BENCH_QUIET_RATE_PER_S: Final = 8.0  # of each of the others
 BENCH_USAGE_EVENTS_DEFAULT: Final = 200_000
 BENCH_USAGE_EVENTS_MAX: Final = 10_000_000
+BENCH_METERING_MAX_S: Final = 600.0  # until all of them are in ClickHouse
 READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database
 # --- media of posts ----------------------------------------------------------------------------------------
 MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024

@@ -143,6 +143,12 @@ class PaymentIntent(Struct, kw_only=True):
             since=5,
         ),
     ] = None
+    description: Annotated[str | None, Column("for the payer: what it is for", written=AGREED, since=6)] = None
+    receipt_email: Annotated[str | None, Column("where the processor sends a receipt", written=AGREED, since=6)] = None
+    statement_descriptor: Annotated[
+        str | None, Column("for the payer's statement, behind the merchant's name", written=AGREED, since=6)
+    ] = None
+    return_url: Annotated[str | None, Column("where the payer goes after a challenge", written=AGREED, since=6)] = None
 
 
 class ProcessorAttempt(Struct, kw_only=True):

@@ -50,6 +50,7 @@ class Service:
     event_types: tuple[EventType, ...]  # the first is that of an event which says nothing else
     further_topics: tuple[Topic, ...] = ()
     workers: tuple[Worker, ...] = ()
+    takes_turns: bool = False  # callers of a partition: what one of them has too much of waits for the others
     wired: bool = False  # a module of ``compose.services`` starts its owners, as they need more than any owner
     further_read_scopes: tuple[str, ...] = ()  # others that read what became of their own commands
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer
@@ -68,6 +69,11 @@ class Service:
     def events_topic(self) -> str:
         """Its committed events, in commit order within a partition."""
         return events_topic(self.name)
+
+    @cached_property
+    def owner_group(self) -> str:
+        """The consumer group of its owners: who is in it should own a partition."""
+        return f"owner-{self.name}"
 
     @cached_property
     def dead_letters_topic(self) -> str:

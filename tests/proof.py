@@ -1,4 +1,4 @@
-"""The proof, as it runs at night: every test with all its examples, the mutants of the domain, both soaks; all parts in any case."""
+"""The proof, as it runs at night: every test with all its examples, the mutants of the domain, all soaks; all parts in any case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 _PYTHON: Final = sys.executable
 _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
-_MUTATED: Final = [
+MUTATED: Final = [
     "ledger",
     "refund",
     "refund_outcome",
@@ -35,20 +35,45 @@ _MUTATED: Final = [
     "account_postings",
     "payout",
 ]
+_PYTEST: Final = (_PYTHON, "-m", "pytest", "-q", "-n", "0")
+#: what outsiders try, through public doors; the rest of each file is in the part of all tests
+_OUTSIDERS: Final = (
+    "tests/outsiders",  # floods, and a quiet merchant beside each
+    "tests/faults/test_owner_senders.py",  # forged records
+    "tests/integration/payments/test_webhook_gateway.py",  # forged webhooks
+    "tests/integration/payments/test_repairs_refused.py",  # one person's money
+    "tests/integration/payments/test_ingress_accounts.py::test_nobody_moves_a_merchants_money_alone",
+    "tests/faults/test_owner_faults.py::test_zombie_wakes_up_after_a_take_over",  # frozen processes
+    "tests/faults/test_owner_faults.py::test_frozen_in_the_middle_of_a_transaction",
+    "tests/integration/limiter/test_limiter_shards.py::test_a_store_that_lost_everything_answers_nobody_until_it_is_restored",
+    "tests/property/limiter/test_limiter_script.py::test_a_request_of_many_permits_is_one_member_and_a_refused_one_holds_none",
+    "tests/traps/test_limiter_06_window_edges.py",  # clocks that are set
+    "tests/traps/test_limiter_08_mixed_versions.py",  # windows that are published again
+    "tests/traps/test_limiter_09_full_memory.py",
+)
 PARTS: Final = {
     "tests": Part(
         "every test, also those that the gate leaves out, with all examples, on real servers",
         (_PYTHON, "-m", "pytest", "-n", "3", "--dist", "loadfile"),
     ),
+    "outsiders": Part("what outsiders try, with the times of a quiet merchant beside floods", (*_PYTEST, *_OUTSIDERS)),
     "mutation": Part(
-        "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *_MUTATED)
+        "do the tests notice a wrong in the domain that moves money?", (_PYTHON, "-m", "tests.mutation", *MUTATED)
     ),
     "soak-payments": Part(
         "4 minutes of payments while every process is killed in turn",
         (_MILLRACE, "soak", "payments", "--minutes", "4", "--seed", "977"),
     ),
+    "soak-social": Part(
+        "3 minutes of social posts beside their reference while every process is killed in turn",
+        (_MILLRACE, "soak", "social", "--minutes", "3"),
+    ),
     "soak-limiter": Part(
         "2 minutes of quotas while every process is killed in turn", (_MILLRACE, "soak", "limiter", "--minutes", "2")
+    ),
+    "scale-tenancy": Part(
+        "a hundred thousand tenants, and the move of one with a million rows",
+        (_MILLRACE, "bench", "tenancy", "--tenants", "100000", "--rows", "1000000"),
     ),
 }
 

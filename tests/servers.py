@@ -2,7 +2,7 @@
 
 A test that kills, freezes or restarts a server, or reads its files, has servers of its own: ``own_servers``. Postgres
 forgoes fsync everywhere: what is not flushed is lost with the machine's power only, which no test cuts (a killed
-process loses nothing that the kernel has).
+process loses nothing that the kernel has). It forgoes autovacuum, too.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _make_template_home() -> None:
     )
     home = draft.the_home()
     up(draft, servers_only=True)
-    _forgo_fsync(draft)
+    _forgo_upkeep(draft)
     make_template(draft)
     launch.down(draft)
     Kafka(home.data("kafka"), 1, 2, home.secret("kafka_broker")).prepare()
@@ -190,10 +190,12 @@ def _make_template_home() -> None:
     home.path.rename(run_folder.FOLDER / "template")
 
 
-def _forgo_fsync(settings: Settings) -> None:
+def _forgo_upkeep(settings: Settings) -> None:
+    """Autovacuum would go through hundreds of databases again and again, and none lives long enough to need it."""
     with psycopg.connect(settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute("alter system set fsync = off")
         connection.execute("alter system set full_page_writes = off")
+        connection.execute("alter system set autovacuum = off")
         connection.execute("select pg_reload_conf()")
 
 

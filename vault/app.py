@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from ingress.http import header_fields, problems, reading
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.slots import Bounds, Slots
 from schemas import errors, identity, limits
 from vault import forwarding, metrics, sealing, token_request
 from vault.audit import WORKER
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 READ: Final = "payments:read"
 WRITE: Final = "payments:write"
+_BOUNDS: Final = Bounds(
+    limits.VAULT_REQUESTS_OF_CALLER_MAX, limits.VAULT_REQUESTS_OF_STRANGERS_MAX, limits.VAULT_REQUESTS_OF_ADDRESS_MAX
+)
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -133,7 +137,7 @@ def create_app(vault: Vault) -> ASGIApp:
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return WholeRequests(Edge(app))
+    return WholeRequests(Edge(Slots(app, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)))
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

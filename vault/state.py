@@ -16,7 +16,7 @@ from ingress.identity.signed_requests import SignedRequests
 from ingress.trust import Trust
 from schemas import errors, limits
 from vault import metrics
-from vault.audit import VaultAudit
+from vault.audit import WORKER, VaultAudit
 from vault.cards import Cards
 from vault.forwarding import Destination, Forwarder
 from vault.key_file import KeyFile, VaultKeysUnusable
@@ -25,6 +25,8 @@ from vault.store import VaultStore
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from schemas.client_network import Network
 
 _MS: Final = 1_000
 _POSTGRES_AWAY: Final = "Postgres is away"
@@ -40,12 +42,14 @@ class VaultConfig:
     forward_secret: str = field(repr=False)  # what workers prove themselves with
     processors: Mapping[str, Destination]  # by name, the only places that a card is sent to
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
+    trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed
 
 
 class Vault:
     """Stateless but for keys and connections: any process can answer any call."""
 
     def __init__(self, config: VaultConfig) -> None:
+        self.trusted_proxies = config.trusted_proxies
         self._store = VaultStore(config.postgres_dsn)
         self._authenticator = Authenticator.of(config.trusted)
         self._keyring = Keyring(config.key_file, self._store)
@@ -87,13 +91,21 @@ class Vault:
         proof = await self._signed_requests.proof(request, caller.merchant, body)
         return {} if proof is None else {"signed_by": proof.key_id}
 
+    async def holder(self, authorization: str | None) -> str:
+        """Who has its places: a merchant, or our workers. Raises Unauthenticated for everybody else."""
+        return WORKER if self._is_worker(authorization) else await self._authenticator.principal(authorization)
+
     def require_worker(self, request: Request) -> None:
-        """Raises Unauthenticated unless the caller knows the internal secret; takes as long whatever was sent."""
-        said = request.headers.get("authorization", "")
-        digest = hashlib.sha256(said.removeprefix(_BEARER).encode(errors="replace")).digest()
-        if not (hmac.compare_digest(digest, self._secret_digest) and said.startswith(_BEARER)):
+        """Raises Unauthenticated unless the caller knows the internal secret."""
+        if not self._is_worker(request.headers.get("authorization")):
             metrics.FORWARDS.labels("denied").inc()
             raise errors.Unauthenticated("Only our own workers may do this.")
+
+    def _is_worker(self, authorization: str | None) -> bool:
+        """Takes as long whatever was sent."""
+        said = authorization or ""
+        digest = hashlib.sha256(said.removeprefix(_BEARER).encode(errors="replace")).digest()
+        return hmac.compare_digest(digest, self._secret_digest) and said.startswith(_BEARER)
 
     async def why_not_ready(self) -> str | None:
         """None when calls can be served; asked often, so an answer holds for a moment."""

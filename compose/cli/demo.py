@@ -31,6 +31,13 @@ def demo(
             metavar="FILE", help="Invoices as CSV, also gzipped; without it they are generated, always the same."
         ),
     ] = None,
+    social: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="With musae_git_edges.csv.gz (who follows whom) and posts_emoji_val.txt (posts); else generated.",
+        ),
+    ] = None,
     rate: Annotated[
         float, typer.Option(min=0.1, max=limits.DEMO_RATE_MAX_PER_S, help="Payments started per second.")
     ] = limits.DEMO_RATE_PER_S,
@@ -54,7 +61,7 @@ def demo(
     narrator = Narrator(verbose=verbose)
     invoices = read_invoices(orders) if orders else generated_invoices(limits.DEMO_INVOICE_COUNT)
     try:
-        is_ok = _run(narrator, invoices, rate, keep=keep)
+        is_ok = _run(narrator, invoices, rate, social, keep=keep)
     except StackError:
         raise
     except KeyboardInterrupt:
@@ -67,7 +74,7 @@ def demo(
     raise typer.Exit(0 if is_ok else 1)
 
 
-def _run(narrator: Narrator, invoices: Invoices, rate: float, *, keep: bool) -> bool:
+def _run(narrator: Narrator, invoices: Invoices, rate: float, social: Path | None, *, keep: bool) -> bool:
     from compose.proof.kit.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
 
     for name in forget_other_servers():
@@ -80,7 +87,7 @@ def _run(narrator: Narrator, invoices: Invoices, rate: float, *, keep: bool) -> 
         # Kept also when the demo breaks off: then it is wanted most. Ctrl-C removes it all the same.
         stack.keep = keep
         try:
-            verdict = demonstrate(stack, invoices, rate, narrator)
+            verdict = demonstrate(stack, invoices, rate, narrator, social)
         except KeyboardInterrupt:
             stack.keep = False
             raise

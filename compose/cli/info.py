@@ -14,6 +14,7 @@ import typer
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from compose.supervise.state import read_state
+from sinks.kafka.user import READER
 
 if TYPE_CHECKING:
     from compose.settings.addresses import Addresses
@@ -50,6 +51,9 @@ def info(
 def _found(settings: Settings, addresses: Addresses, *, with_secrets: bool) -> dict[str, Any]:
     from schemas import services  # noqa: PLC0415 - the command's help comes without it
 
+    def client_setting(name: str, value: str) -> str:
+        return f"{name}={_HIDDEN if name.endswith('password') and not with_secrets else value}"
+
     def shown(url: str) -> str:
         return url if with_secrets else _without_password(url)
 
@@ -68,6 +72,7 @@ def _found(settings: Settings, addresses: Addresses, *, with_secrets: bool) -> d
         "kafka": {
             "bootstrap": addresses.kafka_bootstrap,
             "prefix": addresses.kafka.prefix,
+            "client": [client_setting(name, value) for name, value in settings.kafka_security(READER).items()],
             "topics": [addresses.kafka.prefix + topic.name for topic in services.TOPICS],
         },
         "postgres": shown(addresses.postgres_reader_dsn),

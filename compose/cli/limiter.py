@@ -68,6 +68,23 @@ def key(
         print("Some policies count by network: --network ADDRESS shows what they have counted of a client.")
 
 
+@app.command()
+def withdraw(
+    policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")],
+    token: Annotated[
+        str,
+        typer.Option(
+            "--token", envvar="MILLRACE_TOKEN", show_envvar=True, help="Of its publisher, with the scope limits:write."
+        ),
+    ],
+) -> None:
+    """Take a quota policy out of force, for good: no gateway decides by it two seconds later."""
+    from compose.cli.decisions import decide  # noqa: PLC0415 - imports the HTTP client
+
+    found = decide(token, f"policies/{policy_id}/withdraw", {}, is_identified=True)["result"]
+    print(f"{policy_id} is withdrawn: version {found['version']}, the last")
+
+
 def _read(action: str, what: str) -> list[LimitPolicy]:
     from limiter.store.inspection import policies as in_force  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415

@@ -13,9 +13,15 @@ app = typer.Typer()
 def migrate() -> None:
     """Run the migrations that are missing; ``up`` does it too."""
     from sinks.postgres import migrate as migrations  # noqa: PLC0415 - imports the driver
-    from sinks.tenancy import contexts  # noqa: PLC0415
+    from sinks.tenancy import contexts, store_files  # noqa: PLC0415
 
     settings = load_settings()
-    migrations.migrate(settings.addresses().postgres_superuser_dsn, settings.role_passwords())
-    contexts.believe(settings.addresses().postgres_superuser_dsn, settings.the_home().path / "keys")
+    addresses = settings.addresses()
+    migrations.migrate(addresses.postgres_superuser_dsn, settings.role_passwords())
+    contexts.believe(addresses.postgres_superuser_dsn, settings.the_home().path / "keys")
+    left = store_files.ensure_all(addresses.postgres_superuser_dsn, addresses.postgres_dsns)
+    for placement_id, why in left.items():
+        print(f"the database of placement {placement_id} is as it was, and not served: {why}")
+    if left:
+        raise typer.Exit(1)
     print("the schema is up to date")

@@ -1,4 +1,4 @@
-"""``millrace soak payments`` and ``soak limiter``: the system under load and kills for a while, then the proof."""
+"""``millrace soak payments``, ``limiter`` and ``social``: the system under load and kills, then the proof."""
 
 from __future__ import annotations
 
@@ -83,6 +83,34 @@ def limiter(
         seed=seed,
         as_json=as_json,
         what="Identities",
+    )
+
+
+@app.command()
+def social(
+    minutes: Annotated[
+        float, typer.Option(min=0, max=limits.SOAK_MINUTES_MAX, help="For how long histories and kills go on.")
+    ] = limits.SOAK_MINUTES_DEFAULT,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=_SEED_MAX, help="Draws the same steps and kills again.")
+    ] = None,
+    histories: Annotated[
+        int, typer.Option(min=1, max=limits.SOAK_HISTORIES_MAX, help="How many go on at once, of four users each.")
+    ] = limits.SOAK_HISTORIES,
+    as_json: AsJson = False,
+) -> None:
+    """Edits, blocks, privacy, takedowns beside a reference, all killed in turn; exit 1 if a surface differs."""
+    from compose.proof.soak.social_run import SERVICES  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.soak.social_run import soak as run_soak  # noqa: PLC0415
+
+    _run(
+        run_soak,
+        {"ingresses": 1, "services": SERVICES},
+        minutes=minutes,
+        rate=histories,
+        seed=seed,
+        as_json=as_json,
+        what="Steps",
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from compose.operator_access import operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
+from schemas import limits
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -35,19 +36,43 @@ def where(tenant: str, as_json: AsJson = False) -> None:
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """Show the newest tenants."""
-    from reconciliation.tenancy.places import newest  # noqa: PLC0415
+def list_(
+    as_json: AsJson = False,
+    after: Annotated[str, typer.Option(help="Go on behind this tenant, the last one of the page before.")] = "",
+) -> None:
+    """Show tenants, the newest first, a page of them."""
+    from reconciliation.tenancy.places import newest, tenant_of  # noqa: PLC0415
 
     with operator_connection() as connection:
-        rows = newest(connection)
+        if after and tenant_of(connection, after) is None:
+            raise StackError(f"there is no tenant {after}")
+        rows = newest(connection, after)
     if as_json:
-        print(json.dumps({"data": rows}))
+        print(json.dumps({"data": rows, "has_more": len(rows) == limits.TENANTS_LISTED_MAX}))
         return
     for row in rows:
         print(f"{row['tenant_id']}  {row['state']:14}{row['mode']:12}{row['resources']:>8}  {row['name']}")
+    if len(rows) == limits.TENANTS_LISTED_MAX:
+        print(f"there may be more: millrace tenants list --after {rows[-1]['tenant_id']}")
     if not rows:
-        print("there is no tenant")
+        print("there is no further tenant" if after else "there is no tenant")
+
+
+@app.command("noisy")
+def noisy_(as_json: AsJson = False) -> None:
+    """Show callers that had others of their partition wait, and what is proposed."""
+    from reconciliation.tenancy.places import noisy  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        rows = noisy(connection)
+    if as_json:
+        print(json.dumps({"data": rows}, default=str))
+        return
+    for row in rows:
+        said = f"{row['share_percent']} % of partition {row['partition']}, {row['units_left']:,} units waited"
+        print(f"{row['caller']:36}{row['seen_at']:%F %T}  {said}; {row['proposal'] or 'its turns are smaller'}")
+    if not rows:
+        print("nobody was noisy")
 
 
 @app.command()

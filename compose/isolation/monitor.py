@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compose.isolation.canaries import Canary
+    from compose.isolation.egress import Egress
     from compose.isolation.route_probes import Found
     from compose.settings.addresses import Addresses
     from ingress.identity.issuer import KeyFolder
@@ -35,11 +36,12 @@ _log: Final = structlog.get_logger(__name__)
 class Monitor:
     """One process of it; a second one does no harm."""
 
-    def __init__(self, dsn: str, addresses: Addresses, issuer: KeyFolder, contexts: Contexts) -> None:
+    def __init__(self, dsn: str, addresses: Addresses, issuer: KeyFolder, contexts: Contexts, egress: Egress) -> None:
         self._dsn = dsn
         self._addresses = addresses
         self._issuer = issuer
         self._contexts = contexts
+        self._egress = egress
         self._stop = threading.Event()
         self._trouble: str | None = None
 
@@ -69,7 +71,7 @@ class Monitor:
 
     def _round(self, doors: Doors) -> None:
         one, two = doors.canary("a"), doors.canary("b")
-        found = [*self._probed(doors, one, two), *self._probed(doors, two, one)]
+        found = [*self._probed(doors, one, two), *self._probed(doors, two, one), *self._egress.probes((one, two))]
         with psycopg.connect(self._dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
             for lint in LINTS:
                 self._lint(connection, lint)

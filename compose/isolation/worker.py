@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from compose.isolation.egress import Egress
 from compose.isolation.monitor import Monitor
 from compose.settings.settings import load_settings
 from sinks.tenancy import secrets_file
@@ -18,4 +19,5 @@ def build(place: WorkerPlace) -> Monitor:
     settings = load_settings()
     keys = settings.the_home().path / "keys"
     contexts = Contexts(secrets_file.ensure(keys))
-    return Monitor(place.postgres_dsn, settings.addresses(), settings.monitor_issuer(keys), contexts)
+    egress = Egress(settings.the_home().logs)
+    return Monitor(place.postgres_dsn, settings.addresses(), settings.monitor_issuer(keys), contexts, egress)

@@ -10,6 +10,7 @@ import psycopg
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
+from schemas.client_network import client_network
 from vault.forwarding import Destination
 from vault.hardening import keep_memory_private
 from vault.key_file import VaultKeysUnusable
@@ -48,6 +49,7 @@ async def _serve(settings: Settings) -> None:
         forward_secret=settings.vault_forward_secret(),
         processors={p.name: Destination(p.url, p.secret) for p in addresses.processors},
         trusted=settings.trusted(settings.the_home().path / "keys"),
+        trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
     )
     loop = asyncio.get_running_loop()
 

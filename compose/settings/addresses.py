@@ -6,7 +6,7 @@ What has a password in it is made when it is asked for, so a process opens the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from compose.settings.processors import ProcessorAddress
@@ -20,9 +20,33 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from compose.settings.settings import Settings
+    from compose.stack.home import Home
 
 DATABASE: Final = "millrace"
+
+
+class SettingsOfAddresses(Protocol):
+    """What of the settings addresses are made of."""
+
+    kafka_bootstrap: str | None
+    kafka_prefix: str
+    postgres_dsn: SecretStr | None
+    postgres_address: str | None
+    redis_url: SecretStr | None
+    clickhouse_url: SecretStr | None
+    clickhouse_reader_url: SecretStr | None
+
+    def the_home(self) -> Home:
+        """The home folder."""
+
+    def kafka_security(self, user: str) -> dict[str, str]:
+        """By librdkafka's names."""
+
+    def role_password(self, role: str) -> str:
+        """That of one role of Postgres."""
+
+    def processor_addresses(self, ports: Mapping[str, int]) -> tuple[ProcessorAddress, ...]:
+        """Every processor."""
 
 
 class RoleDsns(Mapping[str, str]):
@@ -49,7 +73,7 @@ class RoleDsns(Mapping[str, str]):
 class Addresses:
     """Where every server and service of one stack is, with credentials: never log it."""
 
-    def __init__(self, settings: Settings, ports: Mapping[str, int]) -> None:
+    def __init__(self, settings: SettingsOfAddresses, ports: Mapping[str, int]) -> None:
         self._settings = settings
         self._home = settings.the_home()
         self._ports = ports
@@ -80,7 +104,8 @@ class Addresses:
     @property
     def postgres_dsns(self) -> RoleDsns:
         """By role: see sinks/postgres/roles.py."""
-        where = secret_text(self._settings.postgres_dsn) or self._embedded_postgres("")
+        given = self._settings.postgres_address or secret_text(self._settings.postgres_dsn)
+        where = given or self._embedded_postgres("")
         return RoleDsns(where, self._settings.role_password)
 
     def _embedded_postgres(self, who: str) -> str:

@@ -28,6 +28,7 @@ class KafkaAccess:
     roles: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()  # groups whose members it may see, and not be one of
     answers: tuple[str, ...] = ()  # topics that it writes beside those of its roles
 
     @property
@@ -67,6 +68,7 @@ _WIRED: Final = {
         roles=(*_CALLS, senders.GATEWAY),  # the limiter in front of it is a gateway too
         reads=(RESULTS,),
         groups=("millrace-ingress-", "millrace-api-limiter-"),
+        watched=tuple(service.owner_group for service in SERVICES),  # for /readyz
     ),
     "processor_worker": KafkaAccess(
         roles=(senders.PROCESSOR_WORKER,), reads=(payments_topics.EVENTS,), groups=("processor-attempts",)
@@ -85,7 +87,7 @@ _WIRED: Final = {
 
 def _of_owner(service: Service) -> KafkaAccess:
     answers = (service.events_topic, service.dead_letters_topic, RESULTS)
-    return KafkaAccess(reads=(service.commands_topic,), groups=(f"owner-{service.name}",), answers=answers)
+    return KafkaAccess(reads=(service.commands_topic,), groups=(service.owner_group,), answers=answers)
 
 
 def _of_worker(service: Service, name: str) -> KafkaAccess:

@@ -27,7 +27,12 @@ class ProcessorAddress:
     name: str
     url: str
     port: int = 0
-    secret: str | None = field(default=None, repr=False)
+    key: SecretStr | None = field(default=None, repr=False)
+
+    @property
+    def secret(self) -> str | None:
+        """What we prove ourselves with, read where it lies."""
+        return None if self.key is None else self.key.get_secret_value()
 
     @property
     def adapter(self) -> str:
@@ -82,12 +87,11 @@ class ProcessorSettings(BaseSettings):
         """Every processor in the order of the setting. StackError when one has no address or secret that can work."""
         embedded = self.embedded_processors()
         listening = {name: ports[port_name(name) if n else "processor_port"] for n, name in enumerate(embedded)}
-        secrets = {name: secret.get_secret_value() for name, secret in self.processor_secrets.items()}
         return tuple(
             ProcessorAddress(name=name, url=f"http://{LOOPBACK}:{listening[name]}", port=listening[name])
             if name in listening
             else ProcessorAddress(
-                name=name, url=_checked_url(name, self.processor_urls), secret=_checked_secret(name, secrets)
+                name=name, url=_checked_url(name, self.processor_urls), key=_checked_key(name, self.processor_secrets)
             )
             for name in self.processors
         )
@@ -114,7 +118,7 @@ def _checked_url(name: str, urls: Mapping[str, str]) -> str:
     return url.rstrip("/")
 
 
-def _checked_secret(name: str, secrets: Mapping[str, str]) -> str | None:
-    if adapter_of(name) == "stripe" and not secrets.get(name):
+def _checked_key(name: str, keys: Mapping[str, SecretStr]) -> SecretStr | None:
+    if adapter_of(name) == "stripe" and not keys.get(name):
         raise StackError(f'{name} needs its API key: MILLRACE_PROCESSOR_SECRETS={{"{name}": "sk_..."}}')
-    return secrets.get(name)
+    return keys.get(name)

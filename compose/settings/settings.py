@@ -17,6 +17,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from compose.settings import secret_files
 from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
@@ -25,6 +26,7 @@ from compose.settings.media_settings import MediaSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
+from compose.settings.secret_files import secret_fields
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -100,6 +102,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
 
     #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
     postgres_dsn: SecretStr | None = None
+    #: the same without user and password: all that a process of ours is told of it
+    postgres_address: str | None = None
 
     #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
     #: in the home, which is for development
@@ -187,8 +191,16 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
         return value
 
     def environment(self) -> dict[str, str]:
-        """The variables that make the same settings in another process, whatever was given in code."""
-        given = self.model_dump(mode="python", exclude_defaults=True)
+        """The variables that make the same settings in a process that is not ours, secrets included."""
+        return self.environment_without_secrets() | {
+            f"{PREFIX}{name.upper()}": _as_variable(getattr(self, name))
+            for name in secret_fields(type(self))
+            if getattr(self, name)
+        }
+
+    def environment_without_secrets(self) -> dict[str, str]:
+        """Those of them that are no secrets, whatever was given in code."""
+        given = self.model_dump(mode="python", exclude_defaults=True, exclude=set(secret_fields(type(self))))
         given["home"] = self.the_home().path
         return {f"{PREFIX}{name.upper()}": _as_variable(value) for name, value in given.items()}
 
@@ -299,6 +311,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
                 writes=named(access.writes),
                 reads=named(access.reads),
                 groups=named(access.groups),
+                watched=named(access.watched),
             )
             for name, access in ACCESS.items()
         ]
@@ -346,9 +359,10 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
 
 def load_settings(home: Path | None = None) -> Settings:
     """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
-    refuse_unknown(os.environ, Settings.model_fields)
+    refuse_unknown(os.environ, {*Settings.model_fields, *secret_files.variables(Settings)})
     try:
-        return Settings() if home is None else Settings(home=home)
+        settings = Settings() if home is None else Settings(home=home)
+        return settings.model_copy(update=secret_files.from_files(Settings, os.environ))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if not first["loc"]:  # of several together

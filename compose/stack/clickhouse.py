@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import http.client
 import importlib.util
+import json
 import signal
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from compose.stack.clickhouse_request import READER, USER
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from schemas import limits
+from sinks import private_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +26,7 @@ _OK: Final = 200
 
 @dataclass(slots=True)
 class ClickHouse:
-    """One process with the engine in it; the passwords reach it in its environment, not its command line."""
+    """One process with the engine in it; the passwords reach it in a private file."""
 
     data: Path
     port: int
@@ -43,18 +46,20 @@ class ClickHouse:
             message = "no ClickHouse engine found: run 'make setup', or set MILLRACE_CLICKHOUSE_URL to a server"
             raise StackError(message)
         self.data.mkdir(parents=True, exist_ok=True)
+        private_file.replace(self._passwords, json.dumps({USER: self.password, READER: self.reader_password}))
+
+    @property
+    def _passwords(self) -> Path:
+        return self.data.with_name(f"{self.data.name}.passwords.json")  # beside what the engine may read
 
     def command(self) -> Sequence[str]:
         """The front in the foreground."""
-        where = ["--port", str(self.port), "--data", str(self.data)]
+        where = ["--port", str(self.port), "--data", str(self.data), "--passwords", str(self._passwords)]
         return [sys.executable, "-m", "compose.stack.clickhouse_front", *where]
 
     def environment(self) -> Mapping[str, str]:
-        """The passwords."""
-        return {
-            "MILLRACE_CLICKHOUSE_FRONT_PASSWORD": self.password,
-            "MILLRACE_CLICKHOUSE_FRONT_READER_PASSWORD": self.reader_password,
-        }
+        """Nothing is added."""
+        return {}
 
     def unhealthy(self) -> str | None:
         """None once it answers a query with the password."""

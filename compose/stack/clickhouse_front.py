@@ -33,11 +33,6 @@ from schemas import limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: where the passwords come from, by user
-PASSWORD_VARIABLES: Final = {
-    USER: "MILLRACE_CLICKHOUSE_FRONT_PASSWORD",
-    READER: "MILLRACE_CLICKHOUSE_FRONT_READER_PASSWORD",
-}
 _OK_BODY: Final = b"Ok.\n"
 _HEALTH_PATHS: Final = frozenset({"/ping", "/replicas_status"})
 
@@ -231,14 +226,15 @@ def serve(port: int, data: Path, passwords: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Reads the command line; the passwords come in the environment, which other users cannot read."""
+    """Reads the command line, and its users' passwords from a private file."""
     parser = argparse.ArgumentParser(prog="clickhouse_front")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--passwords", type=Path, required=True)
     arguments = parser.parse_args()
-    passwords = {user: os.environ.pop(variable, "") for user, variable in PASSWORD_VARIABLES.items()}
-    if unset := [PASSWORD_VARIABLES[user] for user, password in passwords.items() if not password]:
-        sys.exit(f"set {' and '.join(unset)}: this server never runs without a password")
+    passwords: dict[str, str] = json.loads(arguments.passwords.read_text())
+    if unset := [user for user in (USER, READER) if not passwords.get(user)]:
+        sys.exit(f"{' and '.join(unset)} has no password: this server never runs without one")
     os.environ["TZ"] = "UTC"
     serve(arguments.port, arguments.data, passwords)
     sys.stdout.flush()

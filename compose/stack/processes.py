@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import BinaryIO
 
 _STATE_FIELD = 0  # of /proc/<pid>/stat after the name: the state letter
@@ -90,12 +90,16 @@ def spawn(
     log: Path,
     folder: Path,
     keep: Sequence[int] = (),
+    without: Collection[str] = (),
 ) -> ChildProcess:
-    """Starts a session of its own whose output goes to the end of ``log``; only ``keep`` stays open in it."""
+    """Starts a session of its own whose output goes to the end of ``log``; only ``keep`` stays open in it.
+
+    Its environment is ours, but for the variables that it is ``without``, and then ``environment``.
+    """
     with end_of(log) as output:
         handle = subprocess.Popen(
             command,
-            env={**os.environ, **environment},
+            env={**{name: value for name, value in os.environ.items() if name not in without}, **environment},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compose.settings.limiter_gateways import gateway_address, running_gateways
+from compose.settings.secret_files import handed_over, secret_fields
+from compose.settings.unknown_variables import PREFIX
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise import guard
@@ -66,8 +68,12 @@ def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool | 
         keep = (read_end,)
         command += ["--lifeline", str(read_end)]
     # Where this runs inside a service of another stack, its mark must not be inherited.
-    environment = settings.environment() | {STACK_ID_VARIABLE: ""}
-    handle = processes.spawn(command, environment=environment, log=home.log("supervisor"), folder=Path.cwd(), keep=keep)
+    secret = secret_fields(type(settings))
+    environment = handed_over(settings, secret) | {STACK_ID_VARIABLE: ""}
+    secrets = {f"{PREFIX}{name.upper()}" for name in secret}
+    handle = processes.spawn(
+        command, environment=environment, without=secrets, log=home.log("supervisor"), folder=Path.cwd(), keep=keep
+    )
     for descriptor in keep:
         os.close(descriptor)
     _started.append(handle)

@@ -139,11 +139,15 @@ class Supervisor:
         from compose.supervise.counter_stores import begin_shards  # noqa: PLC0415 - servers alone need none of them
         from sinks.kafka.topics import ensure_topics  # noqa: PLC0415
         from sinks.postgres.migrate import migrate  # noqa: PLC0415
-        from sinks.tenancy import contexts  # noqa: PLC0415
+        from sinks.tenancy import contexts, store_files  # noqa: PLC0415
 
         addresses = self._settings.addresses()
         migrate(addresses.postgres_superuser_dsn, self._settings.role_passwords())
         contexts.believe(addresses.postgres_superuser_dsn, self._settings.the_home().path / "keys")
+        for placement_id, why in store_files.ensure_all(
+            addresses.postgres_superuser_dsn, addresses.postgres_dsns
+        ).items():
+            _say(f"the database of placement {placement_id} is not served until 'millrace migrate': {why}")
         ensure_topics(addresses.kafka)
         self._settings.sender_keys().ensure()  # before an owner asks who may send
         if refused := begin_shards(addresses):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, may_count_over_tenants
+from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, decide_withdraw, may_count_over_tenants
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from schemas.limiter import limit_policy
@@ -20,6 +20,7 @@ from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 PUBLISH: Final = "publish_policy"
+WITHDRAW: Final = "withdraw_policy"
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
 
@@ -69,23 +70,27 @@ class PoliciesWorkspace:
         return None if owned is None else owned.policy
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:  # noqa: ARG002 - the runtime's
-        """Folds one publication in."""
+        """Folds one publication or withdrawal in."""
         if partition_for(command.aggregate_key, PARTITIONS) != self._partition:
             return MISROUTED
-        decided = decide_publish(self._known.get(command.aggregate_key), command, now, self._shards)
+        current = self._known.get(command.aggregate_key)
+        if command.operation == WITHDRAW:
+            decided = decide_withdraw(current, command, now)
+        else:
+            decided = decide_publish(current, command, now, self._shards)
         if isinstance(decided, Rejection):
             return decided
         self._known[command.aggregate_key] = decided
         self._published.append(decided)
         shown = limit_policy.rendered(decided.policy)
-        version = decided.policy.version
+        version, state = decided.policy.version, {"withdrawn": decided.policy.withdrawn}
         return Committed(
-            result={"id": decided.policy.policy_id, **shown, "active_version": version},
+            result={"id": decided.policy.policy_id, **shown, "active_version": version, **state},
             events=(
                 NewEvent(
                     version=version,
                     scope=command.scope,
-                    body={"policy": {name: value for name, value in shown.items() if name != "object"}, "quota": None},
+                    body={"policy": {n: value for n, value in shown.items() if n != "object"} | state, "quota": None},
                 ),
             ),
         )

@@ -66,7 +66,12 @@ class QuotasWorkspace:
         places, governed = [], []
         for level in payload["levels"]:
             policy = self._policy_of(level["policy_id"])
-            if policy is None or policy.consistency != "durable" or level["counted_by"] != counted_by(policy, parts):
+            if (
+                policy is None
+                or policy.withdrawn
+                or policy.consistency != "durable"
+                or level["counted_by"] != counted_by(policy, parts)
+            ):
                 return _POLICY_CHANGED
             if policy.scope.covers(parts):  # the version in force may be for other keys by now
                 place = (policy.policy_id, level["counted_by"])

@@ -22,13 +22,32 @@ class Record(Struct):
     refused: str | None = None  # why its sender may not say it: then it is no command
 
 
+class NoisyCaller(Struct, frozen=True):
+    """A caller that had others of its partition wait, as a window of time found it."""
+
+    caller: str
+    share: float  # of what was done
+    left: int  # units that waited at once
+
+
 class PartitionBatch(Struct):
-    """The records of one partition that are committed together: every offset from the first one to the last."""
+    """The records of one partition that are committed together: every offset from the first one to the last.
+
+    Where callers take turns some between them may be left for later, or decided already.
+    """
 
     partition: int
     records: list[Record]
     epoch: int  # of the lease under which they were read: under a later one they are read again
     size: int = 0  # of the records, in bytes
+    left: int | None = None  # the lowest offset that was read and is left for a later round
+    noisy: list[NoisyCaller] = field(default_factory=list)  # found when they were taken
+
+    @property
+    def begins_at(self) -> int:
+        """The lowest offset that is not decided before it."""
+        first = self.records[0].offset
+        return first if self.left is None else min(first, self.left)
 
 
 class Reply(Struct):

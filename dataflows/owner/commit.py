@@ -22,7 +22,7 @@ import psycopg
 from msgspec import Struct
 
 from dataflows.owner import fail_points
-from dataflows.owner.batch import CommittedBatch, PartitionBatch, Published, Record, Statement
+from dataflows.owner.batch import CommittedBatch, NoisyCaller, PartitionBatch, Published, Record, Statement
 from dataflows.owner.fold import Fold, Folded, Known, NewIdentity, OutboxRow
 from dataflows.owner.joining import joined
 from dataflows.owner.leases import SQL, Lease, Leases
@@ -84,7 +84,7 @@ class Committer:
             workspace.committed()
             lease = share.lease
             lease.last_seq += len(folded.events)
-            lease.next_offset = share.batch.records[-1].offset + 1
+            lease.decided(share.batch.records)
             lease.decided_at = share.decided_at
             lease.published_seq = max(lease.published_seq, share.published_seq)
             for record in folded.refused:
@@ -144,6 +144,8 @@ class Committer:
             for share, folded in decided
             if folded.refused
         ]
+        if noisy := [(share, one) for share, _ in decided for one in share.batch.noisy]:
+            statements.append(_noisy_upsert(self.service.commands_topic, noisy))
         return statements
 
     def _roll_back(self) -> None:
@@ -157,15 +159,16 @@ class Committer:
 
 def claim_statement(topic: str, shares: Sequence[Share]) -> Statement:
     """The claim of these partitions; one that is not returned is fenced."""
-    last = [share.batch.records[-1] for share in shares]
+    after = [share.lease.progress.after(share.batch.records) for share in shares]
     return SQL["partitions_claim"], (
         Integers([share.lease.partition for share in shares]),
         Bigints([share.lease.epoch for share in shares]),
-        Bigints([share.batch.records[0].offset for share in shares]),
-        Bigints([record.offset + 1 for record in last]),
+        Bigints([share.batch.begins_at for share in shares]),
+        Bigints([progress.next_offset for progress in after]),
         Bigints([share.published_seq for share in shares]),
         Times([share.decided_at for share in shares]),
-        Integers([-1 if record.leader_epoch is None else record.leader_epoch for record in last]),
+        Integers([-1 if progress.leader_epoch is None else progress.leader_epoch for progress in after]),
+        Texts([progress.ahead_text for progress in after]),
         topic,
     )
 
@@ -218,6 +221,19 @@ def _refused_insert(topic: str, partition: int, refused: list[Record]) -> Statem
         "reasons": Texts([f"{r.refused}: sent by {r.sender or 'nobody known'}" for r in kept]),
         "records": Blobs([r.value[: limits.REFUSED_RECORD_BYTES_MAX] for r in kept]),
         "kept_max": limits.REFUSED_RECORDS_KEPT_MAX,
+    }
+
+
+def _noisy_upsert(topic: str, noisy: Sequence[tuple[Share, NoisyCaller]]) -> Statement:
+    ordered = sorted(noisy, key=lambda one: (one[1].caller, one[0].lease.partition))
+    return SQL["noisy_upsert"], {
+        "topic": topic,
+        "callers": [one.caller for _, one in ordered],
+        "partitions": [share.lease.partition for share, _ in ordered],
+        "shares": [round(100 * one.share) for _, one in ordered],
+        "left": [one.left for _, one in ordered],
+        "again_s": limits.NOISE_AGAIN_S,
+        "move_windows": limits.NOISE_MOVE_WINDOWS,
     }
 
 

@@ -38,10 +38,13 @@ NAMES: Final = (
     "sink_after_mark",
     "decisions_after_table",
     "worker_after_send",
+    "fanout_before_deliveries",
+    "fanout_after_deliveries",
     "metering_before_position",
     "metering_after_commit",
     "invoice_before_commit",
     "move_after_page",
+    "move_before_fence",
     "move_before_commit",
     "move_after_commit",
 )

@@ -7,13 +7,16 @@ same partition bumps the epoch, and the first one's next claim matches no row.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
+from dataflows.owner.batch import Record
 from dataflows.owner.metrics import INVARIANT_VIOLATED
 from dataflows.owner.place import Place
+from dataflows.owner.progress import Progress, ahead_of
 from dataflows.owner.service import OwnedService, PartitionState
 from schemas.errors import InvariantViolation
 from sinks.postgres.owner_connection import OwnerConnection
@@ -35,12 +38,23 @@ class Lease:
     state: PartitionState
     topic_id: str | None  # of the topic that was read; None until the first take of a partition
     offset_base: int  # next_offset less Kafka's offset
-    leader_epoch: int | None  # of the leader that took the command before next_offset, at the take; None: unknown
+    leader_epoch: int | None  # of the leader that took the command before next_offset; None: unknown
     decided_at: int  # the time of the newest decision, in microseconds
     signed_from: int | None  # from this place on records are signed; None until the first take after records are signed
     has_witness: bool = (
         False  # Kafka holds the command before next_offset, at the take: it must be the one that was read
     )
+    ahead: Mapping[int, int | None] = field(default_factory=dict)  # decided above next_offset, with leader epochs
+
+    @property
+    def progress(self) -> Progress:
+        """What is decided."""
+        return Progress(self.next_offset, self.leader_epoch, self.ahead)
+
+    def decided(self, records: Sequence[Record]) -> None:
+        """These are decided as well: after the commit."""
+        after = self.progress.after(records)
+        self.leader_epoch, self.ahead, self.next_offset = after.leader_epoch, after.ahead, after.next_offset
 
     @property
     def place(self) -> Place:
@@ -79,7 +93,8 @@ class Leases:
             ).fetchone()
         if row is None:
             raise RuntimeError("an upsert always returns a row")
-        epoch, next_offset, published_seq, halted, topic_id, offset_base, leader_epoch, decided_at, signed_from = row
+        *place, leader_epoch, decided_at, signed_from, ahead = row
+        epoch, next_offset, published_seq, halted, topic_id, offset_base = place
         if halted is not None:
             with self._lock:
                 self._halted.add(partition)
@@ -97,6 +112,7 @@ class Leases:
             leader_epoch=leader_epoch,
             decided_at=max(decided_at, occurred_at),
             signed_from=signed_from,
+            ahead=ahead_of(next_offset, ahead),
         )
         with self._lock:
             self._held[partition] = lease

@@ -73,10 +73,10 @@ def commit_or_park(
         middle = len(batch.records) // 2
         for half in (batch.records[:middle], batch.records[middle:]):
             yield from commit_or_park(
-                committer, lease, PartitionBatch(batch.partition, half, batch.epoch), published_seq
+                committer, lease, PartitionBatch(batch.partition, half, batch.epoch, left=batch.left), published_seq
             )
         return
-    yield _park(committer, lease, batch.records[0], _reason(error), published_seq)
+    yield _park(committer, lease, batch, batch.records[0], _reason(error), published_seq)
 
 
 def _split_at_faults(
@@ -89,24 +89,28 @@ def _split_at_faults(
             continue
         if run:
             yield from commit_or_park(
-                committer, lease, PartitionBatch(batch.partition, run, batch.epoch), published_seq
+                committer, lease, PartitionBatch(batch.partition, run, batch.epoch, left=batch.left), published_seq
             )
             run = []
-        yield _park(committer, lease, record, f"{record.fault.code}: {record.fault.public}", published_seq)
+        yield _park(committer, lease, batch, record, f"{record.fault.code}: {record.fault.public}", published_seq)
     if run:
-        yield from commit_or_park(committer, lease, PartitionBatch(batch.partition, run, batch.epoch), published_seq)
+        last = PartitionBatch(batch.partition, run, batch.epoch, left=batch.left)
+        yield from commit_or_park(committer, lease, last, published_seq)
 
 
 def _reason(error: Exception | None) -> str:
     return "".join(traceback.format_exception_only(error)).strip()[:_REASON_LENGTH_MAX].replace("\x00", "")
 
 
-def _park(committer: Committer, lease: Lease, record: Record, reason: str, published_seq: int) -> CommittedBatch:
+def _park(
+    committer: Committer, lease: Lease, batch: PartitionBatch, record: Record, reason: str, published_seq: int
+) -> CommittedBatch:
     """One transaction: the claim moves past the record, and the record is kept as it came."""
     service, command = committer.service, record.command
     place = {"topic": service.commands_topic, "partition": lease.partition, "offset": record.offset}
     with committer.connection.transaction():
-        share = Share(lease, PartitionBatch(lease.partition, [record], lease.epoch), published_seq, lease.decided_at)
+        alone = PartitionBatch(lease.partition, [record], lease.epoch, left=batch.left)
+        share = Share(lease, alone, published_seq, lease.decided_at)
         claim = committer.connection.execute(*claim_statement(service.commands_topic, [share])).fetchone()
         if claim is None:
             raise Fenced(partition=lease.partition, epoch=lease.epoch)
@@ -126,7 +130,7 @@ def _park(committer: Committer, lease: Lease, record: Record, reason: str, publi
                 SQL["parked_aggregate_insert"],
                 {**place, "aggregate_key": command.aggregate_key, "reason": reason},
             )
-    lease.next_offset = record.offset + 1
+    lease.decided([record])
     log.error(
         "record_parked",
         topic=service.commands_topic,

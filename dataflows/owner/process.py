@@ -158,7 +158,7 @@ class Lane:
         lease = self._leases.get(batch.partition)
         if lease is None or batch.epoch != lease.epoch:
             return None
-        if batch.records[0].offset != lease.next_offset:  # an earlier one has failed
+        if batch.begins_at != lease.next_offset:  # an earlier one has failed
             raise OwnershipLost("What was read does not follow what was committed; the owner starts over.")
         return Share(lease, batch, self._publisher.published_seq(batch.partition))
 

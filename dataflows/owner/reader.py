@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from typing import Final
 
 import psycopg
@@ -23,6 +23,7 @@ from dataflows.owner.decoding import record_of
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.place import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.publisher import Publisher
+from dataflows.owner.ready import Ready
 from dataflows.owner.senders import Senders
 from dataflows.owner.takes import Takes
 from schemas import limits
@@ -73,8 +74,7 @@ class Reader:
         self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them
         self._settled = threading.Condition(lock)  # and here, with a few commands: for no lane to be at work any more
         self._changed = threading.Condition(lock)  # for room, and for a partition to be idle
-        self._ready: deque[PartitionBatch] = deque()  # decoded, in the order of reading
-        self._ready_messages = 0
+        self._ready = Ready(takes_turns=leases.service.takes_turns)
         self._taken: set[int] = set()  # partitions of which a lane has a batch in work
         self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
         self._reading: dict[int, _Reading] = {}  # of what is assigned, all that does not stand still
@@ -111,35 +111,19 @@ class Reader:
         if self.failure is not None:
             raise self.failure
         with self._offered:
-            free = self._free()
+            free = self._ready.free(self._taken)
             if not free and self._offered.wait(timeout_s):
-                free = self._free()
-            if free and self._taken and sum(len(b.records) for b in free) < limits.ROUND_MESSAGES_ENOUGH:
+                free = self._ready.free(self._taken)
+            if free and self._taken and sum(waiting.worth for waiting in free) < limits.ROUND_MESSAGES_ENOUGH:
                 self._settled.wait(limits.ROUND_GATHER_MS / 1_000)
-                free = self._free()
-            if free:
-                self._take(free)
-            return free
-
-    def _take(self, batches: list[PartitionBatch]) -> None:
-        self._ready = deque(batch for batch in self._ready if all(batch is not taken for taken in batches))
-        self._ready_messages -= sum(len(batch.records) for batch in batches)
-        self._taken.update(batch.partition for batch in batches)
-        self._changed.notify_all()
-
-    def _free(self) -> list[PartitionBatch]:
-        """What a lane may take now: no more than makes a good transaction, the other lanes live on the rest."""
-        found: list[PartitionBatch] = []
-        messages = 0
-        seen = set(self._taken)
-        for batch in self._ready:
-            if messages >= limits.ROUND_MESSAGES_ENOUGH:
-                break
-            if batch.partition not in seen:
-                seen.add(batch.partition)
-                found.append(batch)
-                messages += len(batch.records)
-        return found
+                free = self._ready.free(self._taken)
+            if not free:
+                return []
+            batches = self._ready.take(free)
+            self._taken.update(batch.partition for batch in batches)
+            self._in_work.update(batch.partition for batch in batches if batch.left is not None)
+            self._changed.notify_all()
+            return batches
 
     def done(self, partition: int) -> None:
         """The batch that was taken is committed and published, or dropped; a lane or a revocation may wait for that."""
@@ -178,10 +162,7 @@ class Reader:
 
     def _discard_queued(self) -> None:
         with self._changed:
-            for batch in self._ready:
-                self._in_work[batch.partition] -= 1
-            self._ready.clear()
-            self._ready_messages = 0
+            self._in_work.subtract(self._ready.clear())
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -215,38 +196,13 @@ class Reader:
         if self._leases.get(batch.partition) is None:
             return
         with self._changed:
-            while self._is_full() and not self._stopping.is_set():
+            while self._ready.is_full() and not self._stopping.is_set():
                 self._changed.wait(_POLL_S)
             if self._stopping.is_set():
                 return
-            self._ready_messages += len(batch.records)
-            if not self._extends(batch):
+            if self._ready.put(batch):
                 self._in_work[batch.partition] += 1
-                self._ready.append(batch)
                 self._offered.notify()
-
-    def _is_full(self) -> bool:
-        """Enough is decoded ahead: in messages, so that many partitions with little each do not stop the reading."""
-        return (
-            self._ready_messages >= limits.BATCHES_AHEAD_MAX * limits.BATCH_MESSAGES_MAX
-            or sum(batch.size for batch in self._ready) >= limits.BATCHES_AHEAD_MAX * limits.BATCH_BYTES_MAX
-        )
-
-    def _extends(self, batch: PartitionBatch) -> bool:
-        """Adds it to the newest batch of its partition that no lane has taken, as far as one transaction may go."""
-        for ready in reversed(self._ready):
-            if ready.partition != batch.partition:
-                continue
-            fits = (
-                ready.epoch == batch.epoch
-                and len(ready.records) + len(batch.records) <= limits.BATCH_MESSAGES_MAX
-                and ready.size + batch.size <= limits.BATCH_BYTES_MAX
-            )
-            if fits:
-                ready.records += batch.records
-                ready.size += batch.size
-            return fits
-        return False
 
     def _read(self) -> list[PartitionBatch]:
         assignments = self._assignments
@@ -288,6 +244,8 @@ class Reader:
             reading.position += 1
             if offset < reading.next_offset:
                 reading.fault = witness_fault(reading.lease.place, reading.lease.leader_epoch, message.leader_epoch())
+                return None
+            if offset in reading.lease.ahead:  # decided under an earlier lease, ahead of what waited then
                 return None
             return record_of(
                 offset, message, self._senders, self._leases.service, signed_from=reading.lease.signed_from

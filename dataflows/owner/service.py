@@ -82,6 +82,11 @@ class OwnedService:
         return self.declared.name
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether its callers take turns within a partition."""
+        return self.declared.takes_turns
+
+    @property
     def commands_topic(self) -> str:
         """Where its commands are read."""
         return self.declared.commands_topic

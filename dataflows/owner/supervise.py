@@ -50,7 +50,7 @@ def supervise(
     while not stop.is_set():
         process = None
         try:
-            process = OwnerProcess(kafka, dsn, service, owner_id, group or f"owner-{service.name}", stop, keys)
+            process = OwnerProcess(kafka, dsn, service, owner_id, group or service.declared.owner_group, stop, keys)
             if on_start is not None:
                 on_start(process)
             PARTITIONS_OWNED.set_function(partial(_owned, process))

@@ -1,4 +1,4 @@
-"""Billing runs and support grants in the owner of their tenant: read once, decided in order, written once a batch.
+"""The desk of a tenant in its owner: billing, support grants. Read once, decided in order, written once a batch.
 
 One owner decides all of a tenant, so of many that ask for a period at once one gets it.
 """
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dataflows.tenancy import desk_entries
+from dataflows.tenancy.desk_entries import EntriesWorkspace
 from dataflows.tenancy.domain import billing_run, support_grant
 from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from schemas import identity
 from schemas.records import Command, Rejection
-from schemas.tenancy.desk_operations import CREATE_BILLING_RUN, DESK, REQUEST_SUPPORT_GRANT
+from schemas.tenancy.desk_operations import ADJUST_USAGE, CREATE_BILLING_RUN, DESK, REQUEST_SUPPORT_GRANT
 from sinks.postgres.arrays import Bigints, Booleans, Count, Integers, OptionalTexts, Texts, Times
 from sinks.postgres.sql_files import queries
 
@@ -27,18 +29,24 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def reads(commands: Sequence[Command]) -> list[Statement]:
-    """What these commands work on: always two statements."""
-    billed = sorted({command.aggregate_key for command in commands if command.operation == CREATE_BILLING_RUN})
+    """What these commands work on: always four statements."""
+    billing = (CREATE_BILLING_RUN, ADJUST_USAGE)
+    billed = sorted({command.aggregate_key for command in commands if command.operation in billing})
     named = [command.payload.get("grant_id") for command in commands if command.operation in DESK]
     grants = sorted({grant_id for grant_id in named if isinstance(grant_id, str)})
-    return [(SQL["desk_periods"], (Texts(billed),)), (SQL["desk_grants"], (Texts(grants),))]
+    return [
+        (SQL["desk_periods"], (Texts(billed),)),
+        (SQL["desk_grants"], (Texts(grants),)),
+        *desk_entries.reads(commands),
+    ]
 
 
 class DeskWorkspace:
-    """The runs and grants of one batch of a partition, over what ``reads`` returned."""
+    """The runs, entries and grants of one batch of a partition, over what ``reads`` returned."""
 
     def __init__(self, partition: int, rows: Sequence[list[tuple[Any, ...]]]) -> None:
-        periods, grants = rows or ([], [])
+        periods, grants, entries, entitled = rows or ([], [], [], [])
+        self._entries = EntriesWorkspace(partition, entries, entitled)
         self._partition = partition
         self._runs: dict[str, list[tuple[int, int, int]]] = {}
         for tenant_id, number, begins, ends in periods:
@@ -52,6 +60,9 @@ class DeskWorkspace:
         """Folds one command of the desk in: its public result, or why not."""
         if command.operation == CREATE_BILLING_RUN:
             return self._bill(tenant, command, now)
+        if command.operation in desk_entries.HANDLED:
+            billed = [(begins, ends) for _, begins, ends in self._runs.get(tenant.tenant_id, [])]
+            return self._entries.decide(tenant, billed, command, now)
         after: SupportGrant | Rejection
         if command.operation == REQUEST_SUPPORT_GRANT:
             grant_id = identity.derived_id("sg", command.scope, tenant.tenant_id, command.idempotency_key)
@@ -82,7 +93,7 @@ class DeskWorkspace:
         changed = [self._grants[grant_id] for grant_id in sorted(self._changed)]
         new = [grant for grant in changed if grant.grant_id not in self._read]
         later = [grant for grant in changed if grant.version > 1]
-        found: list[Statement] = []
+        found = self._entries.writes()
         if self._new_runs:
             found.append((SQL["desk_runs_insert"], _run_columns(self._partition, self._new_runs)))
         if new:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec import structs
+
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ class Admission:
         """For each request, in order, its payload as it travels. Raises Unavailable."""
         del caller
         return [request.payload for request in requests]
+
+    async def hashes(self, caller: Caller, requests: Sequence[Request]) -> list[bytes]:
+        """For each request, in order, what is stored to tell a retry of it from another request. Raises Unavailable."""
+        del caller
+        return [request.request_hash for request in requests]
 
     async def require_reads(self, caller: Caller) -> None:
         """Raises why this caller may not read its events and operations now."""
@@ -93,6 +100,11 @@ class Admissions:
     async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[Json]:
         """As ``Admission.travelling``, for requests to several services."""
         return await self._asked(requests, lambda admission, own: admission.travelling(caller, _at(own, requests)))
+
+    async def hashed(self, caller: Caller, requests: Sequence[Request]) -> list[Request]:
+        """The same requests, each with its hash of ``Admission.hashes``."""
+        hashes = await self._asked(requests, lambda admission, own: admission.hashes(caller, _at(own, requests)))
+        return [structs.replace(r, request_hash=known) for r, known in zip(requests, hashes, strict=True)]
 
     async def require_reads(self, caller: Caller) -> None:
         """As ``Admission.require_reads``, of every service."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ingress.identity.auth import Caller
     from schemas.operation import Operation
 
-OPERATOR: Final = "operator"
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode

@@ -70,6 +70,7 @@ class Commands:
         """
         request_id = request.request_id or request_ids.new()
         (refusal,) = await self._admissions.refusals(caller, [request])
+        (request,) = await self._admissions.hashed(caller, [request])
         if refusal is not None or self._looks_first([request], terms, proof):
             prior = await self._stored.find((caller.principal, request.idempotency_key))
             if prior is not None:
@@ -108,6 +109,8 @@ class Commands:
             n, refused = next((n, answer) for n, answer in enumerate(found) if answer is not None)
             raise errors.MalformedRequest(f"Line {n + 1} of the signed list is no valid command: {refused.code}.")
         refusals = await self._admissions.refusals(caller, [request for _, request in requests])
+        hashed = await self._admissions.hashed(caller, [request for _, request in requests])
+        requests = [(n, request) for (n, _), request in zip(requests, hashed, strict=True)]
         looks_first = self._looks_first([request for _, request in requests], terms, proof)
         looked_up = [
             line for line, refusal in zip(requests, refusals, strict=True) if looks_first or refusal is not None

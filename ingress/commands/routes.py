@@ -16,6 +16,7 @@ from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
 from ingress.http import answers, reading, request_ids
 from ingress.http.parts import parts_of
+from ingress.identity.roles import OPERATORS
 from ingress.identity.signed_requests import SignedRequests
 from schemas import errors, limits, services
 from schemas.identity import operator_scope
@@ -61,7 +62,7 @@ async def get_operation(request: Request, request_id: str) -> Response:
     try:
         document = await log.find(caller, request_id, caller.principal)
     except errors.NotFound:
-        if calling.OPERATOR not in caller.scopes:
+        if caller.scopes.isdisjoint(OPERATORS):
             raise
         as_operator = operator_scope(caller.principal, caller.subject)
         document = await log.find(caller, request_id, as_operator)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jinja2
 from starlette.responses import HTMLResponse, Response
 
+from ingress.http import browser
 from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
 
@@ -24,16 +25,7 @@ CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "X-Frame-Options": "DENY",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-    "Vary": "Cookie, HX-Request",
-}
+HEADERS: Final = browser.headers(CONTENT_SECURITY_POLICY)
 _MINUS: Final = "\u2212"
 _NO_CURRENCY: Final = "\u2014"
 _GROUP: Final = 3
@@ -98,13 +90,13 @@ def words(name: str) -> str:
 #: the colour of each state, by its words; what stands in none of them is plain
 _TONES: Final = {
     "good": """succeeded captured authorized refunded committed applied delivered matched posted resolved won active
-        done reinstated voided decided taken_in allow""",
+        done reinstated voided decided taken_in allow verified""",
     "bad": """failed declined manual_review lost rejected given_up parked case duplicate missing short over sign_flipped
-        orphan withdrawn truncated block blocked review halted disabled unexplained refused""",
+        orphan withdrawn truncated block blocked review halted disabled unexplained refused remove removed""",
     "open": """created pending unknown processing requires_capture requires_action requires_confirmation
         requires_merchant_action requires_payment_method proposed approved open waiting needs_response under_review
         stored due reported leased warning_needs_response warning_under_review appeal_needs_response appeal_under_review
-        submitted in_transit""",
+        submitted in_transit assigned limit label""",
 }
 _TONE_OF: Final = {state: name for name, states in _TONES.items() for state in states.split()}
 

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ingress.console import (
     closing_routes,
+    desk_routes,
     health_routes,
     outcome_routes,
     pages,
@@ -17,6 +18,7 @@ from ingress.console import (
     review_routes,
     sign_in,
     story_routes,
+    tenant_routes,
     work_routes,
 )
 from ingress.console import visit as visits
@@ -42,10 +44,12 @@ ROUTERS: Final = (
     work_routes.router,
     story_routes.router,
     health_routes.router,
+    tenant_routes.router,
     repair_routes.router,
     closing_routes.router,
     outcome_routes.router,
     review_routes.router,
     parked_routes.router,
+    desk_routes.router,
     _lost,
 )

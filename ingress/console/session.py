@@ -16,13 +16,17 @@ from msgspec import Struct
 
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import Caller
+from ingress.identity.roles import OPERATORS
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 READ: Final = "console:read"
-DECIDE: Final = "operator"
+#: any of these opens a session
+SCOPES: Final = (READ, *OPERATORS)
+MODERATE: Final = "moderator"
+DESK: Final = "/console/moderation"
 COOKIE: Final = "millrace_console"
 #: who has not signed in yet: binds the form tokens of the sign-in page to one browser
 VISITOR: Final = "millrace_visitor"
@@ -41,8 +45,13 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def may_decide(self) -> bool:
-        """Whether the person may propose, approve, reject and reverse."""
-        return DECIDE in self.scopes
+        """Whether the person may propose, approve, reject and reverse something: what, its roles say."""
+        return any(scope in OPERATORS for scope in self.scopes)
+
+    @property
+    def may_moderate(self) -> bool:
+        """Whether the person is a moderator: a user, who has the desk and nothing else of the console."""
+        return MODERATE in self.scopes
 
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
@@ -61,12 +70,13 @@ class Sessions:
 
     def opened(self, caller: Caller) -> Session:
         """A session for a verified caller, no longer than its token. Raises Forbidden without a scope for it."""
-        scopes = tuple(scope for scope in (READ, DECIDE) if scope in caller.scopes)
+        is_moderator = MODERATE in caller.scopes and caller.principal.startswith("user:")
+        scopes = tuple(scope for scope in ((MODERATE,) if is_moderator else SCOPES) if scope in caller.scopes)
         if not scopes:
-            raise errors.Forbidden(f"The token needs the scope {READ} or {DECIDE}.")
+            raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
             id=secrets.token_hex(_ID_BYTES),
-            merchant=caller.merchant,
+            merchant=caller.principal if is_moderator else caller.merchant,
             subject=caller.subject,
             scopes=scopes,
             expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),

@@ -9,19 +9,19 @@ from __future__ import annotations
 import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 import structlog
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from starlette.datastructures import URL
 from starlette.responses import RedirectResponse, Response
 
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console.state import Console
-from ingress.http import problems, reading
+from ingress.http import browser, problems
 from ingress.http.parts import parts_of
+from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
 from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits, validation
@@ -37,11 +37,7 @@ HOME: Final = "/console"
 SIGN_IN: Final = "/console/sign-in"
 THEME: Final = "millrace_theme"
 THEMES: Final = ("light", "dark")
-FORM: Final = ("application/x-www-form-urlencoded",)
-FORM_TOKEN: Final = "form_token"  # noqa: S105 - a name
 _VISITOR_BYTES: Final = 16
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-_SAME_SITE: Final = ("same-origin", "none")  # "none" is somebody who typed the address
 
 
 class Visit:
@@ -93,33 +89,13 @@ class Visit:
 
     def keep(self, response: Response, name: str, value: str, seconds: int | None = None) -> None:
         """Sets a cookie that no script reads and no other site sends."""
-        is_secure = self.request.url.hostname not in _LOOPBACK
-        response.set_cookie(name, value, max_age=seconds, path=HOME, secure=is_secure, httponly=True, samesite="strict")
+        browser.keep(self.request, response, name, value, HOME, seconds)
 
     async def form(self) -> dict[str, str]:
         """The fields of a form that this person's page made. Raises Forbidden for any other, MalformedRequest."""
-        self._require_own_site()
-        raw = await reading.body(self.request, FORM, limits.CONSOLE_FORM_BYTES_MAX)
-        try:
-            fields = parse_qsl(
-                raw.decode(),
-                keep_blank_values=True,
-                strict_parsing=bool(raw),
-                max_num_fields=limits.CONSOLE_FORM_FIELDS_MAX,
-            )
-        except ValueError as error:
-            raise errors.MalformedRequest("The form is not readable.") from error
-        found = dict(fields)
-        self.console.sessions.require_form_token(self._holder, found.pop(FORM_TOKEN, ""))
+        found = await browser.form(self.request, limits.CONSOLE_FORM_BYTES_MAX, limits.CONSOLE_FORM_FIELDS_MAX)
+        self.console.sessions.require_form_token(self._holder, found.pop(browser.FORM_TOKEN, ""))
         return found
-
-    def _require_own_site(self) -> None:
-        """Browsers say where a form comes from; what they say must be this console."""
-        site, origin = self.request.headers.get("sec-fetch-site"), self.request.headers.get("origin")
-        if site is not None and site not in _SAME_SITE:
-            raise errors.Forbidden("The form comes from another site.")
-        if origin not in (None, "null") and URL(str(origin)).netloc != self.request.headers.get("host"):
-            raise errors.Forbidden("The form comes from another site.")
 
 
 async def visit(request: Request) -> Visit:
@@ -135,10 +111,9 @@ async def visit(request: Request) -> Visit:
 async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[Visit]:
     """A visit that reads; audited as ``console.<action>``. Raises Unauthenticated without a session."""
     found = await _signed_in(request)
-    scope = sessions.DECIDE if found.who.may_decide else sessions.READ
     audit = parts_of(request).get(Audit)
     details = {"query": validation.visible(request.url.query)}
-    async with audit.privileged(found.who.caller(), scope, f"console.{action}", name, details):
+    async with audit.privileged(found.who.caller(), sessions.SCOPES, f"console.{action}", name, details):
         yield found
 
 
@@ -146,11 +121,11 @@ async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[
 async def deciding(request: Request, action: str, name: str) -> AsyncIterator[tuple[Visit, dict[str, str]]]:
     """A visit that decides, with the fields of its form. What is done, the decision's own transaction audits.
 
-    Raises Unauthenticated without a session, Forbidden without the operator's scope or with a form that is not ours.
+    Raises Unauthenticated without a session, Forbidden for an operator who may not, and with a form that is not ours.
     """
     found = await _signed_in(request)
     audit = parts_of(request).get(Audit)
-    async with audit.privileged(found.who.caller(), sessions.DECIDE, action, name, {}, audits_itself=True):
+    async with audit.privileged(found.who.caller(), scopes_for(action), action, name, {}, audits_itself=True):
         yield found, await found.form()
 
 

@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from ingress.console import pages
 from ingress.console import visit as visits
+from ingress.console.session import DESK
 from ingress.http.parts import parts_of
 from ingress.operators import cases
 from ingress.operators.cases import Cases
@@ -36,7 +38,10 @@ router: Final = visits.router()
 
 @router.get("")
 async def overview(request: Request) -> Response:
-    """What waits, what does not reconcile, and whether everything runs: the first page of a day."""
+    """What waits, what does not reconcile, and whether everything runs: the first page of a day, but of moderators."""
+    found = await visits.visit(request)
+    if found.session is not None and found.session.may_moderate:
+        return RedirectResponse(DESK, 303, pages.HEADERS)
     async with visits.reading_of(request, "overview", "overview") as visit:
         console = visit.console
         counts, discrepancies, accounts, totals, partitions, processors = await asyncio.gather(

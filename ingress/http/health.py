@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ingress.config import IngressConfig
+from ingress.http.ownership import Ownership
 from ingress.http.parts import parts_of
 from schemas import errors, limits
 
@@ -43,11 +44,13 @@ async def healthz() -> Response:
 
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
-    """Ready: database, Kafka and keys answer."""
-    reason = await parts_of(request).get(Readiness).why_not()
+    """Ready: database, Kafka and keys answer. Degraded: but nobody decides the commands of some partitions."""
+    parts = parts_of(request)
+    reason = await parts.get(Readiness).why_not()
     if reason is not None:
         raise errors.Unavailable(reason)
-    return JSONResponse({"status": "ready"})
+    missing = await parts.get(Ownership).missing()
+    return JSONResponse({"status": "degraded" if missing else "ready", **missing})
 
 
 @router.get("/.well-known/jwks.json")

@@ -24,6 +24,12 @@ FOUND_IN_STORE: Final = Counter(
 MAINTENANCE: Final = Gauge("millrace_ingress_maintenance", "Whether new work of merchants is refused")
 # 1: the disk of this home's servers is nearly full, and new work is refused; free more than 512 MiB.
 DISK_CLOSED: Final = Gauge("millrace_ingress_disk_closed", "Whether new work is refused for want of disk")
+# Above zero: commands of so many partitions wait. Start owners (without_owner); `millrace partitions list` (halted).
+STANDING_STILL: Final = Gauge(
+    "millrace_ingress_partitions_standing_still",
+    "Partitions that nobody decides, as /readyz saw it",
+    ["service", "why"],
+)
 # Near its bound (EVENT_STREAMS_MAX): new streams are refused.
 STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 # Above zero: queries fail or time out; the circuit opens after some in a row.

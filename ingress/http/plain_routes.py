@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _SHOWN: Final = 40  # characters of a name
+_KEYED: Final = "[KEY]"
 
 
 def plain_routes(routers: Iterable[APIRouter], document: Callable[[], Json] = dict) -> list[Route]:
@@ -52,7 +53,7 @@ class Queries:
         if place not in self._known:
             self._known[place] = _names(self._document().get("paths", {}).get(template, {}).get(request.method.lower()))
         known = self._known[place]
-        unknown = [] if known is None else [name for name in request.query_params if name not in known]
+        unknown = [] if known is None else [name for name in request.query_params if not _is_known(name, known)]
         if unknown:
             there_are = f"there are {', '.join(sorted(known))}" if known else "there are none here"
             name = validation.visible(unknown[0][:_SHOWN])
@@ -62,7 +63,13 @@ class Queries:
 def _names(operation: Json | None) -> frozenset[str] | None:
     if operation is None:
         return None
-    return frozenset(p["name"] for p in operation.get("parameters", ()) if p["in"] == "query")
+    in_query = [p for p in operation.get("parameters", ()) if p["in"] == "query"]
+    return frozenset(p["name"] + (_KEYED if p.get("style") == "deepObject" else "") for p in in_query)
+
+
+def _is_known(name: str, known: frozenset[str]) -> bool:
+    """Whether a route reads it, itself or as one key of an object: ``metadata[KEY]``."""
+    return name in known or (name.endswith("]") and name.partition("[")[0] + _KEYED in known)
 
 
 def _is_plain(route: APIRoute) -> bool:

@@ -130,6 +130,10 @@ class Authenticator:
         """Raises Unavailable when the callers' issuer was not heard of for too long."""
         self._keys.require_fresh()
 
+    async def principal(self, authorization: str | None) -> str:
+        """Whose token it is. Raises as ``caller``."""
+        return (await self.caller(authorization)).principal
+
     async def caller(self, authorization: str | None) -> Caller:
         """The caller that the Authorization field proves. Raises Unauthenticated, or Unavailable without keys."""
         if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:

@@ -26,7 +26,7 @@ ISSUER: Final = "urn:millrace:development"
 SERVICES_ISSUER: Final = "urn:millrace:services"
 AUDIENCE: Final = "millrace"
 ALGORITHM: Final = "Ed25519"
-SCOPES_DEFAULT: Final = ("payments:read", "payments:write")
+SCOPES_DEFAULT: Final = ("payments:read", "payments:write", "payouts:write")
 SCOPES_TENANT: Final = ("resources:read", "resources:write", "usage:read", "usage:write")
 SCOPES_OF_USERS: Final = ("posts:read", "posts:write")
 #: what a token of a kind may do where nothing else is said

@@ -1,26 +1,27 @@
 """How much of one process one caller takes: requests under way, by who proved to be, else by address.
 
-Whoever shows no token is a stranger. Strangers share few places, and one address has some of those only, so unfinished
-bodies and hanging waits of anybody leave room for everybody else. Health is asked on another listener, and not counted.
+Whoever shows no token, and no session of a page, is a stranger. Strangers share few places, and one address has some
+of those only, so unfinished bodies and hanging waits of anybody leave room for everybody else. Health is asked on
+another listener, and not counted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from ingress.http import metrics, problems
+from ingress.http import problems
 from limiter.edge.client_address import client_address
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from prometheus_client import Counter
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ingress.identity.auth import Authenticator
     from schemas.client_network import Network
 
 _NOT_COUNTED: Final = frozenset(("/healthz", "/readyz"))
@@ -30,12 +31,35 @@ _UNKNOWN: Final = "unknown address"
 Holder = tuple[str, str]  # kind, and which of them
 
 
-class Slots:
-    """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread."""
+class Bounds(NamedTuple):
+    """How many requests may be under way in one process."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, trusted_proxies: Sequence[Network] = ()) -> None:
+    of_caller: int
+    of_strangers: int  # all that show no token
+    of_address: int  # of those, from one
+
+
+class Slots:
+    """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread.
+
+    ``name_of`` tells who an Authorization field proves to be, or raises what is wrong with it; where it proves nobody,
+    ``sessions`` tell who a cookie is of.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        name_of: Callable[[str | None], Awaitable[str]],
+        bounds: Bounds,
+        refused: Counter,
+        trusted_proxies: Sequence[Network] = (),
+        sessions: Sequence[Callable[[Headers], str | None]] = (),
+    ) -> None:
+        self._sessions = sessions
         self._app = app
-        self._authenticator = authenticator
+        self._name_of = name_of
+        self._bounds = bounds
+        self._refused = refused
         self._trusted_proxies = trusted_proxies
         self._taken: dict[Holder, int] = {}
         self._strangers = 0
@@ -47,7 +71,7 @@ class Slots:
             return
         holder = await self._holder(scope)
         if not self._take(holder):
-            metrics.SLOTS_REFUSED.labels(holder[0]).inc()
+            self._refused.labels(holder[0]).inc()
             await _refusal()(scope, receive, send)
             return
         try:
@@ -56,18 +80,21 @@ class Slots:
             self._give_back(holder)
 
     async def _holder(self, scope: Scope) -> Holder:
+        headers = Headers(scope=scope)
         try:
-            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+            return _CALLER, await self._name_of(headers.get("authorization"))
         except errors.PlatformError:  # the route says what is wrong with it
+            known = next((found for session in self._sessions if (found := session(headers))), None)
+            if known is not None:
+                return _CALLER, known
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
-        return _CALLER, caller.principal
 
     def _take(self, holder: Holder) -> bool:
         taken = self._taken.get(holder, 0)
         if holder[0] == _CALLER:
-            may = taken < limits.REQUESTS_OF_CALLER_MAX
+            may = taken < self._bounds.of_caller
         else:
-            may = taken < limits.REQUESTS_OF_ADDRESS_MAX and self._strangers < limits.REQUESTS_OF_STRANGERS_MAX
+            may = taken < self._bounds.of_address and self._strangers < self._bounds.of_strangers
             self._strangers += may
         if may:
             self._taken[holder] = taken + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ingress.commands.admission import Admission
-from ingress.commands.calling import OPERATOR
+from ingress.identity.roles import OPERATOR
 from schemas import errors
 
 if TYPE_CHECKING:

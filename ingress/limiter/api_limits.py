@@ -49,7 +49,7 @@ EXEMPT: Final = frozenset(
 #: tenant and user of whoever has no valid token: policies by network govern them, and no others
 STRANGERS: Final = ("-", "-")
 #: whose callers have other proofs than a token: a signature, a session
-PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console")
+PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console", "/app")
 _NO_ROUTE: Final = "-"
 
 

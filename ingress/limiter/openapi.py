@@ -25,6 +25,7 @@ def components() -> dict[str, Json]:
         "object": {"const": "policy"},
         "version": {"type": "integer", "minimum": 1},
         "active_version": {"type": "integer", "minimum": 1},
+        "withdrawn": {"type": "boolean"},
         **_TERMS,
     }
     times = {name: {"type": "string", "format": "date-time"} for name in ("created_at", "updated_at")}

@@ -165,10 +165,12 @@ def _place(policy: dict[str, Any]) -> Place:
 
 
 def _render(policy: dict[str, Any]) -> dict[str, Any]:
+    found = _policy.decode(policy["body"])
     return {
         "id": policy["policy_id"],
-        **rendered(_policy.decode(policy["body"])),
+        **rendered(found),
         "active_version": policy["active_version"],
+        "withdrawn": found.withdrawn,
         "created_at": rendering.timestamp(policy["created_at"]),
         "updated_at": rendering.timestamp(policy["updated_at"]),
     }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 READ: Final = "limits:read"
 WRITE: Final = "limits:write"
 _PUBLISH: Final = "policy.publish"
+_WITHDRAW: Final = "policy.withdraw"
 _POLICIES: Final = "policies"  # the object where no policy is named
 _REFUSED: Final = 400
 _FOR_EVER: Final = "private, max-age=31536000, immutable"  # private: it is told to whoever has the scope
@@ -37,13 +38,23 @@ router: Final = APIRouter()
 @router.post("/v1/policies")
 async def publish(request: Request) -> Response:
     """Publishes a quota policy, or the next version of one; who did it stands in the audit log."""
-    parts = parts_of(request)
+    return await _changed(request, "publish_policy", _PUBLISH, None)
+
+
+@router.post("/v1/policies/{policy_id}/withdraw")
+async def withdraw(request: Request, policy_id: str) -> Response:
+    """Takes a quota policy out of force, for good; who did it stands in the audit log."""
+    return await _changed(request, "withdraw_policy", _WITHDRAW, policy_id)
+
+
+async def _changed(request: Request, operation: str, action: str, policy_id: str | None) -> Response:
+    parts, named = parts_of(request), policy_id or _POLICIES
     caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    async with parts.get(Audit).privileged(caller, WRITE, _PUBLISH, _POLICIES, {}, audits_itself=True):
-        await parts.get(Audit).append(caller, _PUBLISH, _POLICIES, "begun", {})  # what cannot be audited is not done
-        response = await calling.command(request, OPERATIONS["publish_policy"], None)
-    name, outcome, details = _became(response)
-    await parts.get(Audit).append(caller, _PUBLISH, name, outcome, details)
+    async with parts.get(Audit).privileged(caller, (WRITE,), action, named, {}, audits_itself=True):
+        await parts.get(Audit).append(caller, action, named, "begun", {})  # what cannot be audited is not done
+        response = await calling.command(request, OPERATIONS[operation], policy_id)
+    name, outcome, details = _became(response, named)
+    await parts.get(Audit).append(caller, action, name, outcome, details)
     return response
 
 
@@ -115,15 +126,15 @@ async def _audited(
     """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
     parts = parts_of(request)
     caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
-    async with parts.get(Audit).privileged(caller, READ, action, name, details or {}):
+    async with parts.get(Audit).privileged(caller, (READ,), action, name, details or {}):
         yield caller
 
 
-def _became(response: Response) -> tuple[str, str, dict[str, Any]]:
+def _became(response: Response, named: str) -> tuple[str, str, dict[str, Any]]:
     """Of which policy, what became of it, and the details: the version as it was published, or why not."""
     body = msgspec.json.decode(response.body)
     details: dict[str, Any] = {"status": response.status_code}
     if response.status_code >= _REFUSED:
-        return _POLICIES, "refused", details | {"code": body.get("code")}
+        return named, "refused", details | {"code": body.get("code")}
     policy = body.get("result") or {}  # none while it is not decided
-    return policy.get("policy_id", _POLICIES), "done", details | {"policy": policy}
+    return policy.get("policy_id", named), "done", details | {"policy": policy}

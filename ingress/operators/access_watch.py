@@ -21,8 +21,8 @@ import structlog
 from msgspec import Struct, field
 from starlette.datastructures import Headers
 
-from ingress.commands import calling
 from ingress.http import metrics
+from ingress.identity.roles import OPERATORS
 from limiter.edge.client_address import client_address
 from schemas import errors, limits
 from schemas.client_network import client_network, widened
@@ -144,7 +144,7 @@ class AccessWatch:
         found = [saw("merchant_fan_out", network, caller.principal)] if network else []
         if status == _NOT_FOUND:
             found.append(saw("enumeration", who, path))
-        elif calling.OPERATOR in caller.scopes:
+        elif not caller.scopes.isdisjoint(OPERATORS):
             found.append(saw("operator_fan_out", who, path))
         return [one for one in found if one is not None]
 

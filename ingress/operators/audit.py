@@ -12,7 +12,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from ingress.commands import calling
+from ingress.identity.roles import scopes_for
 from ingress.operators.refusals import Refusals
 from schemas import errors, identity, limits, validation
 
@@ -48,29 +48,29 @@ class Audit:
     async def operator(
         self, request: Request, action: str, name: str, *, audits_itself: bool = False
     ) -> AsyncIterator[Caller]:
-        """Who calls, with the operator's scope; what the block raises is audited as refused, else as done.
+        """Who calls: an operator whose roles allow it. What the block raises is audited as refused, else as done.
 
         ``audits_itself``: the block's own transaction says what was done. Raises as ``Ingress.caller``.
         """
         caller = await self._authenticator.caller(request.headers.get("authorization"))
         query = {"query": validation.visible(request.url.query)}
-        async with self.privileged(caller, calling.OPERATOR, action, name, query, audits_itself=audits_itself):
+        async with self.privileged(caller, scopes_for(action), action, name, query, audits_itself=audits_itself):
             yield caller
 
     @asynccontextmanager
     async def privileged(
         self,
         caller: Caller,
-        scope: str,
+        scopes: tuple[str, ...],
         action: str,
         name: str,
         details: dict[str, Any],
         *,
         audits_itself: bool = False,
     ) -> AsyncIterator[None]:
-        """As ``operator``, for a caller who is known already and needs this scope. Raises Forbidden."""
+        """As ``operator``, for a caller who is known already and needs one of these scopes. Raises Forbidden."""
         try:
-            caller.require(scope)
+            caller.require(*scopes)
             yield
         except errors.Rejected as error:
             if not isinstance(error, errors.Forbidden) or self._refusals.is_written((caller.subject, action)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ingress.payments.filters import Filters
 from schemas import errors, limits, rendering
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Expansions:
                 found[name] = await self._attempt(document["id"], document[name])
             else:
                 first = await self._parts[name].page(
-                    merchant, limits.PAGE_LIMIT_DEFAULT, None, {"payment_intent": document["id"]}
+                    merchant, limits.PAGE_LIMIT_DEFAULT, None, Filters(leading={"payment_intent": document["id"]})
                 )
                 found[name] = {"data": first["data"], "has_more": first["has_more"]}
         return found

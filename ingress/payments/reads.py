@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import preferences, reading
+from ingress.http import preferences
 from ingress.http.parts import parts_of
-from ingress.payments import expansion
+from ingress.payments import expansion, filters
 from ingress.payments.expansion import Expansions
-from ingress.payments.resources import Span
-from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from ingress.payments.resources import Record, Resources
 
 READ: Final = "payments:read"
-CREATED_FROM: Final = "created[gte]"
-CREATED_BEFORE: Final = "created[lt]"
 
 
 async def resource(request: Request, resources: Resources[Record], object_id: str) -> Response:
@@ -46,24 +42,8 @@ async def resource(request: Request, resources: Resources[Record], object_id: st
 
 
 async def page(request: Request, resources: Resources[Record]) -> Response:
-    """The caller's own, newest first; with one filter where the list knows it, and of a time."""
+    """The caller's own, newest first, as it filters them."""
     caller = await calling.caller_of(request, READ)
     limit, cursor = calling.place(request)
-    made = Span(reading.moment(request, CREATED_FROM) or 0, reading.moment(request, CREATED_BEFORE))
-    return calling.json(await resources.page(caller.merchant, limit, cursor, _filters(request, resources), made))
-
-
-def _filters(request: Request, resources: Resources[Record]) -> dict[str, str]:
-    """By what the list is filtered. Raises InvalidCommand for a value that nothing has, and for two filters."""
-    intent = reading.identity(request, "payment_intent") if resources.kind.of_intent else None
-    found = {} if intent is None else {"payment_intent": intent}
-    for field in resources.kind.listed:
-        value = reading.query(request, field.name)
-        if value is None:
-            continue
-        if reason := validation.free_text(value, field.column.length_max or limits.TEXT_LENGTH_MAX):
-            raise errors.InvalidCommand([{"field": field.name, "reason": reason}])
-        found[field.name] = value
-    if len(found) > 1:
-        raise errors.InvalidCommand([{"field": name, "reason": "is not taken with another filter"} for name in found])
-    return found
+    wanted = filters.asked(request, resources.kind.record, of_intent=resources.kind.of_intent is not None)
+    return calling.json(await resources.page(caller.merchant, limit, cursor, wanted))

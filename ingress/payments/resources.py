@@ -8,36 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ingress.commands.watch import Watch
 from ingress.http.coalescer import Coalescer
-from ingress.http.pages import BEFORE_ALL, NewestFirst
+from ingress.payments.filters import EVERYTHING
 from schemas import errors, limits, records, rendering
-from schemas.column import Declared, declared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
+    from ingress.payments.filters import Filters
 
 Resource = records.PaymentIntent | records.Refund | records.Dispute | records.Payout
 Record = TypeVar("Record", bound=Resource)
 _metadata: Final = msgspec.json.Decoder(dict[str, str])
-
-
-class Span(NamedTuple):
-    """When what is listed was made: from a time on, and before one, in microseconds since the epoch."""
-
-    start: int = 0
-    before: int | None = None
-
-
-ALWAYS: Final = Span()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +40,9 @@ class Kind(Generic[Record]):
     by_id: str
     of_merchant: str
     of_intent: str | None = None  # the list with a filter by payment
+    of_metadata: str | None = None  # the list of those with a value of metadata
     unsettled: str | None = None  # the state that a caller may wait for the end of, and the query that tells the end
     moved_on: str | None = None
-
-    @property
-    def listed(self) -> list[Declared]:
-        """The fields that its list filters by."""
-        return [field for field in declared(self.record) if field.column.listed]
 
 
 INTENTS: Final[Kind[records.PaymentIntent]] = Kind(
@@ -65,6 +51,7 @@ INTENTS: Final[Kind[records.PaymentIntent]] = Kind(
     render=rendering.payment_intent,
     by_id="intents_by_id",
     of_merchant="intents_of_merchant",
+    of_metadata="intents_of_metadata",
     unsettled="processing",
     moved_on="intents_moved_on",
 )
@@ -74,6 +61,7 @@ REFUNDS: Final[Kind[records.Refund]] = Kind(
     render=rendering.refund,
     by_id="refunds_by_id",
     of_merchant="refunds_of_merchant",
+    of_metadata="refunds_of_metadata",
     of_intent="refunds_of_intent",
     unsettled="pending",
     moved_on="refunds_moved_on",
@@ -93,6 +81,7 @@ PAYOUTS: Final[Kind[records.Payout]] = Kind(
     render=rendering.payout,
     by_id="payouts_by_id",
     of_merchant="payouts_of_merchant",
+    of_metadata="payouts_of_metadata",
     unsettled="pending",
     moved_on="payouts_moved_on",
 )
@@ -104,7 +93,7 @@ class Resources(Generic[Record]):
     def __init__(self, store: Store, cursors: Cursors, kind: Kind[Record]) -> None:
         self.kind = kind
         self._store = store
-        self._pages = NewestFirst(store, cursors)
+        self._cursors = cursors
         self._reads: Coalescer[str, Record | None] = Coalescer(
             self._find_all, batch_max=limits.STORED_LOOKUPS_MAX, running_max=limits.STORED_LOOKUPS_RUNNING_MAX
         )
@@ -128,22 +117,35 @@ class Resources(Generic[Record]):
         return found
 
     async def page(
-        self, merchant: str, limit: int, cursor: str | None, filters: Mapping[str, str], made: Span = ALWAYS
+        self, merchant: str, limit: int, cursor: str | None, filters: Filters = EVERYTHING
     ) -> dict[str, Any]:
-        """One page of the caller's own, newest first; of one payment, or with one field's value, when asked for."""
-        query, bound = self.kind.of_merchant, self._bound(filters, made)
-        for name in filters:  # one at most
-            query = self.kind.of_intent or query if name == "payment_intent" else f"{query}.{name}"
-        newest = BEFORE_ALL if made.before is None else (made.before, "")
-        shape = (self._read, _place, self.kind.render)
-        return await self._pages.page(
-            query, bound, merchant, filters, limit, cursor, *shape, newest=newest, oldest_us=made.start
-        )
+        """One page of the caller's own that are wanted, newest first.
 
-    def _bound(self, filters: Mapping[str, str], made: Span) -> str:
-        """What a cursor is bound to: the list, and by what it is filtered."""
-        of_a_time = [] if made == ALWAYS else [f"{made.start}-{made.before}"]
-        return ":".join([self.kind.name, *(name for name in filters if name != "payment_intent"), *of_a_time])
+        A page passes over LIST_PASSED_MAX of others at most: it may be short, or empty, with more to come. Raises
+        MalformedRequest for a cursor that is not of this list and these filters.
+        """
+        bound = filters.bound(self.kind.name)
+        before = self._cursors.read(merchant, bound, cursor, tuple[int, str]) if cursor else (filters.created.end, "")
+        parameters = filters.parameters() | {
+            "merchant": merchant,
+            "before_at": before[0],
+            "before_id": before[1],
+            "passed_max": limits.LIST_PASSED_MAX,
+            "limit": limit + 1,
+        }
+        query = filters.variant(self.kind.of_merchant, self.kind.of_intent, self.kind.of_metadata)
+        rows = await self._store.rows(query, parameters)
+        items = [self._read(row) for row in rows if _is_wanted(row)][: limit + 1]
+        place = None
+        if len(items) > limit:
+            place = _place(items[limit - 1])
+        elif rows and _passed(rows[-1]) == limits.LIST_PASSED_MAX:
+            place = _place(self._read(rows[-1]))
+        return {
+            "data": [self.kind.render(item) for item in items[:limit]],
+            "has_more": place is not None,
+            "next_cursor": None if place is None else self._cursors.write(merchant, bound, place),
+        }
 
     def drain(self) -> None:
         """Ends every long poll: each answers with the state as it is."""
@@ -162,7 +164,7 @@ class Resources(Generic[Record]):
         return [found.get(object_id) for object_id in ids]
 
     def _read(self, row: tuple[Any, ...]) -> Record:
-        values = dict(zip(self.kind.record.__struct_fields__, row, strict=True))
+        values = dict(zip(self.kind.record.__struct_fields__, row, strict=False))  # a list says more of its rows
         if "metadata" in values:
             values["metadata"] = _metadata.decode(values["metadata"])
         record: Record = self.kind.record(**values)
@@ -196,3 +198,11 @@ class Collections:
 
 def _place(item: Resource) -> Place:
     return item.created_at, item.id
+
+
+def _is_wanted(row: tuple[Any, ...]) -> bool:
+    return bool(row[-2])
+
+
+def _passed(row: tuple[Any, ...]) -> int:
+    return int(row[-1])

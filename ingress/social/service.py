@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ingress.http_service import HttpService, Json
 from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.desk import Desk
 from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams
 from ingress.social.homes import HomeReader
@@ -17,6 +18,10 @@ from ingress.social.moderation.moderation import Moderation
 from ingress.social.notifications import Notifications
 from ingress.social.own_data import routes as own_data_routes
 from ingress.social.own_data.own_data import OwnData
+from ingress.social.pages import routes as page_routes
+from ingress.social.pages.cards import Cards
+from ingress.social.pages.media_routes import MediaBoard
+from ingress.social.pages.state import Pages
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users
@@ -24,6 +29,8 @@ from schemas.social.service import SERVICE
 from sinks.redis.homes import Homes
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+
     from ingress.http_service import Platform
 
 
@@ -38,6 +45,7 @@ class SocialHttp(HttpService):
         moderation_routes.router,
         own_data_routes.router,
     )
+    pages = page_routes.ROUTERS
     shows_events = True
 
     def __init__(self, platform: Platform) -> None:
@@ -50,10 +58,19 @@ class SocialHttp(HttpService):
         users = add(Users(store))
         self.admission = SocialAdmission(users, uploads)
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
-        timelines = add(Timelines(add(Posts(store, cursors, uploads, moderation)), self._homes, cursors))
+        posts = add(Posts(store, cursors, uploads, moderation))
+        timelines = add(Timelines(posts, self._homes, cursors))
         self._streams = add(HomeStreams(timelines, users))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
+        add(Desk(store, posts))
+        self._pages = add(Pages(platform.audited_store, platform.config.cursor_key))
+        add(Cards(store, uploads))
+        add(MediaBoard(store, cursors, uploads))
+
+    def principal_of(self, headers: Headers) -> str | None:
+        """The user of a session."""
+        return self._pages.principal_of(headers)
 
     def drain(self) -> None:
         """Ends every stream."""

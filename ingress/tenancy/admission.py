@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.commands.admission import Admission
+from ingress.http.answers import failed
 from ingress.tenancy import callers
 from schemas import errors
 from schemas.tenancy.operations import STAFF, WRITE, resource_of
@@ -71,6 +72,18 @@ class TenancyAdmission(Admission):
             "sealed": seals.as_text(sealed),
         }
 
+    async def hashes(self, caller: Caller, requests: Sequence[Request]) -> list[bytes]:
+        """Of a document under the tenant's key: who reads the database tries no payloads, and a shred ends this too."""
+        return [await self._hash(caller, r) if r.operation.document else r.request_hash for r in requests]
+
+    async def _hash(self, caller: Caller, request: Request) -> bytes:
+        known = await self._tenants.find(caller.tenant)
+        if known is None:
+            return request.request_hash  # it is refused, and nothing of it is stored
+        if known.is_shredded:
+            return b""  # as well; whether it is a retry, nobody knows any more
+        return self._tenants.keyed_hash(known, request.request_hash)
+
     async def require_reads(self, caller: Caller) -> None:
         """A tenant that is not served reads nothing, whatever it asks for."""
         if callers.is_member(caller):
@@ -82,10 +95,11 @@ class TenancyAdmission(Admission):
         self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
     ) -> list[Answer]:
         """Sealed payloads in the clear, for members of a tenant that is served."""
-        del requests
-        return [await self._opened(caller, answer) for answer in answers]
+        return [await self._opened(caller, r, answer) for r, answer in zip(requests, answers, strict=True)]
 
-    async def _opened(self, caller: Caller, answer: Answer) -> Answer:
+    async def _opened(self, caller: Caller, request: Request | None, answer: Answer) -> Answer:
+        if answer.code == errors.KeyReused.code and request is not None and not request.request_hash:
+            return failed(errors.KeyShredded())
         if answer.code is not None or answer.pending is not None or not callers.is_member(caller):
             return answer
         known = await self._tenants.active(caller)

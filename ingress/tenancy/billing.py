@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from dataflows.tenancy.domain.billing_entry import BillingEntry
+from dataflows.tenancy.domain.billing_entry import rendered as entry_shown
 from dataflows.tenancy.domain.billing_run import BillingRun, rendered
 from ingress.http.pages import NewestFirst
 from schemas import errors
-from schemas.tenancy.invoice import Run, document, used_by
+from schemas.tenancy.invoice import InvoicePlace, basis, made
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -21,12 +23,13 @@ _SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
 class StoredInvoice(NamedTuple):
     """An invoice that stands, and what its lines follow from."""
 
-    tenant_id: str
-    run_number: int
-    ordinal: int
-    cut: list[int]
-    before: list[int]
+    place: InvoicePlace
     document: bytes
+
+    @property
+    def tenant_id(self) -> str:
+        """Whose it is."""
+        return self.place.tenant_id
 
 
 class Billing:
@@ -49,29 +52,39 @@ class Billing:
             "billing_runs_of_tenant", "billing_runs", tenant_id, {}, limit, cursor, tuple, _place, _rendered
         )
 
+    async def entries(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
+        """One page of what was said of the tenant's money, newest first."""
+        return await self._pages.page(
+            "billing_entries_of_tenant",
+            "billing_entries",
+            tenant_id,
+            {},
+            limit,
+            cursor,
+            _entry,
+            _entry_place,
+            entry_shown,
+        )
+
     async def invoice(self, invoice_id: str) -> StoredInvoice:
         """One that stands, whoever's. Raises NotFound."""
         (rows,) = await self._store.snapshot((_SQL["invoice_place"], (invoice_id,)))
         if not rows:
             raise errors.NotFound
-        return StoredInvoice(*rows[0])
+        *place, _, document = rows[0]
+        return StoredInvoice(InvoicePlace(*place), document)
 
     async def made_again(self, stored: StoredInvoice) -> bytes:
-        """Its bytes, from the events and the run's prices: nothing of what was stored of its lines is read."""
-        named = {
-            "tenant": stored.tenant_id,
-            "number": stored.run_number,
-            "ordinal": stored.ordinal,
-            "before": stored.before,
-            "cut": stored.cut,
-        }
-        terms, own, late = await self._store.snapshot(
-            (_SQL["run_terms"], named),
-            (_SQL["used_in_period"], named),
-            (_SQL["used_late"], named),
-        )
-        run = Run(*terms[0])
-        return document(run, used_by(run, own, late))
+        """Its bytes, from events, entries and the run's prices: nothing of what was stored of its lines is read.
+
+        Raises StateConflict when its usage is so old that it is not kept any more.
+        """
+        asked = stored.place.asked()
+        if await self._store.rows("invoice_not_kept", {"invoice": stored.document, **asked}):
+            raise errors.StateConflict("The usage of this invoice is not kept any more; the invoice stands.")
+        names = ("run_terms", "used_in_period", "used_late", "entries_taken")
+        terms, own, late, entries = await self._store.snapshot(*((_SQL[name], asked) for name in names))
+        return made(basis(stored.place, terms[0], own, late, entries)).document
 
 
 def _rendered(row: tuple[Any, ...]) -> dict[str, Any]:
@@ -89,6 +102,30 @@ def _rendered(row: tuple[Any, ...]) -> dict[str, Any]:
         created_at=created_at,
     )
     return rendered(run, is_finalized=is_finalized)
+
+
+def _entry(row: tuple[Any, ...]) -> BillingEntry:
+    entry_id, tenant_id, number, kind, dimension, quantity, unit_price, at, begins, ends, amount, reason, created_at = (
+        row
+    )
+    return BillingEntry(
+        entry_id=entry_id,
+        tenant_id=tenant_id,
+        number=number,
+        kind=kind,
+        dimension=dimension,
+        quantity=quantity,
+        unit_price=unit_price,
+        at_us=at,
+        period=None if begins is None else (begins, ends),
+        amount=amount,
+        reason=reason,
+        created_at=created_at,
+    )
+
+
+def _entry_place(entry: BillingEntry) -> Place:
+    return entry.number, entry.entry_id
 
 
 def _place(row: tuple[Any, ...]) -> Place:

@@ -12,13 +12,16 @@ from ingress.commands import calling
 from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.tenancy.billing import Billing
-from ingress.tenancy.callers import is_member, of_tenant
+from ingress.tenancy.callers import is_member, member, of_tenant
+from ingress.tenancy.entitlements import Entitlements
 from ingress.tenancy.tenants import Tenants
 from schemas import errors
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
+from schemas.tenancy.operations import READ
 
 if TYPE_CHECKING:
     from ingress.tenancy.billing import StoredInvoice
+    from ingress.tenancy.tenants import Known
 
 router: Final = APIRouter()
 _FOR_EVER: Final = {"Cache-Control": "private, max-age=31536000, immutable"}
@@ -37,6 +40,32 @@ async def list_runs(request: Request, tenant_id: str) -> Response:
     """The runs of a tenant, newest first."""
     await of_tenant(request, tenant_id)
     return calling.json(await parts_of(request).get(Billing).runs(tenant_id, *calling.place(request)))
+
+
+@router.get("/v1/tenants/{tenant_id}/billing_entries")
+async def list_entries(request: Request, tenant_id: str) -> Response:
+    """Corrections and credit of a tenant, newest first."""
+    await of_tenant(request, tenant_id)
+    return calling.json(await parts_of(request).get(Billing).entries(tenant_id, *calling.place(request)))
+
+
+@router.get("/v1/tenants/{tenant_id}/entitlements")
+async def get_entitlements(request: Request, tenant_id: str) -> Response:
+    """What a tenant may now."""
+    _, known = await of_tenant(request, tenant_id)
+    return await _entitlements(request, known)
+
+
+@router.get("/v1/entitlements")
+async def own_entitlements(request: Request) -> Response:
+    """What the caller's own tenant may now."""
+    _, known = await member(request, READ)
+    return await _entitlements(request, known)
+
+
+async def _entitlements(request: Request, known: Known) -> Response:
+    found, version = await parts_of(request).get(Entitlements).of(known.tenant)
+    return calling.json(found, calling.NO_STORE | {"ETag": f'"{version}"'})
 
 
 @router.get("/v1/invoices/{invoice_id}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.tenancy import billing_routes, isolation_routes, support_routes, usage_routes
 from ingress.tenancy.billing import Billing
+from ingress.tenancy.entitlements import Entitlements
 from ingress.tenancy.support import SupportAccess
 from ingress.tenancy.usage import Usage
 from ingress.tenancy.usage_producer import UsageProducer
@@ -24,6 +25,7 @@ class Desk:
         add, config = platform.parts.add, platform.config
         add(Usage(platform.store, platform.cursors))
         add(Billing(platform.store, platform.cursors))
+        add(Entitlements(platform.store))
         add(SupportAccess(platform.store, platform.cursors, config.support_issuer))
         self._usage = add(UsageProducer(config.kafka, f"millrace-usage-{config.instance}"))
 

@@ -11,6 +11,8 @@ from ingress.tenancy.openapi import committed, list_of, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
 from schemas import limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
+from schemas.tenancy.operations import READ
+from schemas.tenancy.value_types import PRICES
 
 Json = dict[str, Any]
 _STRING: Final = {"type": "string"}
@@ -42,6 +44,13 @@ def paths() -> Json:
         f"{run}/{{billing_run_id}}": read(
             "get_billing_run", "A run", "BillingRun", (*own, "billing_run_id"), scopes=_DESK
         ),
+        "/v1/tenants/{tenant_id}/billing_entries": read(
+            "list_billing_entries", "Corrections and credit", "BillingEntryPage", own, scopes=_DESK, parameters=_PAGE
+        ),
+        "/v1/tenants/{tenant_id}/entitlements": read(
+            "get_tenant_entitlements", "What a tenant may", "Entitlements", own, scopes=_DESK
+        ),
+        "/v1/entitlements": read("list_entitlements", "What the tenant may", "Entitlements", scopes=(READ,)),
         "/v1/invoices/{invoice_id}": read("get_invoice", "An invoice", "Invoice", ("invoice_id",), scopes=_DESK),
         "/v1/invoices/{invoice_id}/document": read(
             "get_invoice_document", "Its bytes", "Invoice", ("invoice_id",), scopes=_DESK, parameters=(recompute,)
@@ -133,7 +142,16 @@ def components() -> Json:
     sums = a_schema({"from": _INSTANT, "to": _INSTANT, "events": _INTEGER}, ["from", "to", "events"])
     conflict = a_schema({"source": _STRING, "event_id": _STRING, "seen_at": _INSTANT})
     run = a_schema({"billing_run_id": OBJECT_ID, "state": _STRING, "invoice_id": _TEXT_OR_NULL})
-    line = a_schema({"kind": _STRING, "dimension": _STRING, "quantity": _INTEGER, "amount": _INTEGER})
+    of_line = {
+        "kind": _STRING,
+        "dimension": _STRING,
+        "quantity": _INTEGER,
+        "unit_price": PRICES.json["additionalProperties"],
+    }
+    line = a_schema(of_line | {"amount": _INTEGER}, ["kind", "amount"])
+    entry = a_schema({"entry_id": OBJECT_ID, "kind": _STRING, "reason": _STRING, "created_at": _INSTANT})
+    feature = a_schema({"feature": _STRING, "kind": _STRING, "allowed": {"type": "boolean"}})
+    entitled = a_schema({"tenant_id": OBJECT_ID, "entitlements": {"type": "object"}, "version": _INTEGER})
     invoice = a_schema(
         {"invoice_id": OBJECT_ID, "currency": _STRING, "lines": {"type": "array", "items": line}, "total": _INTEGER}
     )
@@ -155,6 +173,11 @@ def components() -> Json:
         "BillingRunPage": list_of("BillingRun"),
         "CommittedBillingRun": committed(run),
         "Invoice": invoice,
+        "BillingEntry": entry,
+        "BillingEntryPage": list_of("BillingEntry"),
+        "CommittedBillingEntry": committed(entry),
+        "Entitlements": a_schema({"data": {"type": "array", "items": feature}}),
+        "CommittedEntitlements": committed(entitled),
         "SupportGrant": grant,
         "SupportGrantPage": list_of("SupportGrant"),
         "CommittedSupportGrant": committed(grant),

@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 
 from ingress.http.pages import BEFORE_ALL
+from ingress.tenancy.dual_reads import DualReads
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -30,8 +31,13 @@ class Resources:
     def __init__(self, store: Store, stores: TenantStores, tenants: Tenants, cursors: Cursors) -> None:
         self._store = store
         self._stores = stores
+        self._dual_reads = DualReads(store, stores)
         self._tenants = tenants
         self._cursors = cursors
+
+    async def close(self) -> None:
+        """Waits for comparisons under way."""
+        await self._dual_reads.close()
 
     async def get(self, known: Known, resource_id: str) -> Document:
         """One live resource. Raises NotFound, KeyShredded, Unavailable."""
@@ -59,7 +65,7 @@ class Resources:
         self, known: Known, query: str, asked: Document, at_most: int = limits.PAGE_LIMIT_MAX
     ) -> tuple[list[Document], list[Head]]:
         """What the heads of a query lead to, and those heads."""
-        left = limits.TENANT_READ_TRIES_MAX
+        left, away = limits.TENANT_READ_TRIES_MAX, None
         while left:
             left -= 1
             tenant = known.tenant
@@ -69,20 +75,21 @@ class Resources:
                 found = await self._payloads(known, heads[:at_most])
             except psycopg.Error:
                 found = None  # the placement has moved on, or its gate is closed for an older generation
-            except errors.Unavailable:
-                found = None
+            except errors.Unavailable as error:
+                found, away = None, error
                 left = min(left, 1)  # a database that is away, unless the tenant is elsewhere by now
             if found is not None:
                 return found, heads
             if not left:
                 break
             known = await self._tenants.find(tenant.tenant_id, fresh=True) or known
-        raise errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
+        raise away or errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
 
     async def _payloads(self, known: Known, heads: list[Head]) -> list[Document] | None:
         """The documents of these heads; None when the store is behind them."""
         rows = await self._stores.rows(known.tenant, [id_ for id_, _, _, image in heads if image is None])
         found: list[Document] = []
+        self._dual_reads.compare(known, rows)
         for id_, version, _, image in heads:
             stored, sealed, deleted = (
                 rows.get(id_, (0, b"", False)) if image is None else (version, bytes(image), False)

@@ -40,7 +40,7 @@ class TenancyHttp(HttpService):
         tenants = add(Tenants(store, RootKeys(config.tenancy_secrets)))
         add(NewestFirst(store, platform.cursors))
         self._stores = TenantStores(store, config.postgres_dsn, Contexts(config.tenancy_secrets))
-        add(Resources(store, self._stores, tenants, platform.cursors))
+        self._resources = add(Resources(store, self._stores, tenants, platform.cursors))
         add(Quotas(store))
         add(Lives(store, tenants, platform.cursors))
         add(config.certificate_keys)
@@ -55,6 +55,7 @@ class TenancyHttp(HttpService):
     async def close(self) -> None:
         """Disconnects from dedicated databases, and from Kafka."""
         await self._desk.close()
+        await self._resources.close()
         await self._stores.close()
 
     @staticmethod

@@ -6,9 +6,11 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from ingress.http.store import Store
-from schemas import limits
-from sinks.tenancy import databases
+from schemas import errors, limits
+from sinks.tenancy import databases, store_files
 
 if TYPE_CHECKING:
     from ingress.tenancy.tenants import Tenant
@@ -26,13 +28,17 @@ class TenantStores:
         self._dsn = dsn
         self._contexts = contexts
         self._dedicated: OrderedDict[str, Store] = OrderedDict()
+        self._current: set[str] = set()  # of those, whose database has all that this release needs
         self._opening = asyncio.Lock()
 
     async def rows(self, tenant: Tenant, ids: list[str]) -> dict[str, Row]:
         """Those rows as the tenant's placement has them. Raises Unavailable, and psycopg errors of a stale context."""
         if not ids:
             return {}
-        store = self._control if tenant.mode != "dedicated" else await self._of(tenant.placement_id)
+        store = self._control
+        if tenant.mode == "dedicated":
+            store = await self._of(tenant.placement_id)
+            await self._require_current(store, tenant.placement_id)
         parameters = {
             "context": self._contexts.of(tenant.tenant_id, tenant.generation, "r"),
             "store": POOL if tenant.mode == "dedicated" else tenant.shard_or_database,
@@ -55,7 +61,21 @@ class TenantStores:
                 await found.open()
                 self._dedicated[placement_id] = found
                 if len(self._dedicated) > limits.DEDICATED_STORES_MAX:
-                    _, oldest = self._dedicated.popitem(last=False)
+                    evicted, oldest = self._dedicated.popitem(last=False)
+                    self._current.discard(evicted)
                     await oldest.close()
             self._dedicated.move_to_end(placement_id)
             return found
+
+    async def _require_current(self, store: Store, placement_id: str) -> None:
+        """A database of an earlier release is not read: what it would answer may be wrong. Raises Unavailable."""
+        if placement_id in self._current:
+            return
+        try:
+            lacking = store_files.missing({row[0] for row in await store.rows("tenant_store_files", {})})
+        except psycopg.errors.UndefinedTable:  # made before databases said what they have
+            lacking = [name for name, _ in store_files.store_files()]
+        if lacking:
+            reason = "The tenant's database is of an earlier release, and is served after 'millrace migrate'."
+            raise errors.Unavailable(reason, placement=placement_id, lacking=lacking[-1])
+        self._current.add(placement_id)

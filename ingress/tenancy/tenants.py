@@ -62,12 +62,22 @@ class WrappedKey(Struct, frozen=True):
     certificate_id: str | None
 
 
+class DualTarget(Struct, frozen=True):
+    """Where a tenant's rows will be, when a move that verifies them is committed."""
+
+    migration_id: str
+    placement_id: str
+    mode: str
+    shard_or_database: str
+
+
 class Known(Struct, frozen=True):
     """A tenant, its keys, and when that was read."""
 
     tenant: Tenant
     keys: tuple[WrappedKey, ...]
     read_at: float
+    dual_target: DualTarget | None = None
     opened: dict[int, bytes] = field(default_factory=dict)  # keys in the clear, no longer than this is kept
 
     def __repr__(self) -> str:
@@ -103,7 +113,9 @@ class Tenants:
             self._known.pop(tenant_id, None)
             return None
         keys = [WrappedKey(*row) for row in await self._store.rows("tenant_keys", {"tenant_id": tenant_id})]
-        found = Known(Tenant(**rows[0]), tuple(keys), read_at)
+        targets = await self._store.rows("tenant_dual_target", {"tenant_id": tenant_id})
+        target = DualTarget(*targets[0]) if targets else None
+        found = Known(Tenant(**rows[0]), tuple(keys), read_at, target)
         self._known[tenant_id] = found
         self._known.move_to_end(tenant_id)
         if len(self._known) > limits.TENANTS_CACHED_MAX:
@@ -145,6 +157,11 @@ class Tenants:
         if active is None:
             raise errors.KeyShredded
         return active, seals.seal(plain, self.key(known, active), active, known.tenant.tenant_id, place)
+
+    def keyed_hash(self, known: Known, plain: bytes) -> bytes:
+        """A hash of what is secret, under the tenant's oldest key: a retry hashes alike after a rotation."""
+        oldest = min(key.key_version for key in known.keys)
+        return seals.keyed_hash(self.key(known, oldest), plain)
 
     def open(self, known: Known, place: str, sealed: bytes) -> bytes:
         """The plaintext of what is sealed for that place of the tenant. Raises KeyShredded."""

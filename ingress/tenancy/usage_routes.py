@@ -81,6 +81,8 @@ async def usage(request: Request) -> Response:
     if not 0 < span_us <= limits.USAGE_SPAN_MAX_S * 1_000_000:
         days = limits.USAGE_SPAN_MAX_S // 86_400
         raise _wrong("to", f"must be after from, and at most {days} days")
+    if asked.from_us < time.time_ns() // 1_000 - limits.USAGE_KEPT_S * 1_000_000:
+        raise _wrong("from", f"must be within the last {limits.USAGE_KEPT_S // 86_400} days: older usage is not kept")
     return calling.json(await parts_of(request).get(Usage).sums(known.tenant.tenant_id, asked))
 
 

@@ -52,9 +52,21 @@ def _store(placement: dict[str, Any], role: str, reader_dsn: str) -> dict[str, s
     }
 
 
-def newest(connection: Connection[Any]) -> list[dict[str, Any]]:
-    """The tenants that came last."""
-    return _rows(connection, "tenants_newest", limit=limits.TENANTS_LISTED_MAX)
+def newest(connection: Connection[Any], after: str = "") -> list[dict[str, Any]]:
+    """The tenants that came last, a page of them; with ``after`` those that came before that tenant."""
+    return _rows(connection, "tenants_newest", limit=limits.TENANTS_LISTED_MAX, after=after)
+
+
+def noisy(connection: Connection[Any]) -> list[dict[str, Any]]:
+    """Callers that had others of their partition wait, with what is proposed."""
+    rows = _rows(connection, "noisy_tenants", limit=limits.TENANTS_LISTED_MAX)
+    return [row | {"proposal": _proposal(row)} for row in rows]
+
+
+def _proposal(row: dict[str, Any]) -> str | None:
+    if row["move_proposed_at"] is None or row["mode"] in (None, "dedicated"):
+        return None
+    return "move it to a dedicated database"
 
 
 def tenant_of(connection: Connection[Any], tenant_id: str) -> dict[str, Any] | None:

@@ -10,10 +10,12 @@ where t.tenant_id = %(tenant_id)s;
 select placement_id, mode, shard_or_database from placement where placement_id = %(placement_id)s;
 
 -- name: tenants_newest
--- For millrace tenants list. Served by tenant_newest.
+-- For millrace tenants list, from behind a tenant on. Served by tenant_newest.
 select t.tenant_id, t.name, t.tier, t.state, p.mode, t.generation, coalesce(q.used, 0) as resources
 from tenant t join placement p on p.placement_id = t.placement_id
 left join quota_usage q on q.tenant_id = t.tenant_id and q.dimension = 'resources'
+where (t.created_at, t.tenant_id) < (coalesce((select a.created_at from tenant a where a.tenant_id = %(after)s), 9223372036854775807),
+                                     %(after)s)
 order by t.created_at desc, t.tenant_id desc limit %(limit)s;
 
 -- name: tenant_shown
@@ -21,3 +23,11 @@ order by t.created_at desc, t.tenant_id desc limit %(limit)s;
 select t.tenant_id, t.name, t.tier, t.state, t.suspension, t.reason, t.timezone, t.home_currency, t.quotas, t.prices, t.placement_id,
        p.mode, p.region, t.generation, t.key_ref, t.policy_version, t.version, t.certificate_id
 from tenant t join placement p on p.placement_id = t.placement_id where t.tenant_id = %(tenant_id)s;
+
+-- name: noisy_tenants
+-- For millrace tenants noisy: who had others wait, the newest first. As many rows as there ever were such tenants.
+select n.caller, n.partition, n.share_percent, n.units_left, n.windows, n.since, n.seen_at, n.move_proposed_at, p.mode
+from noisy_caller n
+left join tenant t on n.caller = 'tenant:' || t.tenant_id left join placement p on p.placement_id = t.placement_id
+where n.topic = 'commands.tenancy.v1'
+order by n.seen_at desc limit %(limit)s;

@@ -79,6 +79,7 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     boundary_guard: int | None = None  # so much of a fixed window passes at once, the rest evenly
     network_prefix_v4: int = limits.LIMIT_NETWORK_PREFIX_V4  # of the networks that counters are kept by
     network_prefix_v6: int = limits.LIMIT_NETWORK_PREFIX_V6
+    withdrawn: bool = False  # for good: no gateway decides by it any more
 
     @property
     def is_counted(self) -> bool:
@@ -249,6 +250,6 @@ def rendered(policy: LimitPolicy) -> dict[str, Any]:
 
 
 _PLAIN: Final = tuple(
-    name for name in LimitPolicy.__struct_fields__ if name not in ("policy_id", "version", "scope", "per")
+    name for name in LimitPolicy.__struct_fields__ if name not in ("policy_id", "version", "scope", "per", "withdrawn")
 )
 CAPACITY_MAX: Final = SAFE_INTEGER - 1

@@ -11,6 +11,8 @@ from schemas.payments.value_types import MERCHANT_NAME
 
 #: the scope of what merchants do with their payments and money: what maintenance switches off
 WRITE: Final = "payments:write"
+#: money leaves for a bank: who takes payments need not be able to
+PAYOUTS: Final = "payouts:write"
 _SERVICE: Final = "payments"
 
 
@@ -89,7 +91,7 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
         payload=payload,
         summary=summary,
         result="CommittedPayout",
-        scope=WRITE,
+        scope=PAYOUTS,
         refusals=(*refusals, "maintenance"),
         creates="pt" if is_new else None,
         id_name="payout_id",

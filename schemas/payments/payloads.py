@@ -12,6 +12,18 @@ from schemas.validation import Field, Fields
 _CAPTURE_METHODS: Final = ("automatic", "manual")
 _REFERENCE: Final = types.free_text(limits.REFERENCE_LENGTH_MAX)
 
+#: what the payer is told of a payment, and where a challenge of the payer's bank sends it back to
+_FOR_PAYER: Final[Fields] = {
+    "description": Field(
+        types.free_text(limits.TEXT_LENGTH_MAX), "for the payer: what it is for", None, nullable=True, since=3
+    ),
+    "receipt_email": Field(own.EMAIL, "where the processor sends a receipt", None, nullable=True, since=3),
+    "statement_descriptor": Field(
+        own.DESCRIPTOR, "for the payer's statement, behind the merchant's name", None, nullable=True, since=3
+    ),
+    "return_url": Field(types.WEB_ADDRESS, "where the payer goes after a challenge", None, nullable=True, since=3),
+}
+
 CREATE_INTENT: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units"),
     "currency": Field(types.CURRENCY, "ISO 4217"),
@@ -23,6 +35,7 @@ CREATE_INTENT: Final[Fields] = {
     ),
     "metadata": Field(types.METADATA, "the merchant's own", {}),
     "reference": Field(_REFERENCE, "the merchant's own name of it, to find it by", None, nullable=True, since=2),
+    **_FOR_PAYER,
 }
 CONFIRM: Final[Fields] = {
     "payment_method": Field(own.TOKEN, "replaces the intent's token", None, nullable=True),
@@ -41,6 +54,7 @@ UPDATE_INTENT: Final[Fields] = {
         types.METADATA, "the merchant's own, in place of what was there; null = as it is", None, nullable=True
     ),
     "reference": Field(_REFERENCE, "the merchant's own name of it; null = as it is", None, nullable=True, since=2),
+    **_FOR_PAYER,
 }
 INCREMENT_AUTHORIZATION: Final[Fields] = {
     "amount": Field(types.AMOUNT, "the new total of the authorization, minor units")

@@ -60,6 +60,21 @@ def _ip(value: object) -> str | None:
     return None if str(address) == value else f"must be written as {address}"
 
 
+def _email(value: object) -> str | None:
+    """Enough of RFC 5321 that a processor can send a letter there; who gets it is the merchant's word."""
+    if reason := validation.free_text(value, limits.EMAIL_LENGTH_MAX):
+        return reason
+    return None if isinstance(value, str) and _EMAIL.fullmatch(value) else "must be an e-mail address"
+
+
+def _descriptor(value: object) -> str | None:
+    if reason := validation.free_text(value, limits.STATEMENT_DESCRIPTOR_LENGTH_MAX):
+        return reason
+    if isinstance(value, str) and _DESCRIPTOR.fullmatch(value):
+        return None
+    return "must be ASCII with a letter in it, and without any of < > \\ ' \" *"
+
+
 def _country(value: object) -> str | None:
     if (
         isinstance(value, str)
@@ -83,6 +98,9 @@ def _rate(value: object) -> str | None:
 
 
 MERCHANT_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
+_EMAIL: Final = re.compile(r"[^@\s<>(),;:\\\"]+@[^@\s<>(),;:\\\"]+\.[^@\s.]+")
+_PRINTED: Final = r"[ !#-&()+-;=?-\[\]-~]*"  # ASCII, without < > \ ' " *
+_DESCRIPTOR: Final = re.compile(rf"{_PRINTED}[A-Za-z]{_PRINTED}")
 _RATE: Final = re.compile(rf"\d{{1,{limits.FX_RATE_DIGITS_MAX}}}(\.\d{{1,{limits.FX_RATE_DIGITS_MAX}}})?", re.ASCII)
 _ENTRY: Final = {
     "type": "record",
@@ -99,6 +117,16 @@ TOKEN: Final = ValueType(
     _token,
     "string",
     {"type": "string", "maxLength": limits.TOKEN_LENGTH_MAX, "pattern": r"^(tok|pm)_[\u0020-\u007e]*$"},
+)
+EMAIL: Final = ValueType(_email, "string", {"type": "string", "format": "email", "maxLength": limits.EMAIL_LENGTH_MAX})
+DESCRIPTOR: Final = ValueType(
+    _descriptor,
+    "string",
+    {
+        "type": "string",
+        "maxLength": limits.STATEMENT_DESCRIPTOR_LENGTH_MAX,
+        "pattern": f"^{_DESCRIPTOR.pattern}$",
+    },
 )
 EVIDENCE: Final = ValueType(
     _evidence,

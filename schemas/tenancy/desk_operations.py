@@ -10,15 +10,21 @@ from typing import Final
 from schemas import limits
 from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
+from schemas.tenancy import pricing
+from schemas.tenancy import value_types as types
+from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import parsed
 from schemas.validation import Field, ValueType
-from schemas.value_types import ID, NOTE, TEXT, whole
+from schemas.value_types import AMOUNT, ID, NOTE, SIGNED_AMOUNT, TEXT, whole
 
 STAFF: Final = "tenants:admin"
 SUPPORT: Final = "support"
 APPROVE: Final = "support:approve"
 TENANT_ADMIN: Final = "tenant:admin"
 CREATE_BILLING_RUN: Final = "create_billing_run"
+ADJUST_USAGE: Final = "adjust_usage"
+GRANT_CREDIT: Final = "grant_credit"
+SET_ENTITLEMENTS: Final = "set_entitlements"
 REQUEST_SUPPORT_GRANT: Final = "request_support_grant"
 #: what a grant may allow
 GRANTED_SCOPES: Final = ("resources:read", "resources:write", "usage:read")
@@ -40,6 +46,16 @@ def _tenant(named: Named) -> str:
     return named.path_id or ""
 
 
+def _dimension(value: object) -> str | None:
+    return None if isinstance(value, str) and types.DIMENSION.fullmatch(value) else "must be 1 to 64 of a-z 0-9 _"
+
+
+def _price(value: object) -> str | None:
+    return None if isinstance(value, str) and pricing.PRICE.fullmatch(value) else "must be a decimal text"
+
+
+DIMENSION: Final = ValueType(_dimension, "string", {"type": "string", "pattern": r"^[a-z0-9_]{1,64}$"})
+PRICE: Final = ValueType(_price, "string", {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,12})?$"})
 INSTANT: Final = ValueType(_instant, "string", {"type": "string", "format": "date-time"})
 SCOPES: Final = ValueType(
     _scopes,
@@ -86,6 +102,67 @@ DESK_OPERATIONS: Final = (
         result_id="billing_run_id",
         summary="Bill a period of a tenant, once",
         result="CommittedBillingRun",
+        scope=STAFF,
+        refusals=("state_conflict",),
+        id_name="tenant_id",
+    ),
+    Operation(
+        name=ADJUST_USAGE,
+        service=_SERVICE,
+        method="POST",
+        path=f"{_TENANT}/usage_adjustments",
+        record="AdjustUsage",
+        payload={
+            "dimension": Field(DIMENSION, "of what was metered"),
+            "quantity": Field(SIGNED_AMOUNT, "how much more, or less, than was metered; not 0"),
+            "at": Field(INSTANT, "when that was used: it names the period that is corrected"),
+            "unit_price": Field(
+                PRICE,
+                "at which it is corrected; null = the tenant's price, where it has one for each unit",
+                None,
+                nullable=True,
+            ),
+            "reason": Field(NOTE, "why; it stands on the invoice"),
+        },
+        creates="be",
+        aggregate=_tenant,
+        result_id="entry_id",
+        summary="Correct usage by a line of the tenant's next invoice",
+        result="CommittedBillingEntry",
+        scope=STAFF,
+        refusals=("state_conflict",),
+        id_name="tenant_id",
+    ),
+    Operation(
+        name=GRANT_CREDIT,
+        service=_SERVICE,
+        method="POST",
+        path=f"{_TENANT}/credits",
+        record="GrantCredit",
+        payload={
+            "amount": Field(AMOUNT, "minor units of the tenant's currency"),
+            "reason": Field(NOTE, "why, for people"),
+        },
+        creates="be",
+        aggregate=_tenant,
+        result_id="entry_id",
+        summary="Give a tenant credit, which its next invoices take off",
+        result="CommittedBillingEntry",
+        scope=STAFF,
+        refusals=("state_conflict",),
+        id_name="tenant_id",
+    ),
+    Operation(
+        name=SET_ENTITLEMENTS,
+        service=_SERVICE,
+        method="PUT",
+        path=f"{_TENANT}/entitlements",
+        record="SetEntitlements",
+        payload={"entitlements": Field(ENTITLEMENTS, "all of them, by feature", normal=texts_of)},
+        aggregate=_tenant,
+        result_id="tenant_id",
+        summary="Say what a tenant may",
+        result="CommittedEntitlements",
         scope=STAFF,
         refusals=("state_conflict",),
         id_name="tenant_id",

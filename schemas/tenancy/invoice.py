@@ -1,20 +1,24 @@
 """An invoice as a document: lines by dimension and period, and bytes that are the same for ever. Pure.
 
 What was used in the period is ``usage``. What came later for a period that was billed already is ``late_usage`` of the
-next invoice, under the old period: an invoice that stands never changes.
+next invoice, under the old period; so is what a person corrected (``adjustment``): an invoice that stands never
+changes. Credit is taken off last, and what would be owed to the tenant becomes credit of the next invoice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from schemas import limits
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant
 
 Kind = Literal["usage", "late_usage"]
 _ORDER: Final[dict[str, int]] = {"usage": 0, "late_usage": 1}
+CREDIT: Final = "credit"
+ADJUSTMENT: Final = "adjustment"
 
 
 class Used(NamedTuple):
@@ -26,6 +30,22 @@ class Used(NamedTuple):
     to_us: int
     quantity: int
     events: int
+    before: int = 0  # of the same period, in invoices that stand: where its tiers go on
+
+
+class Entry(NamedTuple):
+    """What a person said: a correction of usage at its price, or credit of an amount."""
+
+    entry_id: str
+    kind: str
+    dimension: str | None
+    quantity: int | None
+    unit_price: str | None
+    at_us: int | None
+    from_us: int | None  # the billed period that it corrects; None = none yet
+    to_us: int | None
+    amount: int | None
+    reason: str
 
 
 class Run(NamedTuple):
@@ -40,16 +60,74 @@ class Run(NamedTuple):
     to_us: int
 
 
-def used_by(run: Run, own: Iterable[tuple[Any, ...]], late: Iterable[tuple[Any, ...]]) -> list[Used]:
-    """What an invoice is made of: rows (dimension, quantity, events), and with (from, to) between of late ones."""
-    found = [Used("usage", dimension, run.from_us, run.to_us, int(sum_), events) for dimension, sum_, events in own]
-    found += [Used("late_usage", dimension, a, b, int(sum_), events) for dimension, a, b, sum_, events in late]
-    return found
+class InvoicePlace(NamedTuple):
+    """Where an invoice stands: what it takes lies between the cuts of its tenant's one before and its own."""
+
+    tenant_id: str
+    run_number: int
+    ordinal: int
+    cut: Sequence[int]  # of counted usage, by partition
+    before: Sequence[int]
+    entries: int
+    entries_before: int
+    credit_before: int  # that the one before left
+
+    def asked(self) -> dict[str, Any]:
+        """The parameters of the queries in ``invoices.sql``."""
+        return {
+            "tenant": self.tenant_id,
+            "number": self.run_number,
+            "ordinal": self.ordinal,
+            "cut": list(self.cut),
+            "before": list(self.before),
+            "entries": self.entries,
+            "entries_before": self.entries_before,
+            "late_max_s": limits.USAGE_LATE_MAX_S,
+        }
 
 
-def document(run: Run, used: Iterable[Used]) -> bytes:
-    """The invoice's bytes: of what is priced, each line rounded once, and their sum."""
-    lines = [_line(run, one) for one in sorted(used, key=_place) if one.dimension in run.prices and one.events]
+class Basis(NamedTuple):
+    """All that an invoice follows from."""
+
+    run: Run
+    used: list[Used]
+    entries: list[Entry]
+    credit_before: int  # that the one before left
+
+
+class Made(NamedTuple):
+    """An invoice, and the credit that it leaves to the next."""
+
+    document: bytes
+    total: int
+    credit_left: int
+
+
+def basis(
+    place: InvoicePlace,
+    terms: Sequence[Any],
+    own: Iterable[tuple[Any, ...]],
+    late: Iterable[tuple[Any, ...]],
+    entries: Iterable[tuple[Any, ...]],
+) -> Basis:
+    """Of the rows of ``invoices.sql``: ``run_terms``, ``used_in_period``, ``used_late``, ``entries_taken``."""
+    run = Run(*terms)
+    used = [Used("usage", dimension, run.from_us, run.to_us, int(sum_), events) for dimension, sum_, events in own]
+    used += [Used("late_usage", name, a, b, int(sum_), events, int(old)) for name, a, b, sum_, events, old in late]
+    return Basis(run, used, [Entry(*row) for row in entries], place.credit_before)
+
+
+def made(basis: Basis) -> Made:
+    """The invoice: of what is priced and corrected, each line rounded once, less credit, and their sum."""
+    run = basis.run
+    used = [one for one in basis.used if one.dimension in run.prices and one.events]
+    lines = [_line(run, one) for one in sorted(used, key=_place)]
+    lines += [_adjustment(run, entry) for entry in basis.entries if entry.kind == ADJUSTMENT]
+    credit = basis.credit_before + sum(entry.amount or 0 for entry in basis.entries if entry.kind == CREDIT)
+    owed = sum(line["amount"] for line in lines)
+    taken = min(credit, owed)  # less than nothing is owed: that much more is left
+    if taken:
+        lines.append({"kind": CREDIT, "amount": -taken})
     found = {
         "invoice_id": run.invoice_id,
         "billing_run_id": run.billing_run_id,
@@ -58,9 +136,10 @@ def document(run: Run, used: Iterable[Used]) -> bytes:
         "from": instant(run.from_us),
         "to": instant(run.to_us),
         "lines": lines,
-        "total": sum(line["amount"] for line in lines),
+        "total": owed - taken,
     }
-    return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    document = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return Made(document, owed - taken, credit - taken)
 
 
 def _place(one: Used) -> tuple[int, int, int, str]:
@@ -76,6 +155,23 @@ def _line(run: Run, one: Used) -> dict[str, Any]:
         "to": instant(one.to_us),
         "quantity": one.quantity,
         "events": one.events,
+        "unit_price": pricing.shown(price),
+        "amount": pricing.amount(price, one.quantity, one.before),
+    }
+
+
+def _adjustment(run: Run, entry: Entry) -> dict[str, Any]:
+    quantity, price = entry.quantity or 0, entry.unit_price or "0"
+    return {
+        "kind": ADJUSTMENT,
+        "entry_id": entry.entry_id,
+        "dimension": entry.dimension,
+        "from": instant(run.from_us if entry.from_us is None else entry.from_us),
+        "to": instant(run.to_us if entry.to_us is None else entry.to_us),
+        "at": instant(entry.at_us or 0),
+        "quantity": quantity,
+        "events": 0,
         "unit_price": price,
-        "amount": pricing.amount(price, one.quantity),
+        "amount": pricing.amount(price, quantity),
+        "reason": entry.reason,
     }

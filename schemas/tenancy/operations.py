@@ -104,7 +104,9 @@ _TENANT_OPERATIONS: Final = (
             "quotas": Field(
                 types.QUOTAS, "limits by dimension; null is none", default={}, normal=types.texts_of_quotas
             ),
-            "prices": Field(types.PRICES, "minor units a unit, by dimension", default={}),
+            "prices": Field(
+                types.PRICES, "minor units a unit, or tiers, by dimension", default={}, normal=types.texts_of_prices
+            ),
         },
         summary="Provision a tenant",
         result="CommittedTenant",
@@ -125,7 +127,9 @@ _TENANT_OPERATIONS: Final = (
             "quotas": Field(
                 types.QUOTAS, "all its limits by dimension", default=None, nullable=True, normal=types.texts_of_quotas
             ),
-            "prices": Field(types.PRICES, "all its prices by dimension", default=None, nullable=True),
+            "prices": Field(
+                types.PRICES, "all its prices by dimension", default=None, nullable=True, normal=types.texts_of_prices
+            ),
         },
         method="PATCH",
         refusals=("version_required",),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from schemas.tenancy import pricing
 from schemas.tenancy.value_types import limits_of
 
 _SECOND_US: Final = 1_000_000
@@ -29,7 +30,7 @@ def tenant_document(tenant: Mapping[str, Any]) -> dict[str, Any]:
         "timezone": tenant["timezone"],
         "home_currency": tenant["home_currency"],
         "quotas": limits_of(tenant["quotas"]),
-        "prices": dict(tenant["prices"]),
+        "prices": {name: pricing.shown(price) for name, price in tenant["prices"].items()},
         "placement_id": tenant["placement_id"],
         "placement": {
             "placement_id": tenant["placement_id"],

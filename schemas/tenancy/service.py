@@ -51,4 +51,5 @@ SERVICE: Final = Service(
         ),
     ),
     workers=(MOVER, METERING, MONITOR),
+    takes_turns=True,
 )

@@ -21,7 +21,7 @@ TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them
 OWN_SOURCES: Final = "urn:millrace:"
 _OF_THE_TOKEN: Final = ("tenant", "tenant_id", "tenantid")
-_DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
+DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -67,7 +67,7 @@ def read(event: object, now_us: int, slack_us: int = 0) -> UsageEvent | list[Wro
     """The event, or what is wrong with it, each with its field. ``slack_us``: for what was judged before, elsewhere."""
     if not isinstance(event, dict):
         return [{"field": "", "reason": "must be an object"}]
-    found, wrong = _read_time(event.get("time"), now_us, slack_us)
+    found, wrong = read_time(event.get("time"), now_us, slack_us)
     wrong += _wrong_attributes(event) + _wrong_data(event)
     if wrong:
         return wrong
@@ -103,7 +103,8 @@ def _place(number: int, field: str, *, is_batch: bool) -> str:
 _TOO_OLD: Final = f"is more than {limits.USAGE_AGE_MAX_S // 86_400} days ago"
 
 
-def _read_time(text: object, now_us: int, slack_us: int) -> tuple[int, list[Wrong]]:
+def read_time(text: object, now_us: int, slack_us: int) -> tuple[int, list[Wrong]]:
+    """The instant of a text, and what is wrong with it; ``slack_us``: as ``read`` says."""
     try:
         found = datetime.fromisoformat(text.upper()) if isinstance(text, str) and _TIME.fullmatch(text) else None
         at = None if found is None else (found - _EPOCH) // _MICROSECOND
@@ -141,7 +142,7 @@ def _wrong_data(event: dict[str, Any]) -> list[Wrong]:
         return [{"field": "data", "reason": "must be an object with dimension and quantity"}]
     wrong = []
     dimension, quantity = data.get("dimension"), data.get("quantity")
-    if not (isinstance(dimension, str) and _DIMENSION.fullmatch(dimension)):
+    if not (isinstance(dimension, str) and DIMENSION.fullmatch(dimension)):
         wrong.append({"field": "data.dimension", "reason": "must be a name of letters, digits and _ . : -"})
     if not (type(quantity) is int and 0 <= quantity <= limits.AMOUNT_MINOR_MAX):
         wrong.append({"field": "data.quantity", "reason": f"must be an integer from 0 to {limits.AMOUNT_MINOR_MAX}"})

@@ -7,6 +7,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from schemas import limits, validation
+from schemas.tenancy import pricing
 from schemas.validation import ValueType
 from schemas.value_types import choice, free_text
 
@@ -58,9 +59,15 @@ def prices(value: object) -> str | None:
     if reason := _by_dimension(value):
         return reason
     for name, price in dict(value).items():  # type: ignore[call-overload] # a dict, as was just seen
-        if not isinstance(price, str) or not _PRICE.fullmatch(price):
-            return f"the price of {name} must be a decimal text"
+        is_flat = isinstance(price, str) and _PRICE.fullmatch(price)
+        if not is_flat and not pricing.is_price(pricing.text_of(price)):
+            return f"the price of {name} must be a decimal text, or tiers that go up, of which the last has no end"
     return None
+
+
+def texts_of_prices(value: Any) -> dict[str, str]:
+    """The one form in which prices travel."""
+    return {name: pricing.text_of(price) for name, price in value.items()}
 
 
 def _by_dimension(value: object) -> str | None:
@@ -105,11 +112,23 @@ QUOTAS: Final = ValueType(
         "additionalProperties": {"type": ["integer", "null", "string"], "minimum": 0, "pattern": "^[0-9]{0,16}$"},
     },
 )
-PRICES: Final = ValueType(
-    prices,
-    _TEXTS,
-    {**_DIMENSIONS, "additionalProperties": {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,12})?$"}},
-)
+_A_PRICE: Final = {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,12})?$"}
+_A_TIER: Final = {
+    "type": "object",
+    "properties": {"up_to": {"type": ["integer", "null"], "minimum": 1}, "unit_price": _A_PRICE},
+    "required": ["up_to", "unit_price"],
+    "additionalProperties": False,
+}
+_TIERS: Final = {
+    "type": "object",
+    "properties": {
+        "mode": {"enum": list(pricing.MODES)},
+        "tiers": {"type": "array", "items": _A_TIER, "minItems": 1, "maxItems": limits.PRICE_TIERS_MAX},
+    },
+    "required": ["mode", "tiers"],
+    "additionalProperties": False,
+}
+PRICES: Final = ValueType(prices, _TEXTS, {**_DIMENSIONS, "additionalProperties": {"anyOf": [_A_PRICE, _TIERS]}})
 TIME_ZONE: Final = ValueType(
     time_zone, "string", {"enum": ["UTC", "Europe/Lisbon", "America/New_York", "Asia/Kolkata"]}
 )

@@ -76,6 +76,7 @@ def rules_of(user: KafkaUser) -> set[AclBinding]:
     wanted = [(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, AclOperation.WRITE) for name in user.writes]
     wanted += [(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, AclOperation.READ) for name in user.reads]
     wanted += [(ResourceType.GROUP, name, ResourcePatternType.PREFIXED, AclOperation.READ) for name in user.groups]
+    wanted += [(ResourceType.GROUP, name, ResourcePatternType.LITERAL, AclOperation.DESCRIBE) for name in user.watched]
     return {
         AclBinding(kind, name, pattern, _principal(user.name), _ANY_HOST, operation, AclPermissionType.ALLOW)
         for kind, name, pattern, operation in wanted

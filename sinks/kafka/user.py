@@ -23,6 +23,7 @@ class KafkaUser(Struct, frozen=True, kw_only=True):
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()  # groups whose members it may see, and not be one of
 
     def __repr__(self) -> str:
         return f"KafkaUser({self.name!r})"

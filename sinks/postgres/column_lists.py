@@ -10,6 +10,7 @@
 ``compared R a``   what a replay compares of alias a
 ``excluded R``     what a replay overwrites on conflict
 ``listed R a``     the filter of a list, in the variant of the query that has it (``variants``)
+``wanted R a``     whether a list that is filtered by state, amount or metadata shows alias a
 """
 
 from __future__ import annotations
@@ -129,6 +130,17 @@ def _compared(field: Declared, alias: str) -> str:
     return f"{alias}.{field.name}" + ("::jsonb::text" if field.kind == "texts" else "")
 
 
+def _wanted(record: type[Struct], alias: str) -> str:
+    names = {field.name for field in declared(record)}
+    wanted = [
+        f"(%(state)s::text is null or {alias}.state = %(state)s)",
+        f"{alias}.amount between %(amount_from)s::bigint and %(amount_to)s::bigint",
+    ]
+    if "metadata" in names:
+        wanted.append(f"(%(metadata)s::text is null or {alias}.metadata::jsonb @> %(metadata)s::jsonb)")
+    return f"({' and '.join(wanted)})"
+
+
 def _joined(parts: Sequence[str]) -> str:
     return ", ".join(parts)
 
@@ -146,6 +158,7 @@ _LISTS: Final[dict[str, Callable[[type[Struct], Any], str]]] = {
         [f"{f.name} = {_value(f)}" for f in _written(record, statement) if not f.column.key]
     ),
     "compared": lambda record, alias: _joined([_compared(field, alias) for field in declared(record)]),
+    "wanted": _wanted,
     "excluded": lambda record, _: _joined(
         [f"{field.name} = excluded.{field.name}" for field in declared(record) if not field.column.key]
     ),

@@ -6,6 +6,8 @@ Nonces are random: a key seals far fewer than 2^32 payloads between two rotation
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +58,11 @@ def unseal(sealed: bytes, key: bytes, tenant_id: str, place: str) -> bytes:
     """The plaintext. Raises SealBroken for what was changed, or sealed for another tenant or place."""
     bound = _bound("payload", tenant_id, place, key_version_of(sealed))
     return sealing.decrypt(key, sealed[_VERSION_BYTES:], bound)
+
+
+def keyed_hash(key: bytes, plain: bytes) -> bytes:
+    """HMAC-SHA-256 of a hash: tells a retry from another request, and says nothing of the payload without the key."""
+    return hmac.new(key, _bound("request_hash") + plain, hashlib.sha256).digest()
 
 
 def as_text(sealed: bytes) -> str:

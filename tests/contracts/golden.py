@@ -31,11 +31,15 @@ _ENVELOPE: Final[dict[str, Any]] = {
     "reply_to": 15,
     "reply_id": 2**63 - 1,
 }
+_MOST: Final = {"amount": 2**53 - 1, "currency": "KWD"}
+_ONE: Final = {"amount": 1, "currency": "KWD"}
+_TIMES: Final = {"created_at": 1_800_000_000_000_001, "updated_at": 1_800_000_000_000_002}
+_SAID: Final = {"description": "Zwölf Gläser", "receipt_email": "ada@example.org", "statement_descriptor": "ORDER 7"}
+_FOR_PAYER: Final = _SAID | {"return_url": "https://shop.example/back"}
 _INTENT: Final[dict[str, Any]] = {
     "id": "pi_golden",
     "merchant_id": "m_1",
-    "amount": 2**53 - 1,
-    "currency": "KWD",
+    **_MOST,
     "state": "succeeded",
     "version": 3,
     "capture_method": "manual",
@@ -55,6 +59,7 @@ _INTENT: Final[dict[str, Any]] = {
     "next_action": "https://acs.example/challenge",
     "authorized_until": 1_800_000_600_000_000,
     "reference": "Auftrag Nr. 7",
+    **_FOR_PAYER,
 }
 _ATTEMPT: Final[dict[str, Any]] = {
     "intent_id": "pi_golden",
@@ -63,15 +68,13 @@ _ATTEMPT: Final[dict[str, Any]] = {
     "status": "captured",
     "operation_id": "op_golden_2",
     "processor": "simulator",
-    "amount": 1,
-    "currency": "KWD",
+    **_ONE,
     "payment_method": "tok_a",
     "parent_ref": "pr_1",
     "final": True,
     "provider_ref": None,
     "error_code": None,
-    "created_at": 1_800_000_000_000_001,
-    "updated_at": 1_800_000_000_000_002,
+    **_TIMES,
     "settled_line": "report_1:7",
     "route": "routing 3: EUR cards",
 }
@@ -80,16 +83,14 @@ _REFUND: Final[dict[str, Any]] = {
     "intent_id": "pi_golden",
     "merchant_id": "m_1",
     "attempt": 3,
-    "amount": 1,
-    "currency": "KWD",
+    **_ONE,
     "state": "failed",
     "reason": "requested_by_customer",
     "failure_reason": "lost_or_stolen_card",
     "from_pending": 0,
     "metadata": {"grund": "ß"},
     "version": 3,
-    "created_at": 1_800_000_000_000_001,
-    "updated_at": 1_800_000_000_000_002,
+    **_TIMES,
     "pending_reason": "insufficient_funds",
 }
 _DISPUTE: Final[dict[str, Any]] = {
@@ -98,15 +99,13 @@ _DISPUTE: Final[dict[str, Any]] = {
     "merchant_id": "m_1",
     "processor": "simulator",
     "provider_ref": "dis_1",
-    "amount": 2**53 - 1,
-    "currency": "KWD",
+    **_MOST,
     "fee": 15_000,
     "reason": None,
     "state": "needs_response",
     "funds": "withdrawn",
     "version": 2,
-    "created_at": 1_800_000_000_000_001,
-    "updated_at": 1_800_000_000_000_002,
+    **_TIMES,
     "evidence": {"receipt": "Beleg Nr. 7"},
     "evidence_state": "draft",
 }
@@ -136,6 +135,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "capture_method": "automatic",
             "metadata": {"k": ""},
             "reference": "Auftrag Nr. 7",
+            **_FOR_PAYER,
         }
     },
     "ConfirmPaymentIntent": _ENVELOPE
@@ -172,8 +172,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "provider_ref": "dis_1",
             "status": "needs_response",
             "funds": "withdrawn",
-            "amount": 2**53 - 1,
-            "currency": "KWD",
+            **_MOST,
             "fee": 15_000,
             "reason": "fraudulent",
         },
@@ -260,12 +259,13 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
     "UpdatePaymentIntent": _ENVELOPE
     | {
         "payload": {
-            "amount": 2**53 - 1,
-            "currency": "KWD",
+            **_MOST,
             "payment_method": None,
             "capture_method": "manual",
             "metadata": {"bestellung": "Ä-1"},
             "reference": None,
+            **_FOR_PAYER,
+            **dict.fromkeys(_SAID),
         }
     },
     "IncrementAuthorization": _ENVELOPE | {"payload": {"amount": 2**53 - 1}},
@@ -281,7 +281,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 5,
+        "schema_version": 6,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,

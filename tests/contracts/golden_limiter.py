@@ -29,6 +29,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By record name; commands in the envelope."""
     return {
         "PublishPolicy": envelope | {"payload": {"policy_id": "pl_golden", **_POLICY_TERMS}},
+        "WithdrawPolicy": envelope | {"payload": {}},
         "ConsumeQuota": envelope
         | {
             "payload": {
@@ -44,7 +45,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "event_id": "evt_l0003000000000001",
             "aggregate_key": "pl_golden",
             "event_type": "rate_limiter_committed",
-            "schema_version": 5,
+            "schema_version": 6,
             "trace_id": "0123456789abcdef0123456789abcdef",
             "seq": 1,
             "occurred_at": 1_800_000_000_000_002,
@@ -52,7 +53,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "scope": "m_ops",
             "operation": "publish_policy",
             "body": {
-                "policy": {"policy_id": "pl_golden", "version": 2, **_POLICY_TERMS},
+                "policy": {"policy_id": "pl_golden", "version": 2, **_POLICY_TERMS, "withdrawn": True},
                 "quota": {
                     "identity": "0123456789abcdef" * 2,
                     "key_hash": "fedcba9876543210" * 2,

@@ -39,6 +39,15 @@ _PAYLOADS: Final[dict[str, dict[str, Any]]] = {
     "ReplaceResource": _SEALED,
     "DeleteResource": {"resource_id": "rs_golden"},
     "CreateBillingRun": {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00+01:00", "grace_s": 3_600},
+    "AdjustUsage": {
+        "dimension": "tokens",
+        "quantity": -1_200,
+        "at": "2026-01-03T00:00:00Z",
+        "unit_price": None,
+        "reason": "metered twice",
+    },
+    "GrantCredit": {"amount": 5_000, "reason": "an outage"},
+    "SetEntitlements": {"entitlements": {"exports": "bool:true", "tokens": "metered:tokens:1000"}},
     "RequestSupportGrant": {
         "reason": "cannot export",
         "ticket": "T-1",

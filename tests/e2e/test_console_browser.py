@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from tests.eventually import becomes, patient
-from tests.servers import servers_missing
+from tests.worlds.browser import WAIT_MS, Window, chromium
 from tests.worlds.payments.console_world import HOSTILE, Scene, parked_payment, scene
 from tests.worlds.payments.repair_world import opened, transactions
 from tests.worlds.payments.risk_cases import above
@@ -19,43 +18,19 @@ from tests.worlds.public_system import merchant, public
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, Page
 
     from tests.worlds.public_system import Merchant, PublicSystem
 
-__all__ = ["merchant", "public", "scene"]  # the fixtures of this module
+__all__ = ["chromium", "merchant", "public", "scene"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 
-_WAIT_MS = 1_000 * patient(15)
 _END_MS = 1_000 * patient(60)  # of what a processor and an owner have a part in
-expect.set_options(timeout=_WAIT_MS)
+expect.set_options(timeout=WAIT_MS)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Debian's chromium; a laptop without it skips, CI installs it."""
-    found = shutil.which("chromium")
-    if found is None:
-        servers_missing("there is no chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=_END_MS
-        )
-        yield browser
-        browser.close()
-
-
-class Desk:
-    """A browser window of one person, which keeps all that the browser complained about."""
-
-    def __init__(self, chromium: Browser, public: PublicSystem, **options: Any) -> None:
-        self.context: BrowserContext = chromium.new_context(base_url=public.base_url, **options)
-        self.context.set_default_timeout(_WAIT_MS)
-        self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+class Desk(Window):
+    """A window at the console."""
 
     def sign_in(self, token: str) -> Page:
         self.page.goto("/console")
@@ -72,15 +47,11 @@ def desks(chromium: Browser, public: PublicSystem) -> Iterator[Any]:
     made: list[Desk] = []
 
     def make(name: str, scope: str = "operator", **options: Any) -> Page:
-        made.append(Desk(chromium, public, **options))
+        made.append(Desk(chromium, public.base_url, **options))
         return made[-1].sign_in(public.token(name, (scope,)))
 
     yield make
-    complaints = [text for desk in made for text in desk.complaints]
-    for desk in made:
-        desk.context.close()
-    # A page that was refused on purpose is named by its status; nothing else may be there.
-    assert [text for text in complaints if not text.startswith("Failed to load resource: the server responded")] == []
+    assert [text for desk in made for text in desk.close()] == []
 
 
 def test_no_page_breaks_the_policy_and_nothing_of_a_stranger_runs(scene: Scene, desks: Any) -> None:
@@ -112,7 +83,7 @@ def test_no_page_breaks_the_policy_and_nothing_of_a_stranger_runs(scene: Scene, 
 
 def test_the_policy_is_one_that_the_browser_enforces(chromium: Browser, public: PublicSystem) -> None:
     """An inline script and an inline style that got in all the same do nothing, and the browser says so."""
-    desk = Desk(chromium, public)
+    desk = Desk(chromium, public.base_url)
     page = desk.sign_in(public.token("m_ann", ("operator",)))
     ran = page.evaluate(
         """() => { const script = document.createElement("script"); script.textContent = "window.owned = 1";

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import psycopg
 import pytest
 
+from ingress import openapi
+from ingress.http import openapi_examples
+from ingress.http.openapi_examples import bodies
 from tests.eventually import patient
 from tests.gate import PROOF, examples
 from tests.worlds.public_system import public
@@ -29,7 +36,7 @@ SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
 
 def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
     """Examples, coverage of every schema keyword, fuzzing and stateful calls; all checks of schemathesis."""
-    token = public.token("m_schemathesis", ("payments:read", "payments:write", "operator"))
+    token = public.token("m_schemathesis", ("payments:read", "payments:write", "payouts:write", "operator"))
     done = subprocess.run(
         [
             SCHEMATHESIS,
@@ -62,3 +69,36 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
         query = "select distinct action from audit_log where actor = 'merchant:m_schemathesis' and outcome = 'done'"
         answered = {action for (action,) in connection.execute(query).fetchall()}
     assert answered >= {"case.list"}
+
+
+def test_the_examples_are_understood(public: PublicSystem) -> None:
+    """Each body's example, at its own place: what names nothing of others' is done, the rest is not there; none is wrong."""
+    operations = [
+        (path, operation)
+        for path, item in openapi.document()["paths"].items()
+        for operation in item.values()
+        if {"payments", "operators", "accounts"} & {*operation.get("tags", ())} and "requestBody" in operation
+    ]
+    scopes = sorted({scope for _, o in operations for one in o["security"] for scope in one["bearer"]})
+    headers = {"Authorization": f"Bearer {public.token('m_examples', tuple(scopes))}"}
+    answered = {}
+    with httpx.Client(base_url=public.base_url, headers=headers, timeout=30, trust_env=False) as http:
+        for path, operation in operations:
+            for media, content in bodies({**operation, "responses": {}}):
+                body = content.get("example")
+                if body is None:
+                    continue
+                identity = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": media}
+                if "idempotency_key" in body:
+                    body = body | {"idempotency_key": identity["Idempotency-Key"]}
+                place = re.sub(r"{\w+}", openapi_examples.NAMED["id"], path)
+                answer = http.post(place, content=json.dumps(body), headers=identity)
+                answered[operation["operationId"]] = (answer.status_code, answer.json().get("code"))
+    assert len(answered) > 30, answered
+    assert answered["create_payment_intent"] == (201, None)
+    wrong = {
+        name: a
+        for name, a in answered.items()
+        if a[0] in (400, 401, 403, 415) or a[0] >= 500 or a[1] == "invalid_command"
+    }
+    assert wrong == {}

@@ -46,7 +46,7 @@ def test_killed_at_every_fail_point(owner_world: OwnerWorld, place: tuple[str, s
 
     def is_dead() -> bool:
         """Sent before every look: how many of them a transaction takes is for the owner to decide."""
-        owner_world.send_payments(5)
+        owner_world.send_payments(1)
         return doomed.poll() is not None
 
     eventually(is_dead, 30, what="the fail point")

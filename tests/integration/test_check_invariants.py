@@ -79,8 +79,7 @@ def test_a_sound_history_has_no_gap(sound: Stage) -> None:
 
 def test_every_invariant_has_a_planted_violation() -> None:
     elsewhere = {"18", "19", "20"}  # below: their other side is not in Postgres
-    # planted beside their own tests, but for those of usage, invoices and support, of which nothing is planted yet
-    of_others = {i.id for i in invariants() if i.id.startswith(("tenancy_", "social_"))}
+    of_others = {i.id for i in invariants() if i.id.startswith(("tenancy_", "social_"))}  # beside their own tests
     assert PLANTED.keys() | elsewhere | of_others == {i.id for i in invariants()}
 
 

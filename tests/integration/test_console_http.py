@@ -25,18 +25,8 @@ __all__ = ["ann", "public", "scene", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 
 PAGES = (
-    "",
-    "/queues/cases",
-    "/queues/attempts",
-    "/queues/unknown",
-    "/queues/parked",
-    "/queues/webhooks",
-    "/queues/refused",
-    "/queues/review",
-    "/reconciliation",
-    "/trial-balance",
-    "/processors",
-    "/pipeline",
+    *("", "/reconciliation", "/trial-balance", "/processors", "/pipeline", "/tenants", "/billing", "/grants"),
+    *(f"/queues/{queue}" for queue in ("cases", "attempts", "unknown", "parked", "webhooks", "refused", "review")),
 )
 
 

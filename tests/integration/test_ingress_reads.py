@@ -29,8 +29,8 @@ def _make(merchant: Merchant, count: int) -> list[str]:
     return [json.loads(line)["result"]["id"] for line in answer.text.splitlines()]
 
 
-def _pages(merchant: Merchant, path: str, limit: int) -> Iterator[dict[str, Any]]:
-    params: dict[str, Any] = {"limit": limit}
+def _pages(merchant: Merchant, path: str, limit: int, asked: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    params: dict[str, Any] = {"limit": limit} | (asked or {})
     while True:
         page = merchant.http.get(path, params=params).json()
         yield page
@@ -105,11 +105,73 @@ def test_a_list_of_a_time(merchant: Merchant) -> None:
     assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_command")
 
 
+def test_filters_go_together_and_a_cursor_is_bound_to_them(merchant: Merchant, stranger: Merchant) -> None:
+    """State, amount, time, metadata and reference, each alone and all at once; another filter refuses the cursor."""
+    kinds = [{"shop": "north", "order": str(n % 3)} if n % 2 else {"shop": "south"} for n in range(12)]
+    made = [
+        merchant.create(amount=100 + n, metadata=kind, reference="r").json()["result"] for n, kind in enumerate(kinds)
+    ]
+    stranger.create(amount=105, metadata={"shop": "north"}, reference="r")
+    for n in (3, 5, 9):
+        assert merchant.act(made[n]["id"], "cancel").status_code == 200
+    whole = {"state": "canceled", "metadata[shop]": "north", "reference": "r", "created[gte]": made[0]["created_at"]}
+    for asked, wanted in (
+        ({"state": "canceled"}, [9, 5, 3]),
+        ({"amount[gt]": 103, "amount[lte]": 106}, [6, 5, 4]),
+        ({"amount[gte]": 109, "amount[lt]": 111}, [10, 9]),
+        ({"metadata[shop]": "north"}, [11, 9, 7, 5, 3, 1]),
+        ({"metadata[shop]": "north", "metadata[order]": "1"}, [7, 1]),
+        ({"metadata[order]": "north"}, []),
+        ({"created[gt]": made[3]["created_at"], "created[lte]": made[6]["created_at"]}, [6, 5, 4]),
+        (whole | {"amount[gte]": 104}, [9, 5]),
+        ({"state": "canceled", "metadata[order]": "0"}, [9, 3]),
+    ):
+        found = [i["id"] for page in _pages(merchant, "/v1/payment_intents", 2, asked) for i in page["data"]]
+        assert found == [made[n]["id"] for n in wanted], asked
+    cursor = merchant.http.get("/v1/payment_intents", params=whole | {"limit": 1}).json()["next_cursor"]
+    for name, value in (
+        ("state", "processing"),
+        ("metadata[shop]", "south"),
+        ("metadata[order]", "0"),
+        ("reference", "q"),
+        ("created[gte]", made[1]["created_at"]),
+        ("amount[lt]", "1"),
+    ):
+        other = whole | {name: value, "cursor": cursor}
+        refused = merchant.http.get("/v1/payment_intents", params=other)
+        assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request"), name
+    changed = {"idempotency_key": "moved", "payload": {"metadata": {"shop": "west"}}}
+    assert merchant.http.post(f"/v1/payment_intents/{made[11]['id']}", json=changed).status_code == 200
+    west = merchant.http.get("/v1/payment_intents", params={"metadata[shop]": "west"}).json()["data"]
+    north = merchant.http.get("/v1/payment_intents", params={"metadata[shop]": "north"}).json()["data"]
+    assert ([i["id"] for i in west], len(north)) == ([made[11]["id"]], 5)
+    for path in ("/v1/refunds", "/v1/payouts", "/v1/disputes"):
+        state = {"/v1/disputes": "won"}.get(path, "failed")
+        keyed = {} if path == "/v1/disputes" else {"metadata[shop]": "north"}
+        for asked in ({"state": state, "amount[lt]": 5}, {"amount[gte]": 1} | keyed):
+            assert merchant.http.get(path, params=asked).json()["data"] == [], path
+    for wrong in (
+        {"state": "lost"},
+        {"amount[gt]": "-1"},
+        {"amount[lt]": "1.5"},
+        {"amount[gte]": str(2**53)},
+        {"metadata[]": "a"},
+        {"metadata[a]": "4242 4242 4242 4242"},
+        {f"metadata[{n}]": "a" for n in range(6)},
+        {"created[gt]": "today"},
+    ):
+        refused = merchant.http.get("/v1/payment_intents", params=wrong)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_command"), wrong
+
+
 def test_a_query_value_that_nobody_reads_is_refused(merchant: Merchant) -> None:
     """A list that its reader believes to be filtered would be read as if it were; a card number is not repeated."""
     intent = merchant.create().json()["result"]["id"]
     for path in (
-        "/v1/payment_intents?state=succeeded",
+        "/v1/payment_intents?status=succeeded",
+        "/v1/payment_intents?metadata=5",
+        "/v1/payment_intents?metadata[a",
+        "/v1/disputes?metadata[a]=b",
         f"/v1/payment_intents/{intent}?foo",
         "/v1/refunds?limit=5&Limit=5",
         "/v1/balance?currency=USD",
@@ -117,7 +179,7 @@ def test_a_query_value_that_nobody_reads_is_refused(merchant: Merchant) -> None:
     ):
         refused = merchant.http.get(path)
         assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request"), path
-    assert "created[gte]" in merchant.http.get("/v1/payment_intents?state=succeeded").json()["detail"]
+    assert "created[gte]" in merchant.http.get("/v1/payment_intents?status=succeeded").json()["detail"]
     assert "4242" not in merchant.http.get("/v1/payment_intents?4242424242424242=1").text
     posted = merchant.http.post("/v1/payment_intents?dry=true", json=merchant.envelope())
     assert (posted.status_code, posted.json()["code"]) == (400, "malformed_request")

@@ -94,6 +94,8 @@ def test_new_work_stops_and_all_else_goes_on(
     refused(merchant.act(waiting, "cancel"))
     refund = {"idempotency_key": "r", "payload": {"payment_intent": waiting, "amount": 1}}
     refused(merchant.http.post("/v1/refunds", json=refund))
+    payout = {"amount": 1, "currency": "EUR", "destination": "ba_1"}
+    refused(merchant.http.post("/v1/payouts", json={"idempotency_key": "p", "payload": payout}))
     refused(merchant.http.post("/v1/webhook_endpoints", json={"url": "https://example.com/hook"}))
     lines = [
         {"operation": "POST /v1/payment_intents", **merchant.envelope("made-before")},

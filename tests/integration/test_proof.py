@@ -39,7 +39,19 @@ def test_all_parts_run_though_one_failed() -> None:
 
 def test_the_help_teaches_and_a_wrong_part_is_told() -> None:
     told = run("-m", "tests.proof", "--help").stdout
-    assert all(part in told for part in ("tests ", "mutation", "soak-payments", "soak-limiter", "MILLRACE_RUN_SEED"))
+    assert all(
+        part in told
+        for part in ("tests ", "outsiders", "mutation", "soak-payments", "soak-limiter", "MILLRACE_RUN_SEED")
+    )
     wrong = run("-m", "tests.proof", "soak")
     assert wrong.returncode == 2
-    assert "choose from tests, mutation" in wrong.stderr
+    assert "choose from tests, outsiders, mutation" in wrong.stderr
+
+
+def test_what_is_mutated_and_what_must_notice_is_there() -> None:
+    """Tests that are not found fail too: of them every mutant would seem to die."""
+    program = "from tests.mutation.__main__ import DOMAIN, TESTS; from tests.proof import MUTATED\n"
+    program += "print(*TESTS, *(DOMAIN / f'{name}.py' for name in MUTATED))"
+    named = run("-c", program).stdout.split()
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).is_file()] == []

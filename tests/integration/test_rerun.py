@@ -55,7 +55,7 @@ class Ended(NamedTuple):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 1\naddopts = -p no:schemathesis -p no:hypothesispytest\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 1\naddopts = -p xdist -p timeout\n")
     (tmp_path / "test_passes.py").write_text(PASSES)
     return tmp_path
 
@@ -66,6 +66,7 @@ def run(folder: Path, **files: str) -> Ended:
         (folder / f"{name}.py").write_text(source)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {"PYTHONPATH": str(ROOT), "MILLRACE_RUN_SEED": "41", "MILLRACE_TEST_FOLDER": "of another run"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # dozens of processes start, and none needs the other plugins
     command = [sys.executable, "-m", "tests.rerun", "-n", "1", "--dist", "loadfile", "--max-worker-restart", "0"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return Ended(done.returncode, done.stdout.splitlines())

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import clickhouse_connect
@@ -67,16 +67,22 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 
 @pytest.fixture(scope="module")
-def filled(lasting: Operator) -> Operator:
-    """The same home, running, with one acknowledged fact in each server."""
-    lasting.up()
+def first(lasting: Operator) -> dict[str, Any]:
+    """What its first ``up`` printed; each server has one acknowledged fact since."""
+    world = lasting.up()
     write_to_all(lasting.settings())
+    return world
+
+
+@pytest.fixture
+def filled(lasting: Operator, first: dict[str, Any]) -> Operator:
+    """The home with those facts; it may be down."""
     return lasting
 
 
-def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> None:
+def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator, first: dict[str, Any]) -> None:
     """The second ``up`` prints the same world; every process is listed; ``down`` ends all of them, also twice."""
-    world = lasting.up()
+    world = first
     assert set(pids(world)) == SERVERS | {"supervisor", "guard"}
     assert lasting.up() == world
     attached = lasting.run("up", "--json", "--servers-only")  # in the foreground, of a stack that others started
@@ -90,7 +96,11 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> Non
     assert (told["kafka"]["bootstrap"], told["running"]) == (world["kafka_bootstrap"], True)
     password = urlsplit(world["redis_url"]).password
     assert password not in json.dumps(told)
-    assert json.loads(lasting.run("info", "--json", "--secrets").stdout)["valkey"] == world["redis_url"]
+    with_secrets = json.loads(lasting.run("info", "--json", "--secrets").stdout)
+    assert with_secrets["valkey"] == world["redis_url"]
+    client = dict(one.split("=", 1) for one in with_secrets["kafka"]["client"])
+    assert client["sasl.username"] == "reader"
+    assert client["sasl.password"] not in json.dumps(told)
     shown = lasting.run("info").stdout
     assert told["http"] in shown
     assert max(len(line) for line in shown.splitlines() if str(lasting.home) not in line) <= 80
@@ -102,12 +112,11 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator) -> Non
     assert lasting.run("status").returncode == 3
 
 
-def test_a_restart_keeps_data_and_addresses(filled: Operator) -> None:
+def test_a_restart_keeps_data_and_addresses(filled: Operator, first: dict[str, Any]) -> None:
     """What was acknowledged by each of the four is there after ``down`` and ``up``, at the same addresses."""
-    world = filled.up()
     filled.run("down")
     assert {name: value for name, value in filled.up().items() if name != "services"} == {
-        name: value for name, value in world.items() if name != "services"
+        name: value for name, value in first.items() if name != "services"
     }
     assert_all_kept(filled.settings())
 

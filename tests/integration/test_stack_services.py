@@ -6,15 +6,19 @@ import http.client
 import json
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from compose.settings.kafka_access import ACCESS
 from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES
+from compose.stack.processes import descendants
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator, pids
+from tests.worlds.opened_secrets import sitecustomize as opened_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +26,65 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 
+#: what an operator may give in the environment, each with a text that is in no other
+MARKED = {
+    "POSTGRES_INGRESS_PASSWORD": "marked-secret-of-the-ingress",
+    "POSTGRES_OWNER_PASSWORD": "marked-secret-of-owners",
+    "POSTGRES_VAULT_PASSWORD": "marked-secret-of-the-vault",
+    "VAULT_SECRET": "marked-secret-of-forwarding-to-the-vault",
+    "MEDIA_URLS_SECRET": "marked-secret-of-urls-of-media-objects",
+    "WEBHOOK_SECRETS_STRIPE": "whsec_marked_secret_of_webhooks",
+    "PROCESSOR_WEBHOOK_SECRETS": '{"simulator_b": "whsec_bWFya2VkIHNlY3JldCBvZiBhIHNpbXVsYXRvcg=="}',
+}
+#: what each kind of process opens, of generated secrets and given ones. Only the supervisor opens them all: it gives
+#: their passwords to users and roles, and runs the migrations
+OPENED: dict[str, set[str]] = {
+    "guard": set(),
+    "fork_server": set(),
+    **{server: set() for server in ("kafka", "postgres", "redis", "clickhouse")},
+    "simulator": {"webhook_simulator"},
+    "simulator_b": {"processor_webhook_secrets.simulator_b"},
+    "vault": {"postgres_vault_password", "vault_secret"},
+    "owner": {"kafka_owner", "postgres_owner_password"},
+    "processor_worker": {"kafka_processor_worker", "millrace_worker", "vault_secret"},
+    "webhook_worker": {"kafka_webhook_worker", "millrace_worker"},
+    "merchant_webhooks": {"kafka_merchant_webhooks", "millrace_worker"},
+    "clickhouse_sink": {"kafka_clickhouse_sink", "millrace_sink", "clickhouse"},
+    "limiter_owner": {"kafka_limiter_owner", "millrace_limiter_owner"},
+    "limiter_usage": {"kafka_limiter_usage", "millrace_worker"},
+    "limiter_leases": {"kafka_limiter_leases", "millrace_leases", "redis"},
+    "limiter_gateway": {"kafka_limiter_gateway", "redis"},
+    "social_media": {"media_urls_secret", "millrace_social_media"},
+    "ingress": {
+        *("kafka_ingress", "postgres_ingress_password", "millrace_console", "redis", "media_urls_secret"),
+        *("webhook_secrets_stripe", "webhook_standard", "webhook_adyen", "webhook_simulator"),
+        "processor_webhook_secrets.simulator_b",
+    },
+    "tenancy_owner": {"kafka_tenancy_owner", "millrace_tenancy_owner"},
+    "social_owner": {"kafka_social_owner", "millrace_social_owner"},
+    "tenancy_mover": {"kafka_tenancy_mover", "millrace_tenancy_mover"},
+    "tenancy_metering": {"kafka_tenancy_metering", "millrace_tenancy_metering"},
+    # what it probes, it asks as those who serve it would
+    "tenancy_monitor": {"kafka_tenancy_monitor", "millrace_tenancy_monitor", "postgres_ingress_password", "clickhouse"},
+    "social_fanout": {"kafka_social_fanout", "millrace_social_worker", "redis"},
+    "social_propagation": {"kafka_social_propagation", "millrace_social_propagation", "media_urls_secret"},
+    "social_eraser": {"kafka_social_eraser", "millrace_social_eraser", "media_urls_secret", "redis"},
+    "social_scanner": {"kafka_social_scanner", "millrace_social_scanner"},
+}
+
+
 @pytest.fixture(scope="module")
-def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file for each process that opened secrets, by its pid."""
+    return tmp_path_factory.mktemp("opened")
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory, opened: Path) -> Iterator[Operator]:
     two_of_each = {"MILLRACE_OWNER_PROCESSES": "2", "MILLRACE_INGRESS_PROCESSES": "2"}
-    made = Operator(tmp_path_factory.mktemp("services") / "home", two_of_each)
+    watched = {"PYTHONPATH": str(Path(opened_secrets.__file__).parent), "MILLRACE_TEST_OPENED_SECRETS": str(opened)}
+    marked = {f"MILLRACE_{name}": secret for name, secret in MARKED.items()}
+    made = Operator(tmp_path_factory.mktemp("services") / "home", two_of_each | watched | marked)
     yield made
     made.run("down")
     made.assert_nothing_left()
@@ -62,6 +121,33 @@ def test_the_world_has_every_process_and_every_address(operator: Operator, world
         becomes(lambda u=url: get(u.removesuffix("/metrics"), "/readyz"), 200, what=name)
     again = operator.run("up", "--detach", "--json")
     assert json.loads(again.stdout) == world
+
+
+def test_no_process_has_a_secret_in_its_environment(operator: Operator, world: dict[str, Any]) -> None:
+    """Neither of those that were given in the operator's, nor of those that the home made; servers neither."""
+    state = operator.state()
+    running = {entry.process.pid: entry.process for entry in state.processes if entry.process is not None}
+    for process in list(running.values()):
+        running |= {below.pid: below for below in descendants(process)}
+    home = operator.home / "secrets"
+    secrets = {path.name: path.read_text().encode() for path in home.rglob("*") if path.is_file()}
+    assert {f"given/{name.lower()}" for name in MARKED} <= {f"given/{name.partition('.')[0]}" for name in secrets}
+    assert len(running) >= len(world["services"]) > 20
+    for pid in running:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert not [name for name, secret in secrets.items() if secret in environment or secret in command], command
+
+
+def test_each_process_opens_its_own_secrets_and_no_others(opened: Path, world: dict[str, Any]) -> None:
+    found: dict[str, set[str]] = {}
+    for name, pid in pids(world).items():
+        kind, told = name.rpartition("-")[0] or name, opened / str(pid)
+        names = told.read_text().split() if told.exists() else []
+        drafts = {one for one in names if one.startswith(".")}  # of a file that this process made
+        found[kind] = found.get(kind, set()) | {*names} - drafts
+    assert {"postgres", "kafka_broker", *(f"kafka_{user}" for user in ACCESS)} <= found.pop("supervisor")
+    assert found == OPENED
 
 
 def test_the_printed_dsn_reads_and_never_writes(world: dict[str, Any]) -> None:

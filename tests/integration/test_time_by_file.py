@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:schemathesis -p no:hypothesispytest\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\n")
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for name in ("a", "b", "c"):
         (tmp_path / f"test_{name}.py").write_text("def test_1(): pass\ndef test_2(): pass\n")
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-v", *arguments]
-    environment |= {"PYTHONPATH": str(ROOT), "MILLRACE_PROOF": "0"}
+    environment |= {"PYTHONPATH": str(ROOT), "MILLRACE_PROOF": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 

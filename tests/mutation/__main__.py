@@ -24,15 +24,16 @@ import pytest
 
 from tests.mutation.mutants import Mutant, mutants_of
 
-_DOMAIN: Final = Path("dataflows/payments/domain")
+#: what is mutated, and the tests that must notice
+DOMAIN: Final = Path("dataflows/payments/domain")
 _UNIT: Final = (
     *("ledger", "domain_refunds", "domain_refund_reasons", "domain_disputes", "domain_settlement", "domain_journal"),
     *("domain_facts", "domain_states", "domain_accounts", "domain_update", "domain_authorization"),
 )
-_TESTS: Final = (
-    *(f"tests/unit/test_{name}.py" for name in _UNIT),
+TESTS: Final = (
+    *(f"tests/unit/payments/test_{name}.py" for name in _UNIT),
     *(
-        f"tests/property/test_{name}.py"
+        f"tests/property/payments/test_{name}.py"
         for name in ("domain_properties", "every_door", "refunds_and_disputes", "account_histories")
     ),
 )
@@ -62,7 +63,7 @@ def survives(module: str, source: str, seconds_max: int = _SECONDS_MAX) -> bool:
         sys.meta_path.insert(0, _Mutated(module, source))
         hypothesis.settings.register_profile("mutation", database=None, derandomize=True)
         hypothesis.settings.load_profile("mutation")
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", *_TESTS])
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", *TESTS])
         os._exit(int(code))
     bound = threading.Timer(seconds_max, os.kill, (pid, signal.SIGKILL))
     bound.start()
@@ -86,7 +87,7 @@ def _say(line: str) -> None:
 
 def judged(name: str, pool: ThreadPoolExecutor) -> bool:
     """Prints the survivors of one module and how many were killed; True when it is enough."""
-    module, source = f"dataflows.payments.domain.{name}", (_DOMAIN / f"{name}.py").read_text()
+    module, source = f"dataflows.payments.domain.{name}", (DOMAIN / f"{name}.py").read_text()
     if not survives(module, source, _PATIENCE * _SECONDS_MAX):
         sys.exit(f"{name}: the tests fail without any mutation")
     mutants = mutants_of(source)
@@ -94,7 +95,7 @@ def judged(name: str, pool: ThreadPoolExecutor) -> bool:
     for mutant, lives in zip(mutants, pool.map(lambda m: survives(module, m.source), mutants), strict=True):
         if lives:
             alive.append(mutant)
-            _say(f"survived {_DOMAIN / name}.py:{mutant.line}: {mutant.what}")
+            _say(f"survived {DOMAIN / name}.py:{mutant.line}: {mutant.what}")
     killed = len(mutants) - len(alive)
     _say(f"{name}: {killed} of {len(mutants)} mutants killed, {killed / len(mutants):.0%}")
     return killed >= _AIM * len(mutants)

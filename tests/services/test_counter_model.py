@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import uuid
@@ -12,8 +13,9 @@ import psycopg
 import pytest
 
 from dataflows.owner.drivers import Driver
-from schemas import codec, services
-from tests.gate import examples
+from dataflows.owner.progress import Progress
+from schemas import codec, limits, services
+from tests.gate import RUN_SEED, examples
 from tests.migrated import clone_database
 from tests.property.owner_history import Stored, Stream, end_as_modelled
 from tests.seeds import seeds
@@ -73,5 +75,43 @@ def test_any_history_ends_in_the_models_state(
             chance=chance,
             monkeypatch=monkeypatch,
         )
+    finally:
+        stored.close()
+
+
+@pytest.mark.usefixtures("registered")
+def test_any_history_ends_in_the_models_state_where_callers_take_turns(
+    stack: World, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns are so small that nearly every round passes over something, which then waits while owners die."""
+    for name, units in (("TURN_UNITS", 1), ("TURNS_OF_CALLER_UNITS_MAX", 2), ("TURNS_ROUND_UNITS", 3)):
+        monkeypatch.setattr(limits, name, units)
+    chance = random.Random(RUN_SEED)
+    steps = random_steps(chance, examples(250, 600))
+    stream = Stream(stack.addresses.kafka, OWNED)
+    declared = dataclasses.replace(stream.service.declared, takes_turns=True)
+    stream.service = dataclasses.replace(stream.service, declared=declared)
+    stored, ahead = Stored(database), list[int]()
+
+    def remembered(progress: Progress) -> str:
+        ahead.append(len(progress.ahead))
+        return told(progress)
+
+    told = Progress.ahead_text.fget
+    assert told is not None
+    monkeypatch.setattr(Progress, "ahead_text", property(remembered))
+    try:
+        end_as_modelled(
+            stream,
+            database,
+            stored,
+            steps,
+            lambda replies: check(steps, replies, stored),
+            driver="plain",
+            chance=chance,
+            monkeypatch=monkeypatch,
+        )
+        assert any(ahead), "nothing was ever decided ahead of what waited: this run proved little"
+        assert set(stored.rows("select ahead::text from partition_owner")) == {("{}",)}
     finally:
         stored.close()

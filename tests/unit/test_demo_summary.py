@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from compose.proof.demo.social_act import SocialPlay
 from compose.proof.demo.summary import sum_up
 
 
@@ -24,6 +25,7 @@ def told(**changes: Any) -> list[str]:
             settlement=settlement, repair=SimpleNamespace(is_done=True), payments=[act, act]
         ),
         quotas=SimpleNamespace(is_ok=True),  # type: ignore[arg-type]
+        social=SocialPlay(posts=12, homes=12),
         differences=changes.get("differences", []),
     )
     return out.getvalue().splitlines()
@@ -31,10 +33,10 @@ def told(**changes: Any) -> list[str]:
 
 def test_an_act_is_a_line_with_its_mark() -> None:
     lines = told()
-    assert len(lines) <= 12
+    assert len(lines) <= 13
     assert max(map(len, lines)) <= 80
     acts = [line for line in lines if line[:1] in ("✓", "✗")]
-    assert len(acts) == 7
+    assert len(acts) == 8
     assert not any(line.startswith("✗") for line in acts)
     assert "40 invariants, 0 gaps" in acts[-1]
 

@@ -87,14 +87,15 @@ def test_databases_and_users(services: dict[str, Any]) -> None:
 
 
 def test_kafka_is_configured_as_the_embedded_one(services: dict[str, Any], tmp_path: Path) -> None:
-    """Every option of the container is the embedded broker's, apart from addresses and folders."""
-    broker = Kafka(tmp_path, PREFERRED_PORTS["kafka_port"], PREFERRED_PORTS["kafka_controller_port"])
+    """Every option of the container is the embedded broker's, apart from addresses, folders and users."""
+    broker = Kafka(tmp_path, PREFERRED_PORTS["kafka_port"], PREFERRED_PORTS["kafka_controller_port"], "p")
     (tmp_path / "topics").mkdir()
     (tmp_path / "topics" / "meta.properties").touch()  # formatted already: no Java needed here
     broker.prepare()
-    lines = (tmp_path / "server.properties").read_text().split()
+    lines = (tmp_path / "server.properties").read_text().splitlines()
     embedded_options = dict(line.split("=", 1) for line in lines)
     places = {"log.dirs", "listeners", "advertised.listeners", "controller.quorum.voters"}
+    places |= {"listener.security.protocol.map", "inter.broker.listener.name"}  # the container knows no users
     for name, value in services["kafka"]["environment"].items():
         option = name.removeprefix("KAFKA_").lower().replace("_", ".")
         assert option in embedded_options, option

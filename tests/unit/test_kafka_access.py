@@ -50,6 +50,13 @@ def test_who_only_reads_writes_nothing() -> None:
         assert ACCESS[name].writes == ()
 
 
+def test_owners_are_seen_at_the_ingress_and_joined_by_nobody_else() -> None:
+    for service in SERVICES:
+        owner = "owner" if service.name == "payments" else f"{service.name}_owner"
+        assert {name for name, one in ACCESS.items() if service.owner_group in one.groups} == {owner}
+        assert {name for name, one in ACCESS.items() if service.owner_group in one.watched} == {"ingress"}
+
+
 def test_a_program_outside_writes_what_callers_write() -> None:
     callers = ("payments", "tenancy", "social")  # policies of the limiter are published at the ingress alone
     assert set(written_outside()) == {*(f"commands.{name}.v1" for name in callers), "tenancy.usage.v1"}

@@ -8,10 +8,11 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Counter
 
 from ingress.commands.events import EventStreams
 from ingress.identity.auth import Caller
-from ingress.identity.slots import Slots
+from ingress.identity.slots import Bounds, Slots
 from ingress.operators.refusals import Refusals
 from schemas import errors, limits
 
@@ -23,13 +24,11 @@ def caller(name: str) -> Caller:
     return Caller(principal=name, subject=name, scopes=frozenset(), expires_at=time.time() + 60)
 
 
-class Believing:
-    """Believes whatever name is said."""
-
-    async def caller(self, authorization: str | None) -> Caller:
-        if authorization is None:
-            raise errors.Unauthenticated
-        return caller(authorization)
+async def believed(authorization: str | None) -> str:
+    """Whatever name is said."""
+    if authorization is None:
+        raise errors.Unauthenticated
+    return authorization
 
 
 class Hanging:
@@ -50,7 +49,9 @@ class Hanging:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-async def asked(slots: Slots, name: str | None = None, address: str = "192.0.2.1", path: str = "/v1/x") -> Any:
+async def asked(
+    slots: Slots, name: str | None = None, address: str = "192.0.2.1", path: str = "/v1/x", cookie: str = ""
+) -> Any:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -60,18 +61,19 @@ async def asked(slots: Slots, name: str | None = None, address: str = "192.0.2.1
         raise AssertionError("nobody reads a refused body")
 
     headers = [] if name is None else [(b"authorization", name.encode())]
+    headers += [(b"cookie", cookie.encode())] if cookie else []
     await slots({"type": "http", "path": path, "headers": headers, "client": (address, 1)}, receive, send)
     return sent[0]
 
 
-def test_each_takes_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "REQUESTS_OF_CALLER_MAX", 3)
-    monkeypatch.setattr(limits, "REQUESTS_OF_ADDRESS_MAX", 2)
-    monkeypatch.setattr(limits, "REQUESTS_OF_STRANGERS_MAX", 5)
+def test_each_takes_from_its_own() -> None:
+    refused_by_kind = CollectorRegistry()
+    refusals = Counter("refused", "by kind", ["kind"], registry=refused_by_kind)
 
     async def flood() -> None:
         app = Hanging()
-        slots = Slots(app, Believing())  # type: ignore[arg-type] # the one method that is used
+        bounds = Bounds(of_caller=3, of_strangers=5, of_address=2)
+        slots = Slots(app, believed, bounds, refusals, sessions=[lambda headers: headers.get("cookie")])
         async with asyncio.TaskGroup() as hanging:
             wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(5)]
             for name, address in wanted:
@@ -82,12 +84,15 @@ def test_each_takes_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert (refused["status"], (b"connection", b"close") in refused["headers"]) == (503, True)
             hanging.create_task(asked(slots, "m_2", "192.0.2.0"))  # who proves to be somebody has places of its own
             hanging.create_task(asked(slots, None, "192.0.2.0", "/readyz"))
-            await app.began(2)
+            hanging.create_task(asked(slots, None, "192.0.2.0", cookie="user:u_1"))  # by the session of a page
+            await app.began(3)
             app.go_on.set()
         assert (slots._taken, slots._strangers) == ({}, 0)
         assert [(await asked(slots, name))["status"] for name in ("m_1", None)] == [200, 200]
 
     asyncio.run(flood())
+    told = {kind: refused_by_kind.get_sample_value("refused_total", {"kind": kind}) for kind in ("caller", "stranger")}
+    assert told == {"caller": 1, "stranger": 2}
 
 
 def test_streams_of_one_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

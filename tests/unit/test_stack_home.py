@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose.settings.addresses import secret_text
+from compose.settings.secret_files import handed_over, secret_fields
 from compose.settings.settings import Settings, load_settings
 from compose.stack import home as home_module
 from compose.stack.errors import StackError
@@ -163,6 +165,48 @@ def test_settings_survive_the_way_to_another_process(monkeypatch: pytest.MonkeyP
         "sasl.username": "u",
         "sasl.password": "s3cret",
     }
+
+
+def test_a_process_of_ours_is_told_where_secrets_lie_and_none_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What it makes of that are the same settings; it reads a secret when it asks for it."""
+    given = Settings(
+        home=tmp_path,
+        postgres_dsn="postgresql://admin:s3cret@db.example/x?sslmode=require",
+        redis_url="rediss://:s3cret@cache:6380/1",
+        processors=("stripe",),
+        processor_secrets={"stripe": "sk_s3cret"},
+    )
+    told = handed_over(given, secret_fields(Settings))
+    assert not [name for name, value in told.items() if "s3cret" in value]
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
+    files = [path for path in (tmp_path / "secrets").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    for path in files:
+        path.rename(path.with_suffix(".away"))  # nobody has looked at them
+    assert settings.postgres_address == "postgresql://db.example/x?sslmode=require"
+    with pytest.raises(StackError, match=r"redis_url cannot be read"):
+        secret_text(settings.redis_url)
+    for path in files:
+        path.with_suffix(".away").rename(path)
+    assert secret_text(settings.redis_url) == secret_text(given.redis_url)
+    assert settings.model_copy(update={"postgres_address": None}) == given
+    assert handed_over(settings, secret_fields(Settings)) == told, "and so on, to its children"
+    assert "s3cret" not in repr(settings)
+
+
+def test_a_secret_is_given_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MILLRACE_REDIS_URL", "redis://a")
+    monkeypatch.setenv("MILLRACE_REDIS_URL_FILE", str(tmp_path / "redis"))
+    with pytest.raises(StackError, match="MILLRACE_REDIS_URL and MILLRACE_REDIS_URL_FILE are both set"):
+        load_settings()
+    monkeypatch.delenv("MILLRACE_REDIS_URL_FILE")
+    monkeypatch.setenv("MILLRACE_PROCESSOR_SECRETS_FILE", "nowhere")
+    with pytest.raises(StackError, match="MILLRACE_PROCESSOR_SECRETS_FILE must be a JSON object"):
+        load_settings()
 
 
 def test_roles_of_an_external_postgres_keep_its_address_and_options(tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def test_required_fields_and_defaults() -> None:
     payload, errors = validation.normalize(payloads.CREATE_INTENT, dict(CREATE))
     assert errors == []
     defaults = {"payment_method": None, "capture_method": "automatic", "metadata": {}, "reference": None}
+    defaults |= dict.fromkeys(("description", "receipt_email", "statement_descriptor", "return_url"))
     assert payload == CREATE | defaults
 
 
@@ -235,3 +236,18 @@ def test_any_json_value_is_taken_or_refused_and_never_raises(operation: str, dat
 )
 def test_clean_text(value: object, ok: bool) -> None:
     assert (validation.clean_text(value, 3) is None) == ok
+
+
+def test_what_the_payer_is_told() -> None:
+    for field, good, bad in (
+        (
+            "receipt_email",
+            ["ada@example.org", "a+b@ex.co.uk"],
+            ["ada", "a@b", "a b@example.org", "<a@b.co>", "a@b.co,c@d.co", 5],
+        ),
+        ("statement_descriptor", ["ORDER 7", "A"], ["", "7", "A*B", '"A"', "É", "A" * 23]),
+        ("return_url", ["https://shop.example/back?a=1"], ["shop.example", "javascript:alert(1)", "https://a\nb"]),
+        ("description", ["Zwölf Gläser"], ["", "x" * 501, "4242 4242 4242 4242"]),
+    ):
+        assert [errors_of(payloads.CREATE_INTENT, CREATE | {field: value}) for value in good] == [[]] * len(good)
+        assert [errors_of(payloads.CREATE_INTENT, CREATE | {field: value}) for value in bad] == [[field]] * len(bad)

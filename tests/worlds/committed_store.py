@@ -61,17 +61,18 @@ class Commit:
 _TIME = "timestamptz 'epoch' + %s::bigint * interval '1 microsecond'"
 
 
-def store_results(connection: psycopg.Connection, fresh: list[Commit], events_topic: str) -> None:
+def store_results(connection: psycopg.Connection, fresh: list[Commit], commands_topic: str, events_topic: str) -> None:
     """Answers and events."""
     cursor = connection.cursor()
     cursor.executemany(
         "insert into idempotency (merchant_id, key, request_hash, response, status, operation, request_id,"
-        ' aggregate_key, event_id, partition, "offset", created_at)'
-        f" values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, {_TIME})",
+        ' aggregate_key, event_id, partition, "offset", topic, created_at)'
+        f" values (%s, %s, %s, %s, 'committed', %s, %s, %s, %s, %s, %s, %s, {_TIME})",
         [
             (
                 *(c.command.scope, c.command.idempotency_key, c.command.request_hash, b"{}", c.command.operation),
-                *(c.command.request_id, c.command.aggregate_key, c.event_id, c.partition, c.offset, c.occurred_at),
+                *(c.command.request_id, c.command.aggregate_key, c.event_id, c.partition, c.offset),
+                *(commands_topic, c.occurred_at),
             )
             for c in fresh
         ],

@@ -345,7 +345,7 @@ class CommittedWorld:
         """Writes what is new into Postgres in one transaction, as the owners' transactions would have."""
         fresh, self._stored = self.commits[self._stored :], len(self.commits)
         with connection.transaction():
-            store_results(connection, fresh, self.events_topic)
+            store_results(connection, fresh, self.commands_topic, self.events_topic)
             store_aggregates(connection, fresh)
             store_parts(connection, fresh)
             store_ledger(connection, fresh)

@@ -15,18 +15,23 @@ from reconciliation.contract.snapshot import Snapshot, parameters
 from schemas import limits
 
 if TYPE_CHECKING:
+    from reconciliation.check.run import CheckSettings
     from tests.worlds.sink_stage import Stage
 
 
 def finding_after(stage: Stage, identity: str, *statements: str) -> Finding:
     """The finding of one invariant after statements of the superuser with every trigger off."""
-    settings = stage.check_settings()
+    return finding_of(stage.check_settings(), stage.dsn(), identity, *statements)
+
+
+def finding_of(settings: CheckSettings, superuser_dsn: str, identity: str, *statements: str) -> Finding:
+    """The same of any database."""
     (invariant,) = (i for i in invariants() if i.id == identity)
     before = _Before(_read_before(settings, [invariant]), {settings.services[0].service: {}}, 0)
     given = parameters(
         settings.services[0].events_topic, settings.services[0].commands_topic, limits.ATTEMPT_LEASE_MS // 1_000
     )
-    with psycopg.connect(stage.dsn()) as connection:
+    with psycopg.connect(superuser_dsn) as connection:
         connection.execute("set local session_replication_role = replica")
         for statement in statements:
             connection.execute(statement.encode())

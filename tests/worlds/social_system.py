@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ingress.identity.issuer import SCOPES_OF_USERS
+from compose.proof.social.client import SocialClient
+from ingress.identity.issuer import SCOPES_OF_USERS, KeyFolder
 from tests.eventually import patient
 from tests.worlds.public_system import system_of_its_own
 
@@ -88,6 +89,12 @@ class SocialUser:
     @property
     def home(self) -> list[str]:
         return self.ids("/v1/timelines/home")
+
+
+def client_of(system: PublicSystem, *scopes: str) -> SocialClient:
+    """A user as the soak's and the demo's are."""
+    keys = KeyFolder(system.settings.the_home().path / "keys")
+    return SocialClient(_clients[system.base_url], keys, f"u_{uuid.uuid4().hex[:12]}", scopes)
 
 
 def refused(answer: httpx.Response, status: int, code: str) -> Json:

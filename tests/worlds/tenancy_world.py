@@ -29,6 +29,7 @@ TRY_AGAIN: Final = (202, 503, 504)
 INVARIANTS: Final = (
     *("tenancy_quotas_counted", "tenancy_rows_at_heads", "tenancy_gates", "tenancy_keys", "tenancy_deleted_is_empty"),
     "tenancy_moves",
+    "tenancy_fences_end",
 )
 
 

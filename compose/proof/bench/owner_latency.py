@@ -28,7 +28,7 @@ _SEED: Final = 77
 _PERCENTILES: Final = (50, 90, 99, 99.9)
 
 
-class _Answers(threading.Thread):
+class Answers(threading.Thread):
     """Reads results and notes when each arrived."""
 
     def __init__(self, world: World) -> None:
@@ -60,20 +60,20 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
     with psycopg.connect(dsn, autocommit=True) as connection, owners(world, dsn, 1, driver) as running:
         hold_partitions(connection, world.command_ends(), held=False)
         wait_until_joined(connection, running, 1)
-        answers = _Answers(world)
+        answers = Answers(world)
         answers.start()
         groups = process_groups(world, running)
         before, handled = cpu_seconds(groups), running.batches()
         try:
             due = _send(world, records, rate)
             asked = [n for n, (reply_id, _) in enumerate(records) if n >= warm_up and reply_id is not None]
-            _wait_for(answers, {n + 1 for n in asked})
+            wait_for(answers, {n + 1 for n in asked})
         finally:
             answers.over.set()
             answers.join()
         after, done = cpu_seconds(groups), running.batches()
     spent = {name: round((after[name] - before[name]) / len(records) * 1e6) for name in after}
-    return _summary([answers.arrived.get(n + 1, float("inf")) - due[n] for n in asked], rate) | {
+    return summary([answers.arrived.get(n + 1, float("inf")) - due[n] for n in asked], rate) | {
         "batch_size_mean": round((done[0] - handled[0]) / max(1.0, done[1] - handled[1]), 2),
         "cpu_us_per_command": spent,
     }
@@ -92,13 +92,15 @@ def _send(world: World, records: list[tuple[int | None, Signed]], rate: float) -
     return due
 
 
-def _wait_for(answers: _Answers, wanted: set[int]) -> None:
+def wait_for(answers: Answers, wanted: set[int]) -> None:
+    """Until all of these have arrived, or the wait of a benchmark is over."""
     deadline = time.monotonic() + limits.BENCH_DRAIN_WAIT_S
     while not wanted <= answers.arrived.keys() and time.monotonic() < deadline:
         time.sleep(limits.HEALTH_POLL_INTERVAL_S)
 
 
-def _summary(latencies_s: list[float], rate: float) -> dict[str, float]:
+def summary(latencies_s: list[float], rate: float) -> dict[str, float]:
+    """Percentiles in milliseconds; an infinite latency is an answer that was lost."""
     histogram = HdrHistogram(1, limits.BENCH_LATENCY_MAX_US, 3)
     lost = sum(latency == float("inf") for latency in latencies_s)
     for latency in latencies_s:

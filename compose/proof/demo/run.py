@@ -12,6 +12,7 @@ from compose.proof.demo import report
 from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs, play_limiter, show_limiter
 from compose.proof.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.proof.demo.owner_kill import Kill, kill_an_owner
+from compose.proof.demo.social_act import social_playing
 from compose.proof.demo.stories import stories_of
 from compose.proof.demo.summary import sum_up
 from compose.proof.demo.tally import Tally
@@ -26,8 +27,12 @@ from reconciliation.check.run import run_check
 from schemas import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from compose.proof.demo.invoices import Invoices
     from compose.proof.demo.limiter_run import LimiterVerdict
+    from compose.proof.demo.social_act import SocialPlay
     from compose.proof.demo.stories import Story
     from compose.proof.demo.tally import StoryOutcome
     from compose.proof.kit.narrator import Narrator
@@ -45,6 +50,7 @@ class Verdict:
     killed: bool
     played: OneOfEach
     quotas: LimiterVerdict
+    social: SocialPlay
 
     @property
     def is_ok(self) -> bool:
@@ -71,14 +77,24 @@ class Verdict:
             "repairs": int(self.played.repair.is_done),
             "differences": len(self.differences),
             **limiter_pairs(self.quotas),
+            **self.social.pairs(),
             "seconds": f"{seconds:.1f}",
         }
         text = " ".join(f"{name}={value}" for name, value in pairs.items())
         return f"DEMO {'OK' if self.is_ok else 'FAILED'} {text}"
 
 
-def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator) -> Verdict:
+def demonstrate(
+    stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator, social_data: Path | None = None
+) -> Verdict:
     """Runs the whole demo on a stack that is ready."""
+    with social_playing(stack, social_data) as social_played:
+        return _demonstrate(stack, invoices, rate, narrator, social_played)
+
+
+def _demonstrate(
+    stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator, social_played: Callable[[], SocialPlay]
+) -> Verdict:
     tally = Tally()
     if invoices.credit_notes:
         narrator.say(f"{invoices.credit_notes} credit notes skipped: they are not payable")
@@ -100,17 +116,29 @@ def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narr
         acknowledged.close()
     played = play_one_of_each(stack, narrator)
     quotas = play_limiter(narrator)
+    with narrator.busy("social posts: homes, a privacy change, a takedown, an erasure"):
+        social = social_played()
     addresses = stack.settings.addresses()
     with narrator.busy("waiting until everything is final"):
         asyncio.run(_settle(addresses.postgres_reader_dsn, tally))
     compare_postings(played, addresses.postgres_reader_dsn)
-    tally.problems += played.problems + limiter_differences(quotas)
+    tally.problems += played.problems + limiter_differences(quotas) + social.problems
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
     with narrator.busy("comparing ledger, processor, ClickHouse"):
         evidence = gather(addresses)
         checked = run_check(check_settings(load_settings(), acknowledged.path))
-    _show(narrator, stack, tally=tally, evidence=evidence, kill=kill, checked=checked, played=played, quotas=quotas)
-    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played, quotas)
+    _show(
+        narrator,
+        stack,
+        tally=tally,
+        evidence=evidence,
+        kill=kill,
+        checked=checked,
+        played=played,
+        quotas=quotas,
+        social=social,
+    )
+    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played, quotas, social)
 
 
 async def _settle(postgres_dsn: str, tally: Tally) -> float:
@@ -176,11 +204,21 @@ def _show(
     checked: Report,
     played: OneOfEach,
     quotas: LimiterVerdict,
+    social: SocialPlay,
 ) -> None:
     console = narrator.console
     if not narrator.verbose:
         differences = tally.problems + evidence.differences
-        sum_up(console, tally=tally, kill=kill, checked=checked, played=played, quotas=quotas, differences=differences)
+        sum_up(
+            console,
+            tally=tally,
+            kill=kill,
+            checked=checked,
+            played=played,
+            quotas=quotas,
+            social=social,
+            differences=differences,
+        )
         return
     chosen = worth_showing(tally.told, kill.killed_at if kill else 0)
     if chosen is not None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from compose.proof.demo.limiter_run import LimiterVerdict
     from compose.proof.demo.one_of_each import OneOfEach
     from compose.proof.demo.owner_kill import Kill
+    from compose.proof.demo.social_act import SocialPlay
     from compose.proof.demo.tally import Tally
     from reconciliation.check.run import Report
 
@@ -26,11 +27,12 @@ def sum_up(
     checked: Report,
     played: OneOfEach,
     quotas: LimiterVerdict,
+    social: SocialPlay,
     differences: Sequence[str],
 ) -> None:
     """Prints it."""
     console.print()
-    for is_well, line in _acts(tally, kill, checked, played, quotas):
+    for is_well, line in _acts(tally, kill, checked, played, quotas, social):
         console.print(f"{'[green]✓[/green]' if is_well else '[red]✗[/red]'} {line}", soft_wrap=True)
     for difference in differences[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
         console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
@@ -38,7 +40,7 @@ def sum_up(
 
 
 def _acts(
-    tally: Tally, kill: Kill | None, checked: Report, played: OneOfEach, quotas: LimiterVerdict
+    tally: Tally, kill: Kill | None, checked: Report, played: OneOfEach, quotas: LimiterVerdict, social: SocialPlay
 ) -> Iterator[tuple[bool, str]]:
     settlement, repair = played.settlement, played.repair
     acts = [act.problem for act in played.payments]
@@ -49,4 +51,5 @@ def _acts(
     yield settlement.breaks_found == len(settlement.planted), found
     yield repair.is_done, "the ledger repaired by two persons"
     yield quotas.is_ok, "quotas beside an exact oracle, a gateway killed, no bound passed"
+    yield social.is_ok, f"{social.homes} homes exact; a privacy change, a takedown, an erasure seen at once"
     yield not checked.gaps, f"{len(checked.invariants)} invariants, {checked.gaps} gaps"

@@ -1,10 +1,10 @@
-"""Publishing a quota policy: versions 1, 2, 3 ... of one id, each decided against the one before."""
+"""Publishing a quota policy: versions 1, 2, 3 ... of one id, each decided by the one before; the last withdraws it."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from schemas.limiter.limit_key import normal_name
 from schemas.limiter.limit_policy import ANY, LimitPolicy, as_policy, guard_of, spans_tenants, terms
@@ -33,6 +33,7 @@ _ANOTHERS_TENANT: Final = Rejection(
     "A tenant's token may rule over that tenant alone.",
     {"errors": [{"field": "payload.scope.tenant", "reason": "must be the tenant that the token names"}]},
 )
+_WITHDRAWN: Final = "This policy was withdrawn, for good. Publish another one."
 _ONE_SHARD_ONLY: Final = (
     "One counter of this policy would be of tenants on several shards. Name `tenant` in `per`, or one tenant in the"
     " scope."
@@ -65,6 +66,25 @@ def decide_publish(current: OwnedPolicy | None, command: Command, now: int, shar
     return decided
 
 
+def decide_withdraw(current: OwnedPolicy | None, command: Command, now: int) -> OwnedPolicy | Rejection:
+    """The last version: what it said, and that nobody decides by it any more. Another publisher's does not exist."""
+    if current is None or current.publisher != command.scope:
+        return _NOT_FOUND
+    version = current.policy.version
+    if command.expected_version not in (None, version):
+        return _expects_another(command.expected_version, version)
+    if current.policy.withdrawn:
+        return _withdrawn(version)
+    if not _may_rule(command.scope, current.policy.scope.tenant):
+        return _ANOTHERS_TENANT
+    last = structs.replace(current.policy, version=version + 1, withdrawn=True)
+    return structs.replace(current, policy=last, updated_at=now)
+
+
+def _withdrawn(version: int) -> Rejection:
+    return Rejection("state_conflict", _WITHDRAWN, {"current_state": "withdrawn", "current_version": version})
+
+
 def _may_rule(publisher: str, tenant: str) -> bool:
     """Whether a publisher's policies may be for a tenant: a tenant's its own, those of whoever is of no kind all."""
     kind, is_of_a_kind, name = publisher.partition(":")
@@ -94,6 +114,13 @@ def _following(current: OwnedPolicy | None, command: Command, now: int) -> Owned
         return Rejection("state_conflict", "This policy exists.", {"current_version": version})
     if command.expected_version != version:
         return _expects_another(command.expected_version, version)
+    return _next(current, command, now)
+
+
+def _next(current: OwnedPolicy, command: Command, now: int) -> OwnedPolicy | Rejection:
+    payload, version = command.payload, current.policy.version
+    if current.policy.withdrawn:
+        return _withdrawn(version)
     following = as_policy(payload, command.aggregate_key, version + 1)
     if (following.consistency == "durable") != (current.policy.consistency == "durable"):
         return _COUNTED_ELSEWHERE

@@ -7,8 +7,8 @@ executed, a customer could be charged twice: in doubt the answer is Unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, get_args
 
 from schemas.records import RefundPendingReason
 
@@ -16,6 +16,12 @@ DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "subm
 DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))
 #: a refund that had succeeded and failed then: another fact than one that never succeeded, whoever tells it
 FailedLater = Literal["failed_later"]
+
+
+#: what a merchant says to the payer through the processor, fields of the intent
+FOR_PAYER: Final = ("description", "receipt_email", "statement_descriptor", "return_url")
+#: kinds of attempts that begin a payment at a processor
+CHARGES: Final = frozenset({"authorize", "purchase"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,7 @@ class Call:
     parent_ref: str | None
     final: bool
     evidence: Mapping[str, str] | None = None  # of an attempt that submits it, for the dispute ``parent_ref``
+    for_payer: Mapping[str, str] = field(default_factory=dict)  # of FOR_PAYER, what the merchant gave; of a charge only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES, Call
+from dataflows.payments.attempts.adapter import CHARGES, DEFINITIVE_STATUSES, FOR_PAYER, Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +80,7 @@ def _change_of(event: Event, attempt: dict[str, Any]) -> Change | None:
             parent_ref=attempt["parent_ref"],
             final=attempt["final"],
             evidence=_evidence_of(event, attempt),
+            for_payer=_for_payer(event, attempt),
         ),
         attempt=attempt["attempt"],
         processor=attempt["processor"],
@@ -94,6 +95,11 @@ def _change_of(event: Event, attempt: dict[str, Any]) -> Change | None:
 def _evidence_of(event: Event, attempt: dict[str, Any]) -> dict[str, str] | None:
     dispute: Any = event.body.get("dispute") if attempt["kind"] == "evidence" else None
     return None if dispute is None else dispute["evidence"]
+
+
+def _for_payer(event: Event, attempt: dict[str, Any]) -> dict[str, str]:
+    intent: Any = event.body.get("payment_intent") if attempt["kind"] in CHARGES else None
+    return {} if intent is None else {name: text for name in FOR_PAYER if (text := intent.get(name)) is not None}
 
 
 def fold(changes: Iterable[Change]) -> list[Change]:

@@ -31,7 +31,7 @@ _SESSION: Final = (
     f"{INDEXED} -c synchronous_commit=on -c client_min_messages=warning "
     f"-c statement_timeout={limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
 )
-_evidence: Final = msgspec.json.Decoder(dict[str, str]).decode
+_texts: Final = msgspec.json.Decoder(dict[str, str]).decode
 _STATUS_OF_WISH: Final = {"carry_out": "waiting", "review": "review", "done": "done"}
 
 
@@ -231,7 +231,7 @@ def _lease_end() -> float:
 
 def _lease_of(row: tuple[Any, ...], ends_at: float) -> AttemptLease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
-    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence, only_asked = row[10:]
+    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence, only_asked, for_payer = row[10:]
     return AttemptLease(
         call=Call(
             operation_id=operation_id,
@@ -243,7 +243,8 @@ def _lease_of(row: tuple[Any, ...], ends_at: float) -> AttemptLease:
             payment_method=payment_method,
             parent_ref=parent_ref,
             final=final,
-            evidence=None if evidence is None else _evidence(evidence),
+            evidence=None if evidence is None else _texts(evidence),
+            for_payer={} if for_payer is None else _texts(for_payer),
         ),
         attempt=attempt,
         processor=processor,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dataflows.payments.attempts.adapter import Call
+from dataflows.payments.attempts.adapter import FOR_PAYER, Call
 from schemas.payments.processor_currency import to_processor
 
 ADAPTER: Final = "stripe"
@@ -23,6 +23,10 @@ _MAY_GROW: Final = {
     "payment_method_options": {
         "card": {"request_incremental_authorization": "if_available", "request_multicapture": "if_available"}
     }
+}
+#: of a card's statement Stripe takes the part behind the merchant's own name, and refuses the whole
+_FOR_PAYER: Final = dict(zip(FOR_PAYER, FOR_PAYER, strict=True)) | {
+    "statement_descriptor": "statement_descriptor_suffix"
 }
 #: evidence that Stripe takes as a text of its own; its other kinds are files
 EVIDENCE_TEXTS: Final = frozenset(
@@ -73,6 +77,7 @@ def charge_parameters(call: Call, method: str) -> dict[str, Any]:
         "capture_method": "manual" if call.kind == "authorize" else "automatic",
         "confirm": True,
         "metadata": metadata(call),
+        **{_FOR_PAYER[name]: text for name, text in call.for_payer.items()},
         **(_MAY_GROW if call.kind == "authorize" else {}),
     }
 

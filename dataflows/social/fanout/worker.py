@@ -11,6 +11,7 @@ from typing import Final
 import psycopg
 from redis.exceptions import RedisError
 
+from dataflows.owner import fail_points
 from dataflows.social.fanout.spread import Spread
 from dataflows.worker.contract import WorkerPlace
 from dataflows.worker.event_worker import EventWorker
@@ -37,7 +38,9 @@ class FanOut:
         """All of it is in the homes when it returns. Raises Unavailable."""
         try:
             spread = Spread(self._connected(), self._homes)
+            fail_points.reach("fanout_before_deliveries")
             spread.events(accepted.event for one in taken for accepted in one.events)
+            fail_points.reach("fanout_after_deliveries")
         except _OUTAGES as error:
             self._disconnect()
             raise Unavailable(f"homes cannot be written: {type(error).__name__}") from error

@@ -14,7 +14,7 @@ import structlog
 
 from dataflows.owner import fail_points
 from schemas import limits
-from schemas.tenancy.invoice import Run, Used, document, used_by
+from schemas.tenancy.invoice import Basis, InvoicePlace, basis, made
 from sinks.postgres import owner_connection
 from sinks.postgres.sql_files import queries
 
@@ -62,41 +62,35 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
     try:
         with connection.transaction():
             connection.execute(b"set transaction isolation level repeatable read")
-            (cut,) = _one(connection, "counted_cut", ())
-            newest = connection.execute(SQL["invoice_newest"].encode(), (tenant_id,)).fetchone()
-            ordinal, before = (newest[0] + 1, newest[1]) if newest else (1, [])
-            run = read_run(connection, tenant_id, number)
-            used = read_used(connection, tenant_id, number, ordinal, before, cut)
-            made = (tenant_id, ordinal, run.invoice_id, number, cut, document(run, used))
-            connection.execute(SQL["invoice_insert"].encode(), made)
+            place = _next_place(connection, tenant_id, number)
+            found = _basis(connection, place)
+            invoice = made(found)
+            named = (tenant_id, place.ordinal, found.run.invoice_id, number, list(place.cut), place.entries)
+            connection.execute(SQL["invoice_insert"].encode(), (*named, invoice.credit_left, invoice.document))
             fail_points.reach("invoice_before_commit")
     except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first
         return 0
     return 1
 
 
-def read_run(connection: psycopg.Connection[Any], tenant_id: str, number: int) -> Run:
-    """What a run fixed."""
-    run_id, invoice_id, tenant, currency, prices, begins, ends = _one(
-        connection, "run_terms", {"tenant": tenant_id, "number": number}
+def _next_place(connection: psycopg.Connection[Any], tenant_id: str, number: int) -> InvoicePlace:
+    """Behind the newest invoice of the tenant, up to what is counted and known now."""
+    (cut,) = _one(connection, "counted_cut", ())
+    (entries,) = _one(connection, "entries_cut", (tenant_id,))
+    newest = connection.execute(SQL["invoice_newest"].encode(), (tenant_id,)).fetchone()
+    ordinal, before, entries_before, credit = newest or (0, [], 0, 0)
+    return InvoicePlace(tenant_id, number, ordinal + 1, cut, before, entries, entries_before, credit)
+
+
+def _basis(connection: psycopg.Connection[Any], place: InvoicePlace) -> Basis:
+    """What the invoice is made of, from events and entries alone."""
+    asked = place.asked()
+    terms = _one(connection, "run_terms", asked)
+    own, late, entries = (
+        connection.execute(SQL[query].encode(), asked).fetchall()
+        for query in ("used_in_period", "used_late", "entries_taken")
     )
-    return Run(run_id, invoice_id, tenant, currency, prices, begins, ends)
-
-
-def read_used(
-    connection: psycopg.Connection[Any],
-    tenant_id: str,
-    number: int,
-    ordinal: int,
-    before: Sequence[int],
-    cut: Sequence[int],
-) -> list[Used]:
-    """What an invoice is made of, from the events alone."""
-    run = read_run(connection, tenant_id, number)
-    named = {"tenant": tenant_id, "number": number, "ordinal": ordinal, "before": before, "cut": cut}
-    own = connection.execute(SQL["used_in_period"].encode(), named).fetchall()
-    late = connection.execute(SQL["used_late"].encode(), named).fetchall()
-    return used_by(run, own, late)
+    return basis(place, terms, own, late, entries)
 
 
 def _one(connection: psycopg.Connection[Any], query: str, asked: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:

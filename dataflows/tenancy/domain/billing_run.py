@@ -10,7 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from schemas import limits
 from schemas.records import Command, Rejection
+from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
 
 Period = tuple[int, int]
@@ -53,6 +55,10 @@ def decide_billing_run(
     if begins is None or ends is None or begins >= ends:
         wrong = [{"field": "payload.to", "reason": "must be after payload.from"}]
         return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+    if begins < now - limits.BILLING_PERIOD_AGE_MAX_S * 1_000_000:
+        days = limits.BILLING_PERIOD_AGE_MAX_S // 86_400
+        wrong = [{"field": "payload.from", "reason": f"must be within the last {days} days: older usage is not kept"}]
+        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
     if ends > now:
         return Rejection("state_conflict", "The period is not over yet.", {})
     if other := next((period for period in billed if period[0] < ends and begins < period[1]), None):
@@ -82,7 +88,7 @@ def rendered(run: BillingRun, *, is_finalized: bool = False) -> dict[str, Any]:
         "to": instant(run.to_us),
         "grace_s": run.grace_s,
         "currency": run.currency,
-        "prices": dict(run.prices),
+        "prices": {name: pricing.shown(price) for name, price in run.prices.items()},
         "state": "finalized" if is_finalized else "collecting",
         "invoice_id": run.invoice_id if is_finalized else None,
         "created_at": instant(run.created_at),

@@ -2,65 +2,87 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msgspec import Struct
-
+from dataflows.tenancy.domain.comparison import Comparison, Side, count
 from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dataflows.tenancy.mover.place import Place, Places, Row
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 
 
-class Comparison(Struct):
-    """What was found; rows of one version must have one content."""
+class Compared(NamedTuple):
+    """What a comparison found, and which resources did not match."""
 
-    match: int = 0
-    target_behind: int = 0
-    missing: int = 0
-    diff: int = 0
-    target_ahead: int = 0
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether every row was the same."""
-        return not (self.target_behind or self.missing or self.is_wrong)
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether something was found that waiting does not mend."""
-        return bool(self.diff or self.target_ahead)
+    found: Comparison
+    unlike: set[str]
 
 
-def compare(places: Places, source: Place, target: Place) -> Comparison:
-    """Every row of the tenant, on both sides. Heads are read last: no side can have what they do not know."""
-    found, after = Comparison(), ""
+def compare(places: Places, source: Place, target: Place) -> Compared:
+    """Every row of the tenant, on both sides: pages by their sums, and row by row what differs."""
+    compared, after = Compared(Comparison(), set()), ""
     while True:
-        asked = {"tenant_id": source.tenant_id, "after": after, "limit": limits.MOVE_PAGE_ROWS}
+        page = places.digest(source, after, "", limits.MOVE_DIGEST_ROWS)
+        upto = page.last_id if page.rows == limits.MOVE_DIGEST_ROWS and page.last_id else ""
+        there = places.digest(target, after, upto, limits.MOVE_DIGEST_ROWS)
+        heads = _of_heads(places, source.tenant_id, after, upto)
+        if page[1:] == there[1:] and (page.rows, page.heads) == heads:
+            compared.found.match += page.rows
+        else:
+            _compare_rows(compared, places, source, target, after, upto)
+        if not upto:
+            return compared
+        after = upto
+
+
+def compare_again(places: Places, source: Place, target: Place, since: int, unlike: Iterable[str]) -> Compared:
+    """The rows that a comparison begun at ``since`` does not speak for: what changed, and what it found unlike."""
+    changed = places.control.execute(
+        SQL["heads_changed"].encode(), {"tenant_id": source.tenant_id, "since": since}
+    ).fetchall()
+    ids = sorted({row[0] for row in changed}.union(unlike))
+    compared = Compared(Comparison(), set())
+    for first in range(0, len(ids), limits.MOVE_PAGE_ROWS):
+        _compare_ids(compared, places, source, target, ids[first : first + limits.MOVE_PAGE_ROWS])
+    return compared
+
+
+def _of_heads(places: Places, tenant_id: str, after: str, upto: str) -> tuple[int, Decimal]:
+    """How many heads there are, and their sum. Read last: no side can have what they do not know."""
+    asked = {"tenant_id": tenant_id, "after": after, "upto": upto}
+    rows, digest = places.control.execute(SQL["heads_digest"].encode(), asked).fetchone() or (0, Decimal(0))
+    return rows, digest
+
+
+def _compare_rows(compared: Compared, places: Places, source: Place, target: Place, after: str, upto: str) -> None:
+    """The rows behind one id, up to another one."""
+    while True:
+        asked = {"tenant_id": source.tenant_id, "after": after, "upto": upto, "limit": limits.MOVE_PAGE_ROWS}
         ids = [row[0] for row in places.control.execute(SQL["heads_compared"].encode(), asked)]
         if not ids:
-            return found
+            return
         after = ids[-1]
-        at_target = places.rows(target, ids)
-        at_source = places.rows(source, ids)
-        asked = {"tenant_id": source.tenant_id, "ids": ids}
-        newest = dict(places.control.execute(SQL["heads_versions"].encode(), asked).fetchall())
-        for id_ in ids:
-            count(found, newest[id_], at_source.get(id_), at_target.get(id_))
+        _compare_ids(compared, places, source, target, ids)
 
 
-def count(found: Comparison, newest: int, source: Row | None, target: Row | None) -> None:
-    """Adds what the two sides of one resource are; ``newest`` is the version of its head."""
-    if target is None:
-        found.missing += 1
-    elif target[1] > newest:
-        found.target_ahead += 1
-    elif source is None or target[1] != source[1]:  # one of them waits for an image: look again
-        found.target_behind += 1
-    elif target[2:] == source[2:]:
-        found.match += 1
-    else:
-        found.diff += 1
+def _compare_ids(compared: Compared, places: Places, source: Place, target: Place, ids: list[str]) -> None:
+    """These rows; heads are read last, so no side can have what they do not know."""
+    at_target = places.rows(target, ids)
+    at_source = places.rows(source, ids)
+    asked = {"tenant_id": source.tenant_id, "ids": ids}
+    newest = dict(places.control.execute(SQL["heads_versions"].encode(), asked).fetchall())
+    for id_ in ids:
+        matched = compared.found.match
+        count(compared.found, newest[id_], _side(at_source.get(id_)), _side(at_target.get(id_)))
+        if compared.found.match == matched:
+            compared.unlike.add(id_)
+
+
+def _side(row: Row | None) -> Side | None:
+    return None if row is None else row[1:]

@@ -130,14 +130,14 @@ update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(te
 -- name: moves_open
 -- Every open move, with its tenant. Served by tenant_migration_one_open.
 select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
-       m.soaks_until, m.copied_after, t.generation, t.placement_id
+       m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
 from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
 where m.state not in ('completed', 'aborted', 'rolled_back')
 order by m.created_at limit %(limit)s;
 
 -- name: move_locked
 -- The move, while its tenant waits.
-select m.state, m.fenced, t.generation, t.placement_id
+select m.state, m.fenced, t.generation, t.placement_id, m.served_mismatches
 from tenant t join tenant_migration m on m.tenant_id = t.tenant_id
 where t.tenant_id = %(tenant_id)s and m.migration_id = %(migration_id)s
 for update of t, m;
@@ -192,9 +192,20 @@ returning generation;
 update tenancy.gate set access = 'rw', generation = %(generation)s where tenant_id = %(tenant_id)s;
 
 -- name: heads_compared
--- Heads in the order of their ids. Primary key.
+-- Heads in the order of their ids, behind one and up to another, if that is not "". Primary key.
 select resource_id from resource_head
-where tenant_id = %(tenant_id)s and resource_id > %(after)s collate "C" order by resource_id limit %(limit)s;
+where tenant_id = %(tenant_id)s and resource_id > %(after)s collate "C" and (%(upto)s = '' or resource_id <= %(upto)s collate "C")
+order by resource_id limit %(limit)s;
+
+-- name: heads_changed
+-- Resources that were written since a moment. All heads of the tenant are read: primary key.
+select resource_id from resource_head where tenant_id = %(tenant_id)s and updated_at >= %(since)s;
+
+-- name: heads_digest
+-- How many there are of the same, and the sum that tenancy.digest_rows makes of what heads know. Primary key.
+select count(*), coalesce(sum(hashtextextended(resource_id || '|' || version || '|' || deleted, 0)::numeric), 0)
+from resource_head
+where tenant_id = %(tenant_id)s and resource_id > %(after)s collate "C" and (%(upto)s = '' or resource_id <= %(upto)s collate "C");
 
 -- name: heads_versions
 -- Which version these resources have. Primary key.

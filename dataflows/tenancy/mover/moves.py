@@ -14,7 +14,8 @@ import structlog
 from msgspec import Struct
 
 from dataflows.owner import fail_points
-from dataflows.tenancy.mover.comparing import Comparison, compare
+from dataflows.tenancy.domain.comparison import Comparison
+from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
 from schemas import errors, limits
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
+_READS_DIFFER: Final = "callers read what the target has otherwise"
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -45,6 +47,7 @@ class Move(Struct, frozen=True, kw_only=True):
     fence_until: int | None
     soaks_until: int | None
     copied_after: str
+    served_mismatches: int
     generation: int
     placement_id: str
 
@@ -52,6 +55,13 @@ class Move(Struct, frozen=True, kw_only=True):
     def named(self) -> dict[str, Any]:
         """Its key."""
         return {"tenant_id": self.tenant_id, "migration_id": self.migration_id}
+
+
+class Verified(Struct, frozen=True):
+    """A comparison of all rows: it speaks for what was not written since, but for what it found unlike."""
+
+    since: int
+    unlike: set[str]
 
 
 class Moves:
@@ -62,6 +72,7 @@ class Moves:
         self._control = places.control
         self._copies_at: dict[str, float] = {}  # when the next page of a copy is due
         self._passes: dict[str, int] = {}
+        self._verified: dict[str, Verified] = {}  # a mover that starts has none: it compares all rows again
         self.are_open = False  # whether any was, when they were last read
         self._steps: dict[str, Callable[[Move, int], bool]] = {
             "planned": self._prepare,
@@ -121,6 +132,8 @@ class Moves:
 
     def _verify(self, move: Move, now: int) -> bool:
         """Compares all rows; what only lags is looked at again, what is wrong ends the move."""
+        if move.served_mismatches:
+            return self._give_up(move, _READS_DIFFER, now)
         found = self._compared(move, self._place(move, move.source), self._place(move, move.target), now)
         passes = self._passes[move.migration_id] = self._passes.get(move.migration_id, 0) + 1
         if found.is_wrong or passes > limits.MOVE_PASSES_MAX:
@@ -129,6 +142,7 @@ class Moves:
             found.missing <= limits.MOVE_CATCH_UP_ROWS_MAX
             and self._left(move, move.target) <= limits.MOVE_CATCH_UP_ROWS_MAX
         ):
+            fail_points.reach("move_before_fence")
             return self._fence(move, "fencing", now)
         return True
 
@@ -150,10 +164,12 @@ class Moves:
         """Under the fence: both sides equal, then the pointer. Past its time the fence is given up."""
         if _is_over(move, now):
             return self._give_up(move, "the fence lasted too long", now)
+        if move.served_mismatches:
+            return self._give_up(move, _READS_DIFFER, now)
         source, target = self._place(move, move.source), self._place(move, move.target)
         if self._left(move, move.target) or self._left(move, move.source):
             return False
-        found = self._compared(move, source, target, now)
+        found = self._compared_again(move, source, target, now)
         if found.is_wrong:
             return self._give_up(move, "the sides differ under the fence", now)
         if not found.is_equal:
@@ -190,12 +206,15 @@ class Moves:
             self._empty(move, move.target)
             return self._to(move, "rolled_back", now)
         if not move.fenced:
-            return self._left(move, move.source) <= limits.MOVE_CATCH_UP_ROWS_MAX and self._fence(move, move.state, now)
+            if self._left(move, move.source) > limits.MOVE_CATCH_UP_ROWS_MAX:
+                return False
+            self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
+            return self._fence(move, move.state, now)
         if _is_over(move, now):  # the target serves on, and may be left another time
             return self._placed(move, "soaking", move.target, now)
         if self._left(move, move.source) or self._left(move, move.target):
             return False
-        found = self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
+        found = self._compared_again(move, self._place(move, move.target), self._place(move, move.source), now)
         if not found.is_equal:
             raise errors.Unavailable("The sides of a move that is rolled back differ.", move=move.migration_id)
         return self._placed(move, "rolling_back", move.source, now)
@@ -262,7 +281,7 @@ class Moves:
     def _is_still(self, move: Move) -> bool:
         """Whether it is as it was read, now that its tenant is locked: an operator's word may have come between."""
         row = self._control.execute(SQL["move_locked"].encode(), move.named).fetchone()
-        return row == (move.state, move.fenced, move.generation, move.placement_id)
+        return row == (move.state, move.fenced, move.generation, move.placement_id, move.served_mismatches)
 
     def _to(self, move: Move, state: str, now: int) -> bool:
         with self._control.transaction():
@@ -289,7 +308,20 @@ class Moves:
         )
 
     def _compared(self, move: Move, source: Place, target: Place, now: int) -> Comparison:
-        found = compare(self._places, source, target)
+        """All rows. What is written from now on is looked at again under the fence, however the owner's clock goes."""
+        compared = compare(self._places, source, target)
+        self._verified[move.migration_id] = Verified(now - limits.CLOCK_SKEW_MAX_S * _SECOND_US, compared.unlike)
+        return self._noted(move, compared.found, now)
+
+    def _compared_again(self, move: Move, source: Place, target: Place, now: int) -> Comparison:
+        """Under the fence: what changed since all rows were compared. All of them where another mover did that."""
+        verified = self._verified.get(move.migration_id)
+        if verified is None:
+            return self._compared(move, source, target, now)
+        compared = compare_again(self._places, source, target, verified.since, verified.unlike)
+        return self._noted(move, compared.found, now)
+
+    def _noted(self, move: Move, found: Comparison, now: int) -> Comparison:
         counts = {name: getattr(found, name) for name in found.__struct_fields__}
         self._control.execute(
             SQL["move_compared"].encode(), move.named | counts | {"verified": found.match, "now": now}

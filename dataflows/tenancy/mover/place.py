@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from msgspec import Struct
@@ -10,8 +11,7 @@ from psycopg import sql
 
 from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
 from schemas import limits
-from sinks.postgres.migrate import files
-from sinks.tenancy import contexts, databases
+from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from sinks.tenancy.secrets_file import TenancySecrets
 
-_STORE_FILE: Final = "0068_1_tenant_store.sql"
 Row = tuple[str, int, bytes, bool]  # resource, version, sealed payload, deleted
 
 
@@ -38,6 +37,15 @@ class Place(Struct, frozen=True, kw_only=True):
     def store(self) -> str:
         """The schema of its rows."""
         return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
+
+
+class Digest(NamedTuple):
+    """A page of rows: its last one, how many there are, and sums over what heads know of them and over all of them."""
+
+    last_id: str | None
+    rows: int
+    heads: Decimal
+    whole: Decimal
 
 
 class Places:
@@ -69,6 +77,11 @@ class Places:
                 autocommit=True,
                 connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
             )
+            try:
+                store_files.ensure(found)  # it is new, or was away when the others were migrated
+            except BaseException:
+                found.close()
+                raise
             self._dedicated[place.placement_id] = found
         return found
 
@@ -87,6 +100,13 @@ class Places:
         query = "select * from tenancy.rows_after(%s, %s, %s, %s, %s)"
         given = (self.context(place), place.store, place.tenant_id, after, at_most)
         return [_row(row) for row in self.connection(place).execute(query, given)]
+
+    def digest(self, place: Place, after: str, upto: str, at_most: int) -> Digest:
+        """Some rows of the tenant there behind an id, up to another one if that is not "", as sums."""
+        query = "select * from tenancy.digest_rows(%s, %s, %s, %s, %s, %s)"
+        given = (self.context(place), place.store, place.tenant_id, after, upto, at_most)
+        row = self.connection(place).execute(query, given).fetchone()
+        return Digest(*(row or (None, 0, 0, 0)))
 
     def apply(self, place: Place, rows: Sequence[Row]) -> None:
         """Those rows are there afterwards, or newer ones."""
@@ -162,12 +182,8 @@ class Places:
         if not self.control.execute("select 1 from pg_database where datname = %s", (name,)).fetchone():
             self.control.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         connection = self.connection(place)
-        with connection.transaction():
-            connection.execute("select pg_advisory_xact_lock(1)")
-            if connection.execute("select to_regnamespace('tenancy')").fetchone() == (None,):
-                connection.execute(dict(files())[_STORE_FILE].encode())
-                connection.execute("select tenancy.make_store(%s)", (POOLED_SCHEMA,))
-            contexts.install(connection, self._secrets)
+        connection.execute("select tenancy.make_store(%s)", (POOLED_SCHEMA,))
+        contexts.install(connection, self._secrets)
         self.open_gate(place, place.generation)
 
 

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from schemas import identity
 from schemas.tenancy.usage_event import UsageEvent
-from sinks.postgres.arrays import Bigints, Blobs, OptionalTexts, Texts, Times
+from sinks.postgres.arrays import Bigints, Blobs, Integers, OptionalTexts, Texts, Times
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sinks.postgres.owner_connection import OwnerConnection
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "metering.sql")
 
 Identity = tuple[str, str, str]  # tenant, source, id
+Content = tuple[Any, ...]  # as ``UsageEvent.content``
 
 
 class Metered(NamedTuple):
@@ -45,40 +46,52 @@ class Counted(NamedTuple):
     contradicted: int
 
 
-def firsts(batch: Sequence[Metered]) -> list[Metered]:
-    """The first of each identity, in order."""
-    found: dict[Identity, Metered] = {}
-    for one in batch:
-        found.setdefault(one.identity, one)
-    return list(found.values())
+class Sorted(NamedTuple):
+    """Batches by identities, in order."""
+
+    firsts: list[Metered]
+    partitions: list[int]  # of the first ones
+    again: list[Metered]  # of those identities, too
 
 
-def contradictions(batch: Sequence[Metered], counts: dict[Identity, tuple[Any, ...]]) -> list[Metered]:
-    """Those that say something else than what counts of their identity; each contradiction once."""
-    found = {(one.identity, one.event.content): one for one in batch if counts[one.identity] != one.event.content}
-    return list(found.values())
+def by_identity(batches: Mapping[int, Sequence[Metered]]) -> Sorted:
+    """The first of each identity, and the others. ``batches``: by partition."""
+    firsts: dict[Identity, Metered] = {}
+    partitions: list[int] = []
+    again: list[Metered] = []
+    for partition, batch in sorted(batches.items()):
+        before = len(firsts)
+        again += [one for one in batch if firsts.setdefault(one.identity, one) is not one]
+        partitions += [partition] * (len(firsts) - before)
+    return Sorted(list(firsts.values()), partitions, again)
 
 
-def count(connection: OwnerConnection, partition: int, batch: Sequence[Metered]) -> Counted:
-    """Counts a batch into a partition, in the transaction that is open."""
-    (held,) = connection.execute(SQL["counted_hold"].encode(), {"partition": partition}).fetchall()
-    last_seq: int = held[0]
-    new = firsts(batch)
-    place = {"partition": partition, "last_seq": last_seq}
-    counted = connection.execute(SQL["usage_insert"].encode(), place | _columns(new)).rowcount
-    if counted:
-        moved = {"partition": partition, "last_seq": last_seq + counted}
-        connection.execute(SQL["counted_advance"].encode(), moved)
-    other = [] if counted == len(batch) else contradictions(batch, _stored(connection, new))
+def contradictions(batch: Sorted, known: Mapping[Identity, Content]) -> list[Metered]:
+    """Those that say something else than what counts of their identity; each contradiction once.
+
+    ``known``: what counted before this batch. Of other identities, the first of the batch counts.
+    """
+    ours = {one.identity for one in batch.again} - known.keys()
+    counts = {one.identity: one.event.content for one in batch.firsts if one.identity in ours} if ours else {}
+    counts.update(known)
+    asked = [one for one in batch.firsts if one.identity in known] if known else []
+    found = {(one.identity, one.event.content): one for one in (*asked, *batch.again)}
+    return [one for (identity, content), one in found.items() if counts[identity] != content]
+
+
+def count(connection: OwnerConnection, batches: Mapping[int, Sequence[Metered]]) -> Counted:
+    """Counts batches into their partitions, in the transaction that is open."""
+    batch = by_identity(batches)
+    # A statement of its own: it may wait, and only the next one sees what was committed meanwhile.
+    connection.execute(SQL["counted_hold"].encode(), {"partitions": sorted(batches)})
+    given = _columns(batch.firsts) | {"partitions": Integers(batch.partitions)}
+    rows = connection.execute(SQL["usage_count"].encode(), given).fetchall()
+    known = {batch.firsts[place].identity: tuple(content) for place, *content in rows}
+    other = contradictions(batch, known)
     if other:
         connection.execute(SQL["conflicts_insert"].encode(), _columns(other) | _of_conflicts(other))
-    return Counted(counted, len(batch) - counted - len(other), len(other))
-
-
-def _stored(connection: OwnerConnection, new: Sequence[Metered]) -> dict[Identity, tuple[Any, ...]]:
-    names = _identities(new)
-    rows = connection.execute(SQL["usage_stored"].encode(), names).fetchall()
-    return {new[place].identity: tuple(content) for place, *content in rows}
+    counted = len(batch.firsts) - len(known)
+    return Counted(counted, len(known) + len(batch.again) - len(other), len(other))
 
 
 def _identities(batch: Sequence[Metered]) -> dict[str, Any]:

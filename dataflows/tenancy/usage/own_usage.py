@@ -87,10 +87,14 @@ class OwnUsage:
         try:
             connection = self._connected()
             with connection.transaction():
-                for one in sorted(taken, key=lambda each: each.partition):
-                    usage = [found for a in one.events if (found := metered(a.event)) is not None]
-                    if usage:
-                        count_metrics(count(connection, USAGE_PARTITIONS + one.partition, usage))
+                told = {
+                    USAGE_PARTITIONS + one.partition: [
+                        found for accepted in one.events if (found := metered(accepted.event)) is not None
+                    ]
+                    for one in taken
+                }
+                if any(told.values()):
+                    count_metrics(count(connection, told))
                 self._follower.advance(connection, taken)
         except (psycopg.OperationalError, psycopg.InterfaceError, errors.Fenced) as error:
             self._leave()

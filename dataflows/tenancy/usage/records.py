@@ -13,7 +13,8 @@ import msgspec
 from dataflows.tenancy.usage.counting import Metered
 from schemas import errors, limits
 from schemas.senders import INGRESS
-from schemas.tenancy.usage_event import read, record_key, refuse_tenant
+from schemas.tenancy.usage_decoding import decoded
+from schemas.tenancy.usage_event import UsageEvent, read, record_key, refuse_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,14 +30,23 @@ def metered(key: bytes, value: bytes, appended_us: int, sender: str, scopes: Col
         return "operation_not_allowed"
     if scopes is not None and f"{_OF_TENANT}{tenant_id}" not in scopes:
         return "scope_not_allowed"
+    slack_us = 0 if scopes is not None else limits.USAGE_JUDGED_SLACK_S * 1_000_000
+    event = decoded(value, appended_us, slack_us) or _looked_at(value, appended_us, slack_us)
+    if isinstance(event, str):
+        return event
+    if record_key(tenant_id, event.source, event.event_id).encode() != key:
+        return "key_differs"
+    return Metered(tenant_id, event)
+
+
+def _looked_at(value: bytes, appended_us: int, slack_us: int) -> UsageEvent | str:
+    """What is not of the usual form, field by field."""
     try:
         said: Any = _decode(value)
         refuse_tenant(said)
     except (msgspec.DecodeError, UnicodeDecodeError, errors.MalformedRequest):
         return "not_an_event"
-    event = read(said, appended_us, 0 if scopes is not None else limits.USAGE_JUDGED_SLACK_S * 1_000_000)
-    if isinstance(event, list):
-        return f"wrong_{event[0]['field'].partition('.')[2] or event[0]['field'] or 'event'}"
-    if record_key(tenant_id, event.source, event.event_id).encode() != key:
-        return "key_differs"
-    return Metered(tenant_id, event)
+    event = read(said, appended_us, slack_us)
+    if isinstance(event, UsageEvent):
+        return event
+    return f"wrong_{event[0]['field'].partition('.')[2] or event[0]['field'] or 'event'}"

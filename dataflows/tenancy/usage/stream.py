@@ -1,4 +1,4 @@
-"""The topic of usage as a dataflow: each batch of a partition is counted in one transaction with its position.
+"""The topic of usage as a dataflow: what one read brings is counted in one transaction with the positions.
 
 Killed anywhere, it reads on from the positions, and what was counted is known by its identity. A second process that
 takes over fences the first: its transaction ends at the position.
@@ -44,11 +44,11 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class UsageBatch(NamedTuple):
-    """What is new in one partition."""
+    """What one read found new: all of it is one transaction, whatever its partitions."""
 
-    partition: int
-    usage: list[Metered]
-    next_offset: int
+    usage: dict[int, list[Metered]]
+    next_offsets: dict[int, int]
+    partition: int = 0  # the key of the dataflow's step: batches are counted one after another
 
 
 class UsageReader:
@@ -61,7 +61,7 @@ class UsageReader:
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
 
     def read(self) -> list[UsageBatch]:
-        """One batch of every partition that has something new. Raises KafkaException."""
+        """What is new, in at most one batch. Raises KafkaException."""
         self._senders.look()
         found: dict[int, list[Metered]] = {}
         ends: dict[int, int] = {}
@@ -74,7 +74,7 @@ class UsageReader:
             ends[partition] = offset + 1
             if (taken := self._judged(message)) is not None:
                 usage.append(taken)
-        return [UsageBatch(partition, usage, ends[partition]) for partition, usage in found.items()]
+        return [UsageBatch(found, ends)] if ends else []
 
     def close(self) -> None:
         """Leaves Kafka."""
@@ -109,11 +109,11 @@ class UsageCounter:
         self.begins = self._positions.claim(connection)
 
     def count(self, batch: UsageBatch) -> Counted:
-        """Counts a batch and moves its position: both or neither. Raises psycopg.Error, or Fenced."""
+        """Counts a batch and moves its positions: both or neither. Raises psycopg.Error, or Fenced."""
         with self._connection.transaction():
-            counted = count(self._connection, batch.partition, batch.usage)
+            counted = count(self._connection, batch.usage)
             fail_points.reach("metering_before_position")
-            self._positions.advance(self._connection, {batch.partition: batch.next_offset})
+            self._positions.advance(self._connection, batch.next_offsets)
         fail_points.reach("metering_after_commit")
         return counted
 

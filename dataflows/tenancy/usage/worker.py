@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from dataflows.tenancy.billing.invoicing import Invoicing
+from dataflows.tenancy.usage.keeping import Keeping
 from dataflows.tenancy.usage.own_usage import OwnUsage
 from dataflows.tenancy.usage.stream import UsageStream
 from schemas.errors import InvariantViolation
@@ -16,18 +17,19 @@ if TYPE_CHECKING:
 
 
 class Metering:
-    """Three loops beside each other: the end of one ends all."""
+    """Loops beside each other: the end of one ends all."""
 
     def __init__(self, place: WorkerPlace) -> None:
         if place.keys is None:
             raise InvariantViolation("who counts usage has to know who sent it")
         self._usage = UsageStream(place.kafka, place.postgres_dsn, SenderKeys(place.keys / "senders"), place.client_id)
         self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
+        self._keeping = Keeping(place.postgres_dsn, f"{place.client_id}-keeping")
         self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
 
     def run(self) -> None:
         """Meters until ``stop``. Raises what ended one of the loops."""
-        loops = (self._own.run, self._invoicing.run)
+        loops = (self._own.run, self._invoicing.run, self._keeping.run)
         with ThreadPoolExecutor(len(loops), "metering") as beside:
             running = [beside.submit(loop) for loop in loops]
             for one in running:
@@ -40,8 +42,8 @@ class Metering:
                 one.result()
 
     def stop(self) -> None:
-        """Ends all three soon."""
-        for one in (self._usage, self._own, self._invoicing):
+        """Ends all of them soon."""
+        for one in (self._usage, self._own, self._invoicing, self._keeping):
             one.stop()
 
     def why_not_ready(self) -> str | None:

@@ -35,7 +35,7 @@ router: Final = APIRouter()
 async def register_key(request: Request) -> Response:
     """Takes a public key of the caller. The key is the identity: again, it is the same one."""
     parts, caller = await _caller(request)
-    async with parts.get(Audit).privileged(caller, MANAGE, "signing_key.register", "-", {}, audits_itself=True):
+    async with parts.get(Audit).privileged(caller, (MANAGE,), "signing_key.register", "-", {}, audits_itself=True):
         body, proof = await _signed(request, parts, caller)
         found, was_there = await parts.get(SigningKeys).register(caller, body, proof)
     return calling.created({"result": found}, f"/v1/signing_keys/{found['id']}", is_replayed=was_there)
@@ -62,7 +62,7 @@ async def get_key(request: Request, key_id: str) -> Response:
 async def revoke_key(request: Request, key_id: str) -> Response:
     """From now on, everywhere within seconds, the key signs nothing new."""
     parts, caller = await _caller(request)
-    async with parts.get(Audit).privileged(caller, MANAGE, "signing_key.revoke", key_id, {}, audits_itself=True):
+    async with parts.get(Audit).privileged(caller, (MANAGE,), "signing_key.revoke", key_id, {}, audits_itself=True):
         calling.require_id(key_id)
         body, proof = await _signed(request, parts, caller)
         if body != {}:
@@ -85,7 +85,9 @@ async def set_requirement(request: Request) -> Response:
     """Sets it, everywhere within seconds."""
     parts, caller = await _caller(request)
     name = caller.merchant
-    async with parts.get(Audit).privileged(caller, MANAGE, "signature_requirement.set", name, {}, audits_itself=True):
+    async with parts.get(Audit).privileged(
+        caller, (MANAGE,), "signature_requirement.set", name, {}, audits_itself=True
+    ):
         body, proof = await _signed(request, parts, caller)
         requirement = _only(body, _REQUIREMENT)[_REQUIREMENT]
         actor = validation.visible(caller.subject)

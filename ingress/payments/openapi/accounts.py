@@ -9,7 +9,8 @@ from ingress.http import openapi_elements as elements
 from ingress.identity.auth import NAME
 from ingress.payments.merchants.reports import FORMATS, REPORTS
 from ingress.payments.openapi import money
-from ingress.payments.openapi.reads import MADE
+from ingress.payments.openapi.reads import filters_of
+from ingress.payments.resources import PAYOUTS
 from schemas import currency, limits, records
 from schemas.operation import Operation
 from schemas.payments import money_by_hand
@@ -41,7 +42,11 @@ def paths() -> Json:
     found: Json = {
         "/v1/payouts": {
             "get": _get(
-                "list_payouts", "The caller's payouts, newest first", [*MADE, *listed], "PayoutPage", _OF_A_LIST
+                "list_payouts",
+                "The caller's payouts, newest first",
+                [*filters_of(PAYOUTS), *listed],
+                "PayoutPage",
+                _OF_A_LIST,
             )
         },
         "/v1/payouts/{payout_id}": {"get": _payout(one)},

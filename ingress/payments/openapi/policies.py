@@ -125,7 +125,7 @@ def components() -> dict[str, Json]:
     )
     # the end of a text, in the regular expressions of JSON
     found: dict[str, Json] = json.loads(json.dumps(structs).replace(r"\\Z", "$"))
-    expected = {"type": "integer", "minimum": 0, "maximum": limits.POLICY_VERSION_MAX - 1}
+    expected = {"type": "integer", "minimum": 0, "maximum": limits.POLICY_VERSION_MAX - 1, "example": 41}
     for kind, document in zip(_DOCUMENTS, documents, strict=True):
         body = found[document["$ref"].rpartition("/")[2]]
         given = {name: value for name, value in body["properties"].items() if name != "version"}

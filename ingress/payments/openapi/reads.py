@@ -7,10 +7,9 @@ from typing import Any, Final
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.operators import cases
-from ingress.payments import expansion
-from ingress.payments.reads import CREATED_BEFORE, CREATED_FROM
-from ingress.payments.resources import INTENTS, Kind
-from schemas import limits, value_types
+from ingress.payments import expansion, filters
+from ingress.payments.resources import DISPUTES, INTENTS, REFUNDS, Kind
+from schemas import limits
 from schemas.services import SERVICES
 
 Json = dict[str, Any]
@@ -18,15 +17,8 @@ Json = dict[str, Any]
 _REGISTRY: Final = "application/vnd.schemaregistry.v1+json"
 _OF_A_LIST: Final = ("malformed_request", "invalid_command")
 _OF_ONE: Final = ("not_found",)
-_OF_INTENT: Final = elements.query("payment_intent", openapi_schemas.OBJECT_ID, "Only those of this payment")
 _ONLY_OF_STATE: Final = elements.query("state", {"enum": list(cases.STATES)}, "Only those in this state")
 _ONLY_OF_KIND: Final = elements.query("kind", openapi_schemas.WORD, "Only those of this kind")
-_TIME: Final = {"type": "string", "format": "date-time"}
-#: of lists of what a merchant has made
-MADE: Final = (
-    elements.query(CREATED_FROM, _TIME, "Only those made at this time or later"),
-    elements.query(CREATED_BEFORE, _TIME, "Only those made before this time"),
-)
 _AT: Final = elements.query("at", {"type": "string", "format": "date-time"}, "At this past time instead of now")
 
 
@@ -37,15 +29,14 @@ def paths() -> Json:
             "payment_intents",
             "The caller's payment intents, newest first",
             "PaymentIntentPage",
-            *_filters(INTENTS),
-            *MADE,
+            *filters_of(INTENTS),
         ),
         "/v1/payment_intents/{intent_id}": _resource(
             "payment_intent", "intent_id", "One payment intent", "PaymentIntentRead", "payment_intents"
         ),
-        "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", _OF_INTENT, *MADE),
+        "/v1/refunds": _list("refunds", "The caller's refunds, newest first", "RefundPage", *filters_of(REFUNDS)),
         "/v1/refunds/{refund_id}": _resource("refund", "refund_id", "One refund", "RefundRead", "refunds"),
-        "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", _OF_INTENT, *MADE),
+        "/v1/disputes": _list("disputes", "The caller's disputes, newest first", "DisputePage", *filters_of(DISPUTES)),
         "/v1/disputes/{dispute_id}": _resource("dispute", "dispute_id", "One dispute", "DisputeRead", "disputes"),
         "/v1/balance": _balance(),
         "/v1/fee_policy": _fee_policy(),
@@ -60,16 +51,9 @@ def paths() -> Json:
     }
 
 
-def _filters(kind: Kind[Any]) -> list[Json]:
-    """By which fields of a record its list filters."""
-    return [
-        elements.query(
-            field.name,
-            value_types.text_schema(field.column.length_max or limits.TEXT_LENGTH_MAX),
-            f"Only those with this {field.name}",
-        )
-        for field in kind.listed
-    ]
+def filters_of(kind: Kind[Any]) -> list[Json]:
+    """By what the list of a kind is filtered."""
+    return filters.parameters(kind.record, of_intent=kind.of_intent is not None)
 
 
 def _read(operation_id: str, summary: str, parameters: list[Json], responses: Json, codes: tuple[str, ...]) -> Json:

@@ -1,8 +1,15 @@
--- GET /v1/refunds: newest first, after a place in that order. Served by refund_of_merchant.
-select {{read Refund r}}
-from refund r
-where merchant_id = %(merchant)s
-  and created_at >= timestamptz 'epoch' + %(created_from)s::bigint * interval '1 microsecond'
-  and (created_at, id) < (timestamptz 'epoch' + %(created_at)s::bigint * interval '1 microsecond', %(id)s::text)
-order by merchant_id desc, created_at desc, id desc
+-- GET /v1/refunds: as intents_of_merchant. Served by refund_of_merchant.
+select found.* from (
+    select {{read Refund r}}, {{wanted Refund r}} as is_wanted,
+           row_number() over (order by r.created_at desc, r.id desc) as passed
+    from (
+        select * from refund
+        where merchant_id = %(merchant)s
+          and (created_at, id) >= (timestamptz 'epoch' + %(from_at)s::bigint * interval '1 microsecond', %(from_id)s::text)
+          and (created_at, id) < (timestamptz 'epoch' + %(before_at)s::bigint * interval '1 microsecond', %(before_id)s::text)
+        order by merchant_id desc, created_at desc, id desc
+        limit %(passed_max)s
+    ) r
+) found
+where is_wanted or passed = %(passed_max)s
 limit %(limit)s

@@ -29,10 +29,10 @@ with candidates as (
          order by c.created_at desc, c.post_id desc limit %(count)s::int)) as found
     order by at desc, post_id desc limit %(count)s::int)
 select c.at,
-       (p.author_id = %(viewer)s::text or author.is_followed or reposter.user_id is not null)
-       and (p.author_id = %(viewer)s::text or not author.is_muted)
+       (p.author_id = %(viewer)s::text or edge.is_followed or reposter.user_id is not null)
+       and (p.author_id = %(viewer)s::text or not edge.is_muted)
        and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)),
-       case when p.author_id <> %(viewer)s::text and not author.is_followed then reposter.user_id end,
+       case when p.author_id <> %(viewer)s::text and not edge.is_followed then reposter.user_id end,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from candidates c join post p using (post_id)
@@ -40,11 +40,12 @@ cross join lateral (
     select exists (select from follow f where f.follower_id = %(viewer)s::text and f.followee_id = p.author_id
                      and f.state = 'active') as is_followed,
            exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = p.author_id
-                     and m.state = 'active') as is_muted) as author
+                     and m.state = 'active') as is_muted) as edge
 left join lateral (
     select r.user_id from reaction r
     join follow f on f.follower_id = %(viewer)s::text and f.followee_id = r.user_id and f.state = 'active'
+    join author w on w.user_id = r.user_id and w.state = 'active'
     where r.post_id = c.post_id and r.kind = 'repost' and r.state = 'active'
       and not exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = r.user_id and m.state = 'active')
-    order by r.updated_at, r.user_id limit 1) as reposter on not author.is_followed
+    order by r.updated_at, r.user_id limit 1) as reposter on not edge.is_followed
 order by c.at desc, c.post_id desc

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -17,11 +18,19 @@ from schemas import errors
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ingress.social.media.origin import Origin
 
 _NOT_ALLOWED: Final = 405
+_ANY_ORIGIN: Final = ((b"access-control-allow-origin", b"*"),)
+_PREFLIGHT: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "PUT",
+    "Access-Control-Allow-Headers": "content-type",
+    "Access-Control-Max-Age": "600",
+    "Cache-Control": "no-store",
+}
 
 
 def create_app(origin: Origin) -> ASGIApp:
@@ -38,7 +47,31 @@ def create_app(origin: Origin) -> ASGIApp:
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return WholeRequests(app)
+    return WholeRequests(PutByPages(app))
+
+
+class PutByPages:
+    """Lets the scripts of any page put parts: what admits them is the signed URL, and no cookie is looked at here."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers what browsers ask before, and says with every answer that the script may read it."""
+        if scope["type"] != "http" or not scope["path"].startswith("/uploads/"):
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in asked:
+            await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, send)
+            return
+
+        async def saying(message: Message) -> None:
+            if message["type"] == "http.response.start" and "origin" in asked:
+                message["headers"] = [*message["headers"], *_ANY_ORIGIN]
+            await send(message)
+
+        await self._app(scope, receive, saying)
 
 
 def _problem(error: errors.PlatformError) -> Response:

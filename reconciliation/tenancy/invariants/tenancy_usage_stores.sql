@@ -5,5 +5,6 @@
 -- source: comparison
 select e.partition, e.dimension, count(*), sum(e.seq), sum(e.quantity)
 from usage_event e
+join usage_counted c on c.partition = e.partition and e.seq > c.floor_seq
 join unnest(%(partitions)s::int[], %(seqs)s::bigint[]) as b (partition, seq) on b.partition = e.partition and e.seq <= b.seq
 group by e.partition, e.dimension

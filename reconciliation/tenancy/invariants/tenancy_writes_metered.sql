@@ -15,7 +15,8 @@ committed as (
     group by o.partition),
 metered as (
     select partition, count(*) as events, sum(quantity) as quantity from usage_event
-    where source = 'urn:millrace:resources' group by partition)
-select coalesce(c.partition, m.partition) as partition, c.writes, m.events, m.quantity
-from committed c full join metered m on m.partition = c.partition
-where c.writes is distinct from m.events or m.events <> m.quantity
+    where source = 'urn:millrace:resources' group by partition),
+removed as (select partition, floor_seq from usage_counted where partition >= 4 and floor_seq > 0)
+select partition, c.writes, m.events, m.quantity, r.floor_seq as removed
+from committed c full join metered m using (partition) full join removed r using (partition)
+where coalesce(c.writes, 0) <> coalesce(m.events, 0) + coalesce(r.floor_seq, 0) or m.events <> m.quantity

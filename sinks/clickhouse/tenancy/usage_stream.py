@@ -70,7 +70,7 @@ class UsageFeed:
         return None, started
 
     def again(self, plan: Plan, beat: Callable[[], None]) -> UsageBlock:
-        """The rows of an open plan. Raises InvariantViolation when one is gone: counted usage is never deleted."""
+        """The rows of an open plan. Raises InvariantViolation when one is gone: none is removed before."""
         rows: list[Row] = []
         for r in plan.ranges:
             rows += self._rows(r.partition, r.first_seq - 1, r.last_seq, r.last_seq - r.first_seq + 1)

@@ -8,7 +8,7 @@ on conflict (topic, partition) do update
     set epoch = o.epoch + 1, owner_id = excluded.owner_id, updated_at = clock_timestamp()
 returning epoch, next_offset, published_seq, halted, topic_id, offset_base,
           case when read_offset = next_offset then leader_epoch end,
-          coalesce((extract(epoch from decided_at) * 1000000)::bigint, 0), signed_from;
+          coalesce((extract(epoch from decided_at) * 1000000)::bigint, 0), signed_from, ahead;
 
 -- name: partition_position
 -- After partition_acquire, in a snapshot of its own: the newest event that the owner before us committed. Primary key.
@@ -34,13 +34,14 @@ where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
 -- name: partitions_claim
 -- First statement of every transaction, for each partition that it has commands of: compare-and-set on (epoch,
 -- next_offset). A partition that does not come back is fenced. Its batch begins exactly where the one before it ended, so
--- that no command is passed over and none is decided at two places. Partitions ascend: locks are taken in one order.
+-- that no command is passed over and none is decided at two places; where callers take turns, what is decided above
+-- next_offset is stored with it. Partitions ascend: locks are taken in one order.
 update partition_owner o
 set next_offset = b.next_offset, published_seq = greatest(o.published_seq, b.published_seq), updated_at = clock_timestamp(),
     leader_epoch = nullif(b.leader_epoch, -1), read_offset = b.next_offset,
-    decided_at = greatest(o.decided_at, b.decided_at)
-from unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::timestamptz[], %s::int[])
-         as b (partition, epoch, first_offset, next_offset, published_seq, decided_at, leader_epoch)
+    decided_at = greatest(o.decided_at, b.decided_at), ahead = b.ahead::jsonb
+from unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[])
+         as b (partition, epoch, first_offset, next_offset, published_seq, decided_at, leader_epoch, ahead)
 where o.topic = %s and o.partition = b.partition and o.epoch = b.epoch and o.next_offset = b.first_offset
 returning o.partition;
 
@@ -93,6 +94,20 @@ from unnest(%s::int[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::t
 select seq, aggregate_key, payload from outbox
 where topic = %(topic)s and partition = %(partition)s and seq > %(after_seq)s
 order by seq limit %(limit)s;
+
+-- name: noisy_upsert
+-- Every window in which callers had others wait, in the commit after it. Primary key.
+insert into noisy_caller as n (topic, caller, partition, share_percent, units_left, windows, since, seen_at)
+select %(topic)s, t.caller, t.partition, t.share, t.units_left, 1, clock_timestamp(), clock_timestamp()
+from unnest(%(callers)s::text[], %(partitions)s::int[], %(shares)s::int[], %(left)s::bigint[])
+         as t (caller, partition, share, units_left)
+on conflict (topic, caller, partition) do update
+set share_percent = excluded.share_percent, units_left = excluded.units_left, seen_at = excluded.seen_at,
+    windows = case when n.seen_at < excluded.seen_at - make_interval(secs => %(again_s)s) then 1 else n.windows + 1 end,
+    since = case when n.seen_at < excluded.seen_at - make_interval(secs => %(again_s)s) then excluded.since else n.since end,
+    move_proposed_at = case when n.windows + 1 >= %(move_windows)s
+                                 and n.seen_at >= excluded.seen_at - make_interval(secs => %(again_s)s)
+                            then coalesce(n.move_proposed_at, excluded.seen_at) else n.move_proposed_at end;
 
 -- name: records_refused_insert
 -- Records whose sender may not say what they say, while there is room: kept for people, believed by nobody. Served by

@@ -15,10 +15,11 @@ import pytest
 from pydantic import SecretStr
 
 from schemas.payments.processors import NAMED_BY_CHARGE
+from schemas.services import SERVICES
 from sinks.postgres.sql_files import queries
 from tests.eventually import becomes, eventually
 from tests.worlds.payments import stripe_mock
-from tests.worlds.payments.stripe_account import stripe_account
+from tests.worlds.payments.stripe_account import FOR_PAYER, stripe_account
 from tests.worlds.public_system import Merchant, PublicSystem, system_of_its_own
 
 if TYPE_CHECKING:
@@ -72,13 +73,22 @@ def test_a_hold_grows_is_captured_and_refunded_once_each(at_stripe: tuple[Public
         within_s=60,
         what="the refund",
     )
-    purchase = merchant.create(payment_method="pm_card_visa").json()["result"]
+    told = {
+        "description": "Twelve glasses",
+        "receipt_email": "ada@example.org",
+        "return_url": "https://shop.example/back",
+    }
+    asked = {"payment_method": "pm_card_visa", "statement_descriptor": "ORDER 7"} | told
+    purchase = merchant.create(**asked).json()["result"]
+    assert purchase.items() >= asked.items()
     path = f"/v1/payment_intents/{purchase['id']}"
     act(merchant, purchase["id"], "confirm")
     reaches("succeeded", amount_received=1_099)
 
     assert account.effects == {"charge": 2, "increment": 1, "capture": 1, "refund": 1}
     (held, bought) = account.intents.values()
+    assert {name: bought[name] for name in FOR_PAYER} == told | {"statement_descriptor_suffix": "ORDER 7"}
+    assert not held.keys() & FOR_PAYER
     assert (held["amount"], held["amount_received"], bought["amount_received"]) == (1_500, 1_400, 1_099)
     assert [(r["amount"], r["payment_intent"]) for r in account.refunds.values()] == [
         (400, next(iter(account.intents)))
@@ -119,6 +129,18 @@ def test_a_dispute_that_only_names_stripes_payment_is_of_ours_also_when_its_disp
     eventually(lambda: disputes(merchant, bought) == [("won", "reinstated", 1_099)], within_s=60)
     assert public.rows("select from repair_case where processor = 'stripe'") == []
     merchant.http.close()
+
+
+def test_readiness_says_whose_commands_nobody_decides(at_stripe: tuple[PublicSystem, StripeAccount]) -> None:
+    """Of this system's services only payments have owners; it is served, and what waits is named."""
+    public, _ = at_stripe
+    idle = {service.name: list(range(service.partitions)) for service in SERVICES if service.name != "payments"}
+    becomes(
+        lambda: httpx.get(f"{public.base_url}/readyz", trust_env=False, timeout=30).json(),
+        {"status": "degraded", "without_owner": idle},
+        within_s=60,
+        what="every partition of payments has an owner, and no other",
+    )
 
 
 def disputes(merchant: Merchant, intent_id: str) -> list[tuple[str, str, int]]:

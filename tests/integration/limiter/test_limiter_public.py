@@ -96,6 +96,30 @@ def test_a_publication_is_a_command(envoy: Envoy, merchant: Merchant) -> None:
     assert merchant.http.get(f"/v1/policies/{id_}").status_code == 403  # without the scope
 
 
+def test_a_withdrawn_policy_decides_nothing_any_more(envoy: Envoy) -> None:
+    """Gateways forget it, what it said is still shown, and it does not come back; another publisher's is not there."""
+    id_ = envoy.in_force(capacity=1)["policy_id"]
+    assert (envoy.decided(), envoy.decided()) == (OK, OVER_LIMIT)
+    path, identity = f"/v1/policies/{id_}/withdraw", {"Idempotency-Key": uuid.uuid4().hex}
+    other = envoy.public.merchant(scopes=SCOPES)
+    assert other.http.post(path, headers=identity).status_code == 404
+    other.http.close()
+    withdrawn = [envoy.operator.http.post(path, headers=identity) for _ in range(2)]
+    assert [answer.status_code for answer in withdrawn] == [200, 200], withdrawn[0].text
+    results = [answer.json()["result"] for answer in withdrawn]
+    assert results[0] == results[1]
+    assert (results[0]["version"], results[0]["withdrawn"], results[0]["capacity"]) == (2, True, 1)
+    becomes(envoy.check, OK, 60, what="no policy governs the key")
+    assert not any(envoy.check() == OVER_LIMIT for _ in range(3))
+    shown = envoy.operator.http.get(f"/v1/policies/{id_}").json()
+    assert (shown["withdrawn"], [v["version"] for v in shown["versions"]]) == (True, [2, 1])
+    again = envoy.publish(policy_id=id_, expected_version=2)
+    assert (again.status_code, again.json()["code"]) == (409, "state_conflict")
+    told = envoy.operator.http.get("/v1/events", params={"service": "limiter", "limit": 100}).json()["data"]
+    versions = [e["body"]["policy"] for e in told if e["aggregate_key"] == id_]
+    assert [(v["version"], v["withdrawn"]) for v in versions] == [(1, False), (2, True)]
+
+
 def test_the_snapshot_is_cached_by_its_digest(envoy: Envoy) -> None:
     envoy.in_force()
     path = "/v1/policy_snapshots/newest"

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from dataflows.payments import statements
 from dataflows.payments.attempts.adapter import NotSent, Unknown
 from dataflows.payments.attempts.dispatch import Change, changes_of
 from dataflows.payments.attempts.dispatch_store import DispatchStore
 from dataflows.payments.attempts.health import Counts, Health
 from dataflows.payments.attempts.settlement import settle
 from schemas import codec, limits
+from schemas.records import PaymentIntent
+from sinks.postgres.owner_connection import connect
+from tests.contracts import golden
 from tests.worlds.payments.attempts_world import event_of, new_attempt
 from tests.worlds.sink_stage import new_stage
 
@@ -140,6 +144,32 @@ def test_what_may_have_been_sent_waits_for_its_processor_however_long_it_is_away
         assert await two.give_up("doubtful", is_away=True) == []
         (again,) = await two.lease("doubtful", 1)
         assert again.in_doubt
+
+    with_stores(stage, work)
+
+
+def test_every_send_tells_the_payer_the_same(stage: Stage) -> None:
+    """The first one from the event, a later one from the row; a capture tells nothing any more."""
+    told = {
+        "description": "Glasses",
+        "receipt_email": None,
+        "statement_descriptor": None,
+        "return_url": "https://a.example/",
+    }
+    attempts = [new_attempt(processor="told"), new_attempt(processor="told", kind="capture", parent_ref="ch_1")]
+    intents = [PaymentIntent(**golden.RECORDS["PaymentSystemCommitted"]["body"]["payment_intent"] | told | {"id": a["intent_id"]}) for a in attempts]  # fmt: skip
+    with connect(stage.dsn(), "intents") as connection:
+        connection.execute(*statements.intents_insert(intents, 0))
+    wanted = [{"description": "Glasses", "return_url": "https://a.example/"}, {}]
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        for attempt, for_payer in zip(attempts, wanted, strict=True):
+            event = codec.decode_event(event_of(attempt))
+            event.body["payment_intent"] |= told  # type: ignore[index, operator] # of this service
+            (first,) = await one.take(changes_of(event), {attempt["operation_id"]})
+            aged(stage, attempt, 60)
+            (second,) = await two.lease("told", 1)
+            assert (first.call.for_payer, second.call.for_payer) == (for_payer, for_payer)
 
     with_stores(stage, work)
 

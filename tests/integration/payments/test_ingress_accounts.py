@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -149,6 +150,45 @@ def test_a_pending_payout_is_canceled_by_its_version(public: PublicSystem, merch
     done = merchant.http.post(path, json={}, headers={"Idempotency-Key": "b", "If-Match": '"1"'})
     assert (done.status_code, done.json()["result"]["state"], done.headers["etag"]) == (200, "canceled", '"2"')
     assert balance(merchant)["available"] == 100
+
+
+def test_who_takes_payments_pays_out_only_with_the_scope_for_it(public: PublicSystem, merchant: Merchant) -> None:
+    """By neither door, and cancels none; who only pays out takes no payment."""
+    fund(public, merchant, 100)
+    made = pay_out(merchant, 40).json()["result"]
+    taker = public.merchant(merchant.name, scopes=("payments:read", "payments:write"))
+    payer = public.merchant(merchant.name, scopes=("payouts:write",))
+    with taker.http, payer.http:
+        refused(pay_out(taker, 10), 403, "forbidden")
+        refused(taker.http.post(f"{PAYOUTS}/{made['id']}/cancel", json={"idempotency_key": "c"}), 403, "forbidden")
+        payload = {"amount": 10, "currency": "EUR", "destination": "ba_1"}
+        line = {"operation": f"POST {PAYOUTS}", "idempotency_key": "line", "payload": payload}
+        bulk = {"content": json.dumps(line), "headers": {"Content-Type": "application/x-ndjson"}}
+        assert json.loads(taker.http.post("/v1/commands", **bulk).text)["problem"]["code"] == "forbidden"
+        refused(payer.create(), 403, "forbidden")
+        assert pay_out(payer, 10).status_code == 201
+    assert balance(merchant)["available"] == 50
+
+
+def test_an_operator_of_one_role_decides_what_is_its_own(public: PublicSystem, merchant: Merchant) -> None:
+    """All read; finance moves money and freezes nobody, risk freezes and moves none, support does neither."""
+    fund(public, merchant, 100)
+    finance, risk, support = (public.merchant(scopes=(f"operator:{role}",)) for role in ("finance", "risk", "support"))
+    account, reserve = f"accounts/{merchant.name}", {"amount": 10, "currency": "EUR", "reason": "r"}
+    with finance.http, risk.http, support.http:
+        for one in (finance, risk, support):
+            assert one.http.get(f"/v1/{account}").status_code == 200
+            assert one.http.get("/v1/cases").status_code == 200
+        for one in (risk, support):
+            refused(operate(one, f"{account}/hold_reserve", **reserve), 403, "forbidden")
+        held = operate(finance, f"{account}/hold_reserve", **reserve)
+        assert held.json()["state"] == "proposed", held.text
+        refused(support.http.post(f"/v1/money_proposals/{held.json()['id']}/approve"), 403, "forbidden")
+        for one in (finance, support):
+            refused(operate(one, f"{account}/freeze", reason="x"), 403, "forbidden")
+        assert operate(risk, f"{account}/freeze", reason="x").status_code == 200
+        assert operate(risk, f"{account}/unfreeze", reason="x").status_code == 200
+        refused(risk.http.post("/v1/maintenance/policies", json={"expected_version": 0, "on": True}), 403, "forbidden")
 
 
 def test_payouts_in_a_race_spend_what_there_is_and_no_more(public: PublicSystem, merchant: Merchant) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from schemas import identity
+from schemas.tenancy.operations import CREATE_RESOURCE
+from sinks.tenancy import databases, store_files
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.worlds.public_system import system_of_its_own
@@ -20,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [pytest.mark.servers]
-POINTS = ("move_after_page", "move_before_commit", "move_after_commit")
+POINTS = ("move_after_page", "move_before_fence", "move_before_commit", "move_after_commit")
+MODES = ("pooled", "partitioned", "dedicated")
+#: every step of a move between any two modes; the gate has one
+MOVES = [(*modes, point) for modes in itertools.permutations(MODES, 2) for point in POINTS]
 Ledger = dict[str, tuple[int, Any]]
 
 
@@ -47,16 +55,21 @@ def write(caller: Caller, ledger: Ledger, count: int) -> None:
             ledger[made["resource_id"]] = (made["version"], made["payload"])
 
 
-@pytest.mark.parametrize("point", matrix(POINTS, "move_before_commit".__eq__))
-def test_a_move_goes_on_when_its_mover_is_killed_and_back_when_it_is_told(tenancy: Tenancy, point: str) -> None:
+@pytest.mark.parametrize("case", matrix(MOVES, ("pooled", "dedicated", "move_before_commit").__eq__), ids=" ".join)
+def test_a_move_goes_on_when_its_mover_is_killed_and_back_when_it_is_told(
+    tenancy: Tenancy, case: tuple[str, str, str]
+) -> None:
     """What was acknowledged is served throughout, retries get their stored answers, nothing deleted returns."""
-    caller, ledger = tenancy.tenant(), {}
+    source, target, point = case
+    ledger: Ledger = {}
+    with nullcontext() if source == "pooled" else tenancy.mover():
+        caller = tenancy.tenant(source)
     write(caller, ledger, 9)
     first = caller.send("POST", "/v1/resources", {"kept": 1}, "over the cutover")
     ledger[first.json()["result"]["resource_id"]] = (1, {"kept": 1})
     path = f"/v1/tenants/{caller.name}"
-    move = tenancy.staff.done("POST", f"{path}/migrations", {"placement": {"mode": "dedicated"}})
-    second = tenancy.staff.send("POST", f"{path}/migrations", {"placement": {"mode": "partitioned"}})
+    move = tenancy.staff.done("POST", f"{path}/migrations", {"placement": {"mode": target}})
+    second = tenancy.staff.send("POST", f"{path}/migrations", {"placement": {"mode": target}})
     assert (second.status_code, second.json()["code"]) == (409, "state_conflict")
     at = f"{path}/migrations/{move['migration_id']}"
     with tenancy.mover(point) as doomed:
@@ -107,6 +120,64 @@ def test_a_move_is_aborted_and_another_is_completed(tenancy: Tenancy) -> None:
     assert tenancy.broken_invariants() == {}
 
 
+def test_what_callers_read_of_both_sides_gates_a_move(tenancy: Tenancy) -> None:
+    """A difference that a caller met ends the move, also when the mover's own comparison finds none later."""
+    caller, ledger = tenancy.tenant(), {}
+    write(caller, ledger, 6)
+    path = f"/v1/tenants/{caller.name}/migrations"
+    move = tenancy.staff.done("POST", path, {"placement": {"mode": "partitioned"}})
+    at, one = f"{path}/{move['migration_id']}", next(iter(ledger))
+    with tenancy.mover("move_before_fence") as doomed:
+        assert doomed.wait(timeout=patient(60)) == -signal.SIGKILL
+    before = tenancy.staff.get(at)
+    assert before["state"] == "verifying"
+
+    def counted(kind: str) -> int:
+        assert caller.get(f"/v1/resources/{one}")["payload"] == ledger[one][1]
+        return int(tenancy.staff.get(at)["dual_reads"][kind]) - int(before["dual_reads"][kind])
+
+    eventually(lambda: counted("match") > 0, 30, what="reads of both sides")
+    (schema,) = tenancy.system.rows("select shard_or_database from placement where placement_id = %s", move["target"])[
+        0
+    ]
+    change = (
+        f"update {schema}.resource set payload = overlay(payload placing %s from 20) where resource_id = %s returning 1"
+    )
+    with psycopg.connect(tenancy.system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        own = f"select substr(payload, 20, 1) from {schema}.resource where resource_id = %s"
+        (was,) = connection.execute(own.encode(), (one,)).fetchone() or (b"",)
+        connection.execute(change.encode(), (bytes([was[0] ^ 1]), one))
+        eventually(lambda: counted("diff") > 0, 30, what="a difference that a caller met")
+        connection.execute(change.encode(), (was, one))
+    with tenancy.mover():
+        tenancy.becomes(at, "aborted")
+    why = "select reason, served_mismatches > 0 from tenant_migration where migration_id = %s"
+    assert tenancy.system.rows(why, move["migration_id"]) == [("callers read what the target has otherwise", True)]
+    assert caller.resources() == ledger
+
+
+def test_a_database_of_an_earlier_release_is_served_when_it_is_migrated(tenancy: Tenancy) -> None:
+    """Until then its tenant hears why: nothing is read by functions that may answer otherwise."""
+    with tenancy.mover():
+        caller = tenancy.tenant("dedicated")
+        made = caller.done("POST", "/v1/resources", {"n": 1})
+        left = "select count(*) from resource_feed where tenant_id = %s"
+        becomes(lambda: tenancy.system.rows(left, caller.name), [(0,)], 30, what="images on their way")
+    placement = tenancy.staff.get(f"/v1/tenants/{caller.name}")["placement"]["placement_id"]
+    addresses = tenancy.system.settings.addresses()
+    with psycopg.connect(databases.dsn_of(addresses.postgres_superuser_dsn, placement)) as connection:
+        assert store_files.missing(store_files.applied_in(connection)) == []
+        connection.execute("drop table tenancy.store_file")
+        connection.execute("drop function tenancy.digest_rows")
+    one = f"/v1/resources/{made['resource_id']}"
+    refused = caller.http.get(one)
+    assert (refused.status_code, "millrace migrate" in refused.json()["detail"]) == (503, True), refused.text
+    assert store_files.ensure_all(addresses.postgres_superuser_dsn, addresses.postgres_dsns) == {}
+    assert caller.get(one)["payload"] == {"n": 1}
+    with psycopg.connect(databases.dsn_of(addresses.postgres_superuser_dsn, placement)) as connection:
+        assert store_files.missing(store_files.applied_in(connection)) == []
+
+
 def test_a_hard_quota_is_exact_under_a_race_and_a_killed_owner(tenancy: Tenancy) -> None:
     caller = tenancy.tenant(quotas={"resources": 15})
     for pid in tenancy.system.pids("tenancy_owner"):
@@ -139,7 +210,13 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     assert staff.send("POST", f"{path}/delete", {"reason": "left"}).status_code == 409
     export = staff.done("POST", f"{path}/export")["export_id"]
     other = tenancy.tenant()
-    kept = other.done("POST", "/v1/resources", {"mark": "shredded"})
+    kept = other.done("POST", "/v1/resources", {"mark": "shredded"}, key="kept")
+    staff.done("POST", f"/v1/tenants/{other.name}/keys/rotate")
+    again = other.send("POST", "/v1/resources", {"mark": "shredded"}, "kept")
+    assert (again.status_code, again.headers["Idempotency-Replayed"]) == (201, "true")
+    assert other.send("POST", "/v1/resources", {"mark": "guessed"}, "kept").json()["code"] == "key_reused"
+    guess = identity.request_hash(CREATE_RESOURCE, other.name, {"document": {"mark": "shredded"}, "path_id": None})
+    assert tenancy.system.rows("select count(*) from idempotency where request_hash = %s", guess) == [(0,)]
     with tenancy.mover():
         tenancy.becomes(path, "exported")
         lines = staff.http.get(f"{path}/exports/{export}/content").text.splitlines()
@@ -151,7 +228,8 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
         keys = f"/v1/tenants/{other.name}/keys"
         eventually(lambda: staff.get(keys)["certificate_id"], 30)
     assert staff.get(f"{path}/certificates/{deleted['certificate_id']}")["kind"] == "deletion"
-    for answer in (other.http.get("/v1/resources"), other.http.get(f"/v1/resources/{kept['resource_id']}")):
+    retried = other.send("POST", "/v1/resources", {"mark": "shredded"}, "kept")
+    for answer in (other.http.get("/v1/resources"), other.http.get(f"/v1/resources/{kept['resource_id']}"), retried):
         assert (answer.status_code, answer.json()["code"]) == (410, "key_shredded")
     assert other.http.get(one).status_code == 404
     assert tenancy.broken_invariants() == {}
@@ -184,6 +262,7 @@ PLANTED = {
     "tenancy_keys": "update tenant_key set state = 'decrypt_only' where state = 'active'",
     "tenancy_deleted_is_empty": "update tenant set state = 'deleted' where state = 'active'",
     "tenancy_moves": "update tenant_migration set fenced = true",
+    "tenancy_fences_end": "update tenant_migration set fenced = true, fence_until = 1",
 }
 
 

@@ -6,10 +6,14 @@ import itertools
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import psycopg
 import pytest
 
+from dataflows.tenancy.mover.comparing import compare, compare_again
+from dataflows.tenancy.mover.place import Place, Places
+from schemas import limits
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
@@ -176,3 +180,58 @@ def test_images_commute_and_a_tombstone_stays(stores: Stores) -> None:
             assert connection.execute(query, (context, stores.stores[1], id_)).fetchall() == [(3, b"", True)]
     analysts = stores.seen("reader", None, stores.stores[1])  # who sees what lives, sealed
     assert [id_ for _, id_ in analysts] == ["rs_tn_a", "rs_tn_b"]
+
+
+def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> None:
+    """Pages are of a few rows: what differs lies within one, at its end, behind the last."""
+    tenant, ids = "tn_compared", [f"rs_{n:03}" for n in range(23)]
+    stores.gate(tenant, 1)
+    context = stores.contexts.of(tenant, 1, "move")
+    rows = [(id_, 2, id_.encode(), n % 5 == 0) for n, id_ in enumerate(ids)]
+    for store in stores.stores:
+        stores.apply("tenancy_mover", context, store, tenant, *rows)
+    with psycopg.connect(stores.superuser) as heads, stores.of("tenancy_mover") as control:
+        heads.execute(
+            "insert into resource_head select %s, id, 2, deleted, 1, 1, 1 from unnest(%s::text[], %s::bool[]) t (id, deleted)",
+            (tenant, ids, [row[3] for row in rows]),
+        )
+        heads.commit()
+        places = Places(control, stores.dsns["millrace_tenancy_mover"], stores.held)
+        source, target = (
+            Place(tenant_id=tenant, generation=1, placement_id=store, mode="partitioned", shard_or_database=store)
+            for store in stores.stores
+        )
+
+        def found(change: str) -> dict[str, int]:
+            """What a comparison says while the target is changed so."""
+            table = f"{stores.stores[1]}.resource"
+            with control.transaction(force_rollback=True):
+                control.execute("select set_config('app.ctx', %s, true)", (context,))
+                control.execute(change.format(table).encode())
+                compared, unlike = compare(places, source, target)
+                again, _ = compare_again(places, source, target, 2, unlike)
+            counted = {name: n for name in compared.__struct_fields__ if (n := getattr(compared, name))}
+            assert len(unlike) == 23 - compared.match
+            assert {name: getattr(again, name) for name in counted} == counted | {"match": 0}
+            return counted
+
+        with mock.patch.object(limits, "MOVE_DIGEST_ROWS", 4), mock.patch.object(limits, "MOVE_PAGE_ROWS", 3):
+            assert found("select 1") == {"match": 23}
+            for id_ in ("rs_000", "rs_003", "rs_004", "rs_022"):
+                one = f" where resource_id = '{id_}'"
+                assert found("update {} set payload = payload || 'x'" + one) == {"match": 22, "diff": 1}
+                assert found("update {} set deleted = not deleted" + one) == {"match": 22, "diff": 1}
+                assert found("update {} set version = 1" + one) == {"match": 22, "target_behind": 1}
+                assert found("update {} set version = 3" + one) == {"match": 22, "target_ahead": 1}
+                assert found("delete from {}" + one) == {"match": 22, "missing": 1}
+            swapped = "update {} set payload = case resource_id when 'rs_001' then 'rs_002'::bytea else 'rs_001' end"
+            assert found(f"{swapped} where resource_id in ('rs_001', 'rs_002')") == {"match": 21, "diff": 2}
+            for side in stores.stores:  # both sides agree, and neither has what the head says
+                stores.apply("tenancy_mover", context, side, tenant, ("rs_007", 9, b"ahead", False))
+            assert found("select 1") == {"match": 22, "target_ahead": 1}
+            heads.execute(
+                "update resource_head set updated_at = 5 where tenant_id = %s and resource_id > 'rs_020'", (tenant,)
+            )
+            heads.commit()
+            assert compare_again(places, source, target, 5, {"rs_001"}).found.match == 3
+            assert compare_again(places, source, target, 6, ()).found.match == 0

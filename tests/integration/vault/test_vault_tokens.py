@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
 import re
+import socket
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ingress.client.signing import RequestSigner
 from ingress.identity.signing_keys import key_id_of
+from schemas import limits
 from tests.eventually import eventually
 from tests.worlds.payments.signing_world import private_pem
 from tests.worlds.payments.vault_world import card, world
@@ -250,3 +253,19 @@ def test_a_changed_card_does_not_open(world: VaultWorld) -> None:
     moved = world.rows("update vault.card set merchant_id = 'm_thief' where id = %s returning id", victim)
     assert moved == [(victim,)]
     assert world.holder("m_thief").http.get(f"/v1/tokens/{victim}").status_code == 500
+
+
+def test_who_hangs_on_leaves_room_for_others(world: VaultWorld) -> None:
+    """One merchant's unfinished bodies take that merchant's places, and they are given back when it is gone."""
+    greedy, other = world.holder(), world.holder()
+    address = httpx.URL(world.url)
+    head = f"POST /v1/tokens HTTP/1.1\r\nHost: vault\r\nAuthorization: {greedy.http.headers['authorization']}\r\n"
+    unfinished = f"{head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{{".encode()
+    with contextlib.ExitStack() as hanging:
+        for _ in range(limits.VAULT_REQUESTS_OF_CALLER_MAX):
+            line = hanging.enter_context(socket.create_connection((address.host, address.port or 80)))
+            line.sendall(unfinished)
+        eventually(lambda: greedy.tokenize().status_code == 503, what="the merchant has no place left")
+        assert greedy.tokenize().json()["code"] == "overloaded"
+        assert other.tokenize().status_code == 201
+    eventually(lambda: greedy.tokenize().status_code == 201, what="its places are given back")

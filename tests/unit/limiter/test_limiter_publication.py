@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dataflows.limiter.domain.limit_policy import decide_publish
+from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, decide_withdraw
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign
@@ -77,3 +77,31 @@ def test_a_snapshot_that_cannot_be_counted_by_changes_nothing(tmp_path: Path) ->
     assert used == [0]
     assert follower.snapshot is not None
     assert follower.snapshot.revision == 0
+
+
+def test_a_policy_is_withdrawn_once_by_its_publisher_and_for_good() -> None:
+    """The last version says what the one before said; nothing follows it, and a stranger hears of no policy."""
+    owned = OwnedPolicy(publisher="m_ops", policy=policy("pl_a"), created_at=1, updated_at=1)
+
+    def command(name: str, payload: dict[str, Any], expected: int | None = None, scope: str = "m_ops") -> Any:
+        made = cases.command(name, payload, key="k", aggregate_key="pl_a", expected_version=expected)
+        return msgspec.structs.replace(made, scope=scope)
+
+    for wrong, code in (
+        (command("withdraw_policy", {}, scope="m_other"), "not_found"),
+        (command("withdraw_policy", {}, expected=owned.policy.version + 1), "version_conflict"),
+    ):
+        refused = decide_withdraw(owned, wrong, 2)
+        assert isinstance(refused, Rejection)
+        assert refused.code == code
+    assert isinstance(decide_withdraw(None, command("withdraw_policy", {}), 2), Rejection)
+    last = decide_withdraw(owned, command("withdraw_policy", {}), 2)
+    assert isinstance(last, OwnedPolicy)
+    assert last.policy == msgspec.structs.replace(owned.policy, version=owned.policy.version + 1, withdrawn=True)
+    next_one = msgspec.to_builtins(owned.policy) | {"policy_id": "pl_a"}
+    for again in (
+        decide_withdraw(last, command("withdraw_policy", {}), 3),
+        decide_publish(last, command("publish_policy", next_one, last.policy.version), 3),
+    ):
+        assert isinstance(again, Rejection)
+        assert (again.code, again.extra["current_state"]) == ("state_conflict", "withdrawn")

@@ -260,6 +260,13 @@ def test_parameters_are_the_same_for_every_send_and_name_the_operation() -> None
     assert (charge["confirm"], charge["capture_method"], charge["payment_method"]) == (True, "automatic", "pm_1")
     held = stripe_calls.charge_parameters(AUTHORIZE, "pm_1")
     assert held["capture_method"] == "manual"
+    said = {"description": "Glasses", "statement_descriptor": "ORDER 7", "return_url": "https://shop.example/"}
+    told = stripe_calls.charge_parameters(replace(AUTHORIZE, for_payer=said), "pm_1")
+    assert {name: text for name, text in told.items() if name not in held} == {
+        "description": "Glasses",
+        "statement_descriptor_suffix": "ORDER 7",  # Stripe refuses a whole descriptor of a card's charge
+        "return_url": "https://shop.example/",
+    }
     assert held["payment_method_options"]["card"]["request_multicapture"] == "if_available", (
         "or no part can be captured"
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from dataflows.tenancy.domain import billing_run, support_grant
+from dataflows.tenancy.domain import billing_entry, billing_run, support_grant
+from dataflows.tenancy.domain.billing_entry import BillingEntry
 from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from schemas.records import Command, Rejection
+from schemas.tenancy import entitlements
 from schemas.tenancy.instants import instant
 
 NOW = 1_790_000_000_000_000
@@ -55,6 +58,7 @@ def test_a_period_is_billed_when_it_is_over_and_touches_no_other() -> None:
         (NOW - HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR + 1)], "state_conflict"),
         (NOW - 3 * HOUR, NOW, [(NOW - 2 * HOUR, NOW - HOUR)], "state_conflict"),
         (NOW - HOUR, NOW - HOUR, [], "invalid_command"),
+        (NOW - 360 * 24 * HOUR - 1, NOW, [], "invalid_command"),
     ],
 )
 def test_what_is_not_billed(begins: int, ends: int, billed: list[tuple[int, int]], code: str) -> None:
@@ -115,3 +119,69 @@ def test_another_tenants_grant_is_not_there_and_a_stale_version_is_told() -> Non
     stale = support_grant.decide(grant, "tn_1", command("approve_support_grant", 7, person="s_2", grant_id="sg_1"), NOW)
     assert isinstance(stale, Rejection)
     assert (stale.code, stale.extra) == ("version_conflict", {"current_version": 1})
+
+
+def test_a_correction_is_of_the_billed_period_that_it_names_at_a_price_that_is_fixed_then() -> None:
+    said = {"dimension": "tokens", "quantity": -3, "at": instant(NOW - HOUR), "unit_price": None, "reason": "twice"}
+    period = (NOW - 2 * HOUR, NOW)
+    entry = billing_entry.adjusted(TENANT, [period], 4, "be_1", command("adjust_usage", **said), NOW)
+    assert isinstance(entry, BillingEntry)
+    assert (entry.number, entry.unit_price, entry.period) == (4, "0.5", period)
+    beside = [(NOW - HOUR + 1, NOW), (NOW - 2 * HOUR, NOW - HOUR)]
+    unbilled = billing_entry.adjusted(TENANT, beside, 4, "be_1", command("adjust_usage", **said), NOW)
+    assert isinstance(unbilled, BillingEntry)
+    assert unbilled.period is None
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("payload.quantity", {"quantity": 0}),
+        ("payload.at", {"at": instant(NOW + 1)}),
+        ("payload.unit_price", {"dimension": "calls"}),
+        ("payload.unit_price", {"dimension": "tiered"}),
+    ],
+)
+def test_what_is_no_correction(field: str, change: dict[str, Any]) -> None:
+    tenant = structs.replace(TENANT, prices={"tokens": "0.5", "tiered": "volume:10@2,*@1"})
+    said = {"dimension": "tokens", "quantity": 1, "at": instant(NOW), "unit_price": None, "reason": "r"} | change
+    found = billing_entry.adjusted(tenant, [], 1, "be_1", command("adjust_usage", **said), NOW)
+    assert isinstance(found, Rejection)
+    assert [wrong["field"] for wrong in found.extra["errors"]] == [field]
+
+
+ALLOWED = {
+    "exports": {"kind": "bool", "value": True},
+    "sso": {"kind": "bool", "value": False},
+    "plan": {"kind": "static", "value": "gold: plus"},
+    "tokens": {"kind": "metered", "dimension": "tokens", "limit": 10},
+    "calls": {"kind": "metered", "dimension": "calls", "limit": None},
+}
+
+
+def test_entitlements_travel_as_texts_and_look_as_they_were_given() -> None:
+    assert entitlements.entitlements(ALLOWED) is None
+    texts = entitlements.texts_of(ALLOWED)
+    assert entitlements.entitlements(texts) is None
+    assert entitlements.texts_of(texts) == texts
+    assert entitlements.shown(texts) == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        True,
+        "gold",
+        {},
+        {"kind": "bool", "value": 1},
+        {"kind": "bool", "value": True, "limit": 1},
+        {"kind": "static", "value": ""},
+        {"kind": "static", "value": "x" * 101},
+        {"kind": "metered", "dimension": "a b", "limit": 1},
+        {"kind": "metered", "dimension": "tokens", "limit": -1},
+        {"kind": "metered", "dimension": "tokens", "limit": True},
+        {"kind": "other", "value": True},
+    ],
+)
+def test_what_is_no_entitlement(said: object) -> None:
+    assert entitlements.entitlements({"feature": said})

@@ -9,11 +9,11 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import KeySet
 
-from dataflows.tenancy.mover.comparing import Comparison, count
+from dataflows.tenancy.domain.comparison import Comparison, count
 from schemas import sealing
 from schemas.sealing import SealBroken
 from sinks.certificates import CertificateKeys
-from sinks.tenancy import seals, secrets_file
+from sinks.tenancy import seals, secrets_file, store_files
 
 KEY = secrets.token_bytes(sealing.KEY_BYTES)
 
@@ -73,7 +73,7 @@ def test_a_comparison_tells_each_kind_of_difference_and_takes_no_wrong_pair_for_
         if source is not None and source[0] > newest:
             continue
         found = Comparison()
-        count(found, newest, source and ("rs", *source), target and ("rs", *target))
+        count(found, newest, source, target)
         assert sum(getattr(found, name) for name in found.__struct_fields__) == 1
         assert (found.match == 1) == (source is not None and source == target)
         assert found.is_equal == (found.match == 1)
@@ -81,3 +81,12 @@ def test_a_comparison_tells_each_kind_of_difference_and_takes_no_wrong_pair_for_
             assert found.is_wrong
         if source is not None and target is not None and source[0] == target[0] and source != target:
             assert found.is_wrong
+
+
+def test_a_keyed_hash_is_of_its_key_and_of_what_was_hashed() -> None:
+    found = {seals.keyed_hash(key, plain) for key in (b"a" * 32, b"b" * 32) for plain in (b"x", b"y")}
+    assert len(found) == 4
+
+
+def test_stores_have_the_migrations_that_are_named_so() -> None:
+    assert [name for name, _ in store_files.store_files()] == ["0068_1_tenant_store.sql", "0085_tenant_store_files.sql"]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec import structs
 
-from dataflows.tenancy.usage.counting import Metered, contradictions, firsts
+from dataflows.tenancy.usage.counting import Metered, by_identity, contradictions
 from dataflows.tenancy.usage.records import metered
 from ingress.tenancy.usage import Asked, bounds
 from schemas import errors, limits
 from schemas.senders import INGRESS
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
-from schemas.tenancy.invoice import Run, Used, document
+from schemas.tenancy.invoice import InvoicePlace, basis, made
+from schemas.tenancy.usage_decoding import decoded
 from schemas.tenancy.usage_event import UsageEvent, read, read_all, record_key, refuse_tenant
+from schemas.tenancy.value_types import prices
 
 NOW_US = 1_790_000_000_000_000
 GOOD: dict[str, Any] = {
@@ -111,14 +113,60 @@ def test_what_the_sdk_of_cloudevents_writes_counts_as_it_is(value: bytes) -> Non
     assert found == Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, "team", NOW_US))
 
 
+ODD: Final = [
+    {"id": 7},
+    {"id": "\u00e9" * 255},
+    {"id": "x" * 256},
+    {"id": "a\u2028b"},
+    {"id": "a\x7f"},
+    {"source": "URN:Millrace:x"},
+    {"subject": None},
+    {"subject": ""},
+    {"datacontenttype": None},
+    {"datacontenttype": "text/plain"},
+    {"specversion": 1.0},
+    {"extension": {"tenant": "tn_2"}},
+    {"tenant": None},
+    {"tenantid": "tn_1"},
+    {"time": "2026-09-21t14:13:20z"},
+    {"time": 1},
+    {"time": instant(NOW_US - 36 * 86_400_000_000)},
+    *(
+        {"data": {"dimension": d, "quantity": q}}
+        for d in ("tokens", "a b", "", "1a", 3)
+        for q in (0, 2**53, -1, True, "1")
+    ),
+    *({"data": {"dimension": "tokens", "quantity": q}} for q in (3.0, 1e3, 2**70, 2**53 - 1, None)),
+    {"data": {"dimension": "tokens", "quantity": 1, "tenant_id": "tn_1"}},
+    {"data": None},
+]
+
+
+@pytest.mark.parametrize("said", [*ODD, *({name: ...} for name in GOOD)])
+def test_the_short_way_takes_nothing_that_the_long_one_does_not_and_the_same_event(said: dict[str, Any]) -> None:
+    event = {name: value for name, value in (GOOD | said).items() if value is not ...}
+    found = decoded(json.dumps(event).encode(), NOW_US, 0)
+    if found is not None:
+        refuse_tenant(event)
+        assert found == read(event, NOW_US)
+
+
+def test_the_usual_event_takes_the_short_way() -> None:
+    for event in (GOOD, GOOD | {"subject": "t", "datacontenttype": "application/json", "extension": 1}):
+        assert decoded(json.dumps(event).encode(), NOW_US, 0) == read(event, NOW_US)
+    for value in (b"", b"[]", b"7", b'"\xff"', json.dumps([GOOD]).encode()):
+        assert decoded(value, NOW_US, 0) is None
+
+
 def test_the_first_content_of_an_identity_stays_and_each_other_is_told_once() -> None:
     first = Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, None, NOW_US))
     other = Metered("tn_1", structs.replace(first.event, quantity=4))
     foreign = Metered("tn_2", other.event)
-    batch = [first, other, first, other, foreign]
-    assert firsts(batch) == [first, foreign]
-    counts = {one.identity: one.event.content for one in firsts(batch)}
-    assert contradictions(batch, counts) == [other]
+    batch = by_identity({3: [first, other, first, other], 5: [foreign, first]})
+    assert (batch.firsts, batch.partitions) == ([first, foreign], [3, 5])
+    assert contradictions(batch, {}) == [other]
+    assert contradictions(batch, {foreign.identity: first.event.content}) == [foreign, other]
+    assert contradictions(batch, {first.identity: other.event.content}) == [first]
 
 
 @pytest.mark.parametrize(
@@ -144,23 +192,97 @@ def test_what_is_no_price(text: object) -> None:
     assert not pricing.is_price(text)
 
 
+GRADUATED = "graduated:100@0.25,1000@0.2,*@0.1"
+VOLUME = "volume:100@0.25,1000@0.2,*@0.1"
+
+
+@pytest.mark.parametrize(
+    ("price", "before", "quantity", "amount"),
+    [
+        (GRADUATED, 0, 100, 25),
+        (GRADUATED, 0, 101, 25),  # 25.2
+        (GRADUATED, 0, 1_100, 25 + 180 + 10),
+        (GRADUATED, 90, 20, 4),  # 2.5 + 2
+        (GRADUATED, 1_000, 7, 1),  # 0.7
+        (VOLUME, 0, 100, 25),
+        (VOLUME, 0, 101, 20),  # 20.2: all of them cost less
+        (VOLUME, 100, 1, -5),  # 20.2 - 25: what was billed before was too much
+        (VOLUME, 0, 2_000, 200),
+        ("0.5", 3, 4, 2),
+    ],
+)
+def test_tiers_go_on_where_the_same_period_stood(price: str, before: int, quantity: int, amount: int) -> None:
+    assert pricing.amount(price, quantity, before) == amount
+
+
+TIERS: Final = {"mode": "volume", "tiers": [{"up_to": 10, "unit_price": "2"}, {"up_to": None, "unit_price": "1.5"}]}
+
+
+def test_tiers_travel_as_text_and_look_as_they_were_given() -> None:
+    assert pricing.text_of(TIERS) == "volume:10@2,*@1.5"
+    assert pricing.text_of(pricing.text_of(TIERS)) == pricing.text_of(TIERS)
+    assert pricing.shown(pricing.text_of(TIERS)) == TIERS
+    assert pricing.shown("0.25") == "0.25"
+    assert prices({"tokens": TIERS, "calls": "1"}) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        TIERS | {"mode": "other"},
+        {"mode": "volume", "tiers": []},
+        {"mode": "volume", "tiers": [{"up_to": 10, "unit_price": "2"}]},
+        {"mode": "volume", "tiers": TIERS["tiers"][::-1]},
+        {"mode": "volume", "tiers": [{"up_to": 10, "unit_price": "2"}, *TIERS["tiers"]]},
+        {"mode": "volume", "tiers": [{"up_to": None, "unit_price": "-2"}]},
+        {"mode": "volume", "tiers": [{"up_to": None, "unit_price": "2", "flat": "1"}]},
+        {"mode": "volume", "tiers": [{"up_to": 10.5, "unit_price": "2"}, {"up_to": None, "unit_price": "1"}]},
+    ],
+)
+def test_what_are_no_tiers(said: object) -> None:
+    assert prices({"tokens": said})
+
+
+RUN: Final = ("br_1", "in_1", "tn_1", "EUR", {"tokens": "0.25", "calls": "1.5"}, 0, 86_400_000_000)
+PLACE: Final = InvoicePlace("tn_1", 1, 1, [], [], 0, 0, 0)
+
+
 def test_an_invoice_is_the_same_bytes_in_whatever_order_its_usage_is_read() -> None:
-    run = Run("br_1", "in_1", "tn_1", "EUR", {"tokens": "0.25", "calls": "1.5"}, 0, 86_400_000_000)
-    used = [
-        Used("late_usage", "tokens", -86_400_000_000, 0, 5, 2),
-        Used("usage", "tokens", 0, 86_400_000_000, 7, 1),
-        Used("usage", "unpriced", 0, 86_400_000_000, 7, 1),
-        Used("usage", "calls", 0, 86_400_000_000, 3, 1),
-    ]
-    made = document(run, used)
-    assert document(run, reversed(used)) == made
-    found = json.loads(made)
+    own = [("tokens", 7, 1), ("unpriced", 7, 1), ("calls", 3, 1)]
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 100)]
+    document = made(basis(PLACE, RUN, own, late, [])).document
+    assert made(basis(PLACE, RUN, own[::-1], late, [])).document == document
+    found = json.loads(document)
     assert [(line["kind"], line["dimension"], line["amount"]) for line in found["lines"]] == [
         ("usage", "calls", 4),  # 4.5
         ("usage", "tokens", 2),  # 1.75
         ("late_usage", "tokens", 1),
     ]
     assert (found["total"], found["from"], found["to"]) == (7, "1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z")
+
+
+def test_corrections_are_lines_of_their_own_and_credit_goes_on_from_invoice_to_invoice() -> None:
+    less = ("be_1", "adjustment", "tokens", -40, "0.25", -1, -86_400_000_000, 0, None, "metered twice")
+    gift = ("be_2", "credit", None, None, None, None, None, None, 30, "an outage")
+    owing = made(basis(PLACE, RUN, [("tokens", 8, 1)], [], [less]))
+    lines = json.loads(owing.document)["lines"]
+    assert [(line["kind"], line["amount"]) for line in lines] == [("usage", 2), ("adjustment", -10), ("credit", 8)]
+    assert (lines[1]["quantity"], lines[1]["reason"], lines[1]["to"]) == (-40, "metered twice", "1970-01-01T00:00:00Z")
+    assert (owing.total, owing.credit_left) == (0, 8)  # what we would owe is credit
+    second = made(basis(PLACE._replace(credit_before=8), RUN, [("tokens", 100, 1)], [], [gift]))
+    assert (second.total, second.credit_left) == (0, 8 + 30 - 25)
+    third = made(basis(PLACE._replace(credit_before=13), RUN, [("tokens", 100, 1)], [], []))
+    assert (third.total, third.credit_left) == (12, 0)
+    assert json.loads(third.document)["lines"][-1] == {"kind": "credit", "amount": -13}
+    assert [json.loads(one.document)["total"] for one in (owing, second, third)] == [0, 0, 12]
+
+
+def test_late_usage_goes_on_in_the_tiers_of_its_period() -> None:
+    tiered = (*RUN[:4], {"tokens": "graduated:10@2,*@1"}, *RUN[5:])
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 8)]
+    (line,) = json.loads(made(basis(PLACE, tiered, [], late, [])).document)["lines"]
+    assert (line["amount"], line["unit_price"]["mode"]) == (2 * 2 + 3 * 1, "graduated")
 
 
 def asked(begin: str, end: str, window: str, zone: str) -> list[str]:

@@ -72,6 +72,7 @@ def create(
             "capture_method": capture,
             "metadata": {},
             "reference": None,
+            **dict.fromkeys(("description", "receipt_email", "statement_descriptor", "return_url")),
         },
     )
 

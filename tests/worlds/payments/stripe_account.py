@@ -20,6 +20,7 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+FOR_PAYER = ("description", "receipt_email", "statement_descriptor_suffix", "return_url")
 _HOP_BY_HOP = frozenset({"host", "connection", "content-length", "accept-encoding"})
 Object = dict[str, Any]
 
@@ -50,6 +51,7 @@ class StripeAccount:
             case "POST", ["payment_intents"]:
                 intent = self.intents[fixture["id"]] = {"amount": int(form["amount"]), "metadata": metadata}
                 intent |= {"currency": form["currency"], "last_payment_error": None}
+                intent |= {name: form[name] for name in FOR_PAYER if name in form}
                 self._take(intent, 0 if form["capture_method"] == "manual" else intent["amount"], "charge")
                 return fixture | intent
             case "POST", ["payment_intents", name, act]:

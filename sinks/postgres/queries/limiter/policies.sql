@@ -50,8 +50,10 @@ select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_sha
 from policy;
 
 -- name: snapshot_contents
--- Revision, shard map and everything in force, in one snapshot of the database; one row without policy when there is none.
-select m.version + coalesce(sum(p.version) over (), 0)::bigint, m.body, p.body
+-- Revision, shard map and everything in force, in one snapshot of the database; a row without policy for each that was
+-- withdrawn, and one when there is none.
+select m.version + coalesce(sum(p.version) over (), 0)::bigint, m.body,
+       case when (p.body::json ->> 'withdrawn')::boolean is not true then p.body end
 from (select version, body from limiter_shard_map order by version desc limit 1) m left join policy p on true
 order by p.policy_id;
 

@@ -42,8 +42,9 @@ select operation_id, status, first_at from taken;
 
 -- name: attempts_lease
 -- The sweep: takes what is due, and leases that ran out. Index attempt_dispatch_due. The answer tells what was in doubt
--- before this lease; the row itself is in doubt from here on, because the caller may be killed at any moment. Evidence is
--- read where it lies: while its attempt is open nobody can change it. Unique index of dispute.
+-- before this lease; the row itself is in doubt from here on, because the caller may be killed at any moment. Evidence and
+-- what the payer is told are read where they lie: while the attempt is open nobody can change them, and every send says the
+-- same. Unique index of dispute, primary key of payment_intent.
 with due as (
     select operation_id, in_doubt from attempt_dispatch
     where status in ('waiting', 'leased') and processor = %(processor)s and next_at <= now()
@@ -59,7 +60,11 @@ returning d.operation_id, d.intent_id, d.attempt, d.processor, d.kind, d.amount,
     d.parent_ref, d.final, d.merchant_id, d.trace_id, d.send_count, d.unknown_count, due.in_doubt, d.first_at,
     case when d.kind = 'evidence' then (
         select e.evidence from dispute e where e.processor = d.processor and e.provider_ref = d.parent_ref) end,
-    d.only_asked;
+    d.only_asked,
+    case when d.kind in ('authorize', 'purchase') then (
+        select json_strip_nulls(json_build_object('description', i.description, 'receipt_email', i.receipt_email,
+            'statement_descriptor', i.statement_descriptor, 'return_url', i.return_url))::text
+        from payment_intent i where i.id = d.intent_id) end;
 
 -- name: attempts_record
 -- After the facts of a batch are durable in Kafka. Primary key. A definitive outcome is true whoever holds the lease by now;

@@ -7,6 +7,14 @@ select r.tenant_id, r.number, (extract(epoch from r.period_from) * 1000000)::big
 from billing_run r
 where r.tenant_id = any(%s::text[]);
 
+-- name: desk_entries
+-- How many billing entries a tenant has. Primary key.
+select tenant_id, max(number) from billing_entry where tenant_id = any(%s::text[]) group by tenant_id;
+
+-- name: desk_entitlements
+-- How often what a tenant may was said. Primary key.
+select tenant_id, version from tenant_entitlement where tenant_id = any(%s::text[]);
+
 -- name: desk_grants
 -- The grants of a batch. Its hash index.
 select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
@@ -24,6 +32,27 @@ from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::int[], %s::tim
             %s::text[], %s::text[], %s::timestamptz[])
          as t (tenant_id, number, run_id, invoice_id, partition, period_from, period_to, grace_s, currency, prices,
                created_at);
+
+-- name: desk_entries_insert
+-- New entries; the number of one that exists fails the batch.
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from,
+                           period_to, amount, reason, created_at)
+select tenant_id, number, entry_id, partition, kind, nullif(dimension, ''), nullif(quantity, 0), nullif(unit_price, ''),
+       nullif(at, '')::timestamptz, nullif(period_from, '')::timestamptz, nullif(period_to, '')::timestamptz,
+       nullif(amount, 0), reason, created_at
+from unnest(%s::text[], %s::bigint[], %s::text[], %s::int[], %s::text[], %s::text[], %s::bigint[], %s::text[],
+            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::timestamptz[])
+         as t (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from, period_to,
+               amount, reason, created_at);
+
+-- name: desk_entitlements_write
+-- What tenants may from now on: under the lock on their rows. Primary key.
+insert into tenant_entitlement (tenant_id, partition, entitlements, version, updated_at)
+select tenant_id, partition, entitlements::jsonb, version, updated_at
+from unnest(%s::text[], %s::int[], %s::text[], %s::bigint[], %s::timestamptz[])
+         as t (tenant_id, partition, entitlements, version, updated_at)
+on conflict (tenant_id) do update
+set entitlements = excluded.entitlements, version = excluded.version, updated_at = excluded.updated_at;
 
 -- name: desk_grants_insert
 -- New grants; an id that exists fails the batch.

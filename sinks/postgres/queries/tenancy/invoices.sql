@@ -18,12 +18,25 @@ from billing_run where tenant_id = %(tenant)s and number = %(number)s;
 select coalesce(array_agg(last_seq order by partition), '{}') from usage_counted;
 
 -- name: invoice_newest
--- The one before: its place and its cut. Primary key, from the right.
-select ordinal, cut from tenant_invoice where tenant_id = %s order by ordinal desc limit 1;
+-- The one before: its place, its cuts, and the credit that it left. Primary key, from the right.
+select ordinal, cut, entries, credit_left from tenant_invoice where tenant_id = %s order by ordinal desc limit 1;
+
+-- name: entries_cut
+-- Up to where a tenant's entries are known: they are numbered without gap, in the order of their commits. Primary key.
+select coalesce(max(number), 0) from billing_entry where tenant_id = %s;
+
+-- name: entries_taken
+-- The entries of an invoice, in order. Primary key.
+select entry_id, kind, dimension, quantity, unit_price, (extract(epoch from at) * 1000000)::bigint,
+       (extract(epoch from period_from) * 1000000)::bigint, (extract(epoch from period_to) * 1000000)::bigint, amount, reason
+from billing_entry
+where tenant_id = %(tenant)s and number > %(entries_before)s and number <= %(entries)s
+order by number;
 
 -- name: invoice_place
--- Of an invoice that stands: its run, its cut, and the cut of the one before. Primary key.
-select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}'), i.document
+-- Of an invoice that stands: its run, its cuts, those of the one before, and what it says. Primary key.
+select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}'), i.entries, coalesce(b.entries, 0),
+       coalesce(b.credit_left, 0), i.credit_left, i.document
 from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
 where i.invoice_id = %s;
 
@@ -38,20 +51,27 @@ where r.tenant_id = %(tenant)s and r.number = %(number)s and e.seq <= coalesce((
 group by e.dimension;
 
 -- name: used_late
--- What came for periods that were billed before, between two cuts. Index usage_event_time.
+-- What came for periods that were billed before, between two cuts, and how much of each was known before. Of periods that
+-- nothing can come for any more, none is looked at. Index usage_event_time.
 select e.dimension, (extract(epoch from b.period_from) * 1000000)::bigint,
-       (extract(epoch from b.period_to) * 1000000)::bigint, sum(e.quantity), count(*)
+       (extract(epoch from b.period_to) * 1000000)::bigint,
+       sum(e.quantity) filter (where k.is_late), count(*) filter (where k.is_late),
+       coalesce(sum(e.quantity) filter (where not k.is_late), 0)
 from billing_run r
 cross join lateral jsonb_object_keys(r.prices) as p (dimension)
+join tenant_invoice last on last.tenant_id = r.tenant_id and last.ordinal = %(ordinal)s - 1
 join tenant_invoice i on i.tenant_id = r.tenant_id and i.ordinal < %(ordinal)s
 join billing_run b on b.tenant_id = i.tenant_id and b.number = i.run_number
+    and b.period_to > last.created_at - %(late_max_s)s * interval '1 second'
 join usage_event e on e.tenant_id = r.tenant_id and e.dimension = p.dimension
     and e.occurred_at >= b.period_from and e.occurred_at < b.period_to
+cross join lateral (select e.seq > coalesce((%(before)s::bigint[])[e.partition + 1], 0)) as k (is_late)
 where r.tenant_id = %(tenant)s and r.number = %(number)s
-  and e.seq > coalesce((%(before)s::bigint[])[e.partition + 1], 0)
   and e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
-group by e.dimension, b.number, b.period_from, b.period_to;
+group by e.dimension, b.number, b.period_from, b.period_to
+having bool_or(k.is_late);
 
 -- name: invoice_insert
 -- Once for each run: a second process that made it too fails at the primary key.
-insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, document) values (%s, %s, %s, %s, %s, %s);
+insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, credit_left, document)
+values (%s, %s, %s, %s, %s, %s, %s, %s);

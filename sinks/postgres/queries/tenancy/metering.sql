@@ -5,31 +5,37 @@
 insert into usage_counted (partition) select unnest(%(partitions)s::int[]) on conflict do nothing;
 
 -- name: counted_hold
--- First of a batch: nobody else counts into this partition until it commits. Primary key.
-select last_seq from usage_counted where partition = %(partition)s for update;
+-- First of a batch: nobody else counts into these partitions until it commits. Primary key.
+select partition from usage_counted where partition = any(%(partitions)s::int[]) order by partition for update;
 
--- name: counted_advance
--- Last of a batch. Primary key.
-update usage_counted set last_seq = %(last_seq)s where partition = %(partition)s;
+-- name: usage_count
+-- Counts what nobody has counted, in the order in which it came, and moves the ends of its partitions; gives what was
+-- counted before of the other identities: the place in the batch, and the content. One look at the primary key for each.
+with looked as materialized (
+    select t.*, e.event_id is not null as is_known, e.dimension as known_dimension, e.quantity as known_quantity,
+           e.subject as known_subject, e.occurred_at as known_at
+    from unnest(%(tenants)s::text[], %(sources)s::text[], %(event_ids)s::text[], %(dimensions)s::text[],
+                %(quantities)s::bigint[], %(subjects)s::text[], %(times)s::timestamptz[], %(partitions)s::int[])
+             with ordinality
+             as t (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, place)
+    left join usage_event e on e.tenant_id = t.tenant_id and e.source = t.source and e.event_id = t.event_id),
+counted as (
+    insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
+    select t.tenant_id, t.source, t.event_id, t.dimension, t.quantity, nullif(t.subject, ''), t.occurred_at,
+           t.partition, c.last_seq + row_number() over (partition by t.partition order by t.place)
+    from looked t join usage_counted c on c.partition = t.partition
+    where not t.is_known
+    returning partition),
+moved as (
+    update usage_counted c set last_seq = c.last_seq + n.events
+    from (select partition, count(*) as events from counted group by partition) n
+    where c.partition = n.partition)
+select place - 1, known_dimension, known_quantity, known_subject, (extract(epoch from known_at) * 1000000)::bigint
+from looked where is_known order by place;
 
--- name: usage_insert
--- What nobody has counted, in the order in which it came; the rest is left out. Primary key.
-insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
-select t.tenant_id, t.source, t.event_id, t.dimension, t.quantity, nullif(t.subject, ''), t.occurred_at,
-       %(partition)s, %(last_seq)s + row_number() over (order by t.place)
-from unnest(%(tenants)s::text[], %(sources)s::text[], %(event_ids)s::text[], %(dimensions)s::text[],
-            %(quantities)s::bigint[], %(subjects)s::text[], %(times)s::timestamptz[])
-         with ordinality as t (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, place)
-where not exists (select from usage_event e
-                  where e.tenant_id = t.tenant_id and e.source = t.source and e.event_id = t.event_id);
-
--- name: usage_stored
--- When some of a batch was counted before: what counts of each identity. Primary key.
-select t.place - 1, e.dimension, e.quantity, e.subject,
-       (extract(epoch from e.occurred_at) * 1000000)::bigint
-from unnest(%(tenants)s::text[], %(sources)s::text[], %(event_ids)s::text[])
-         with ordinality as t (tenant_id, source, event_id, place)
-join usage_event e on e.tenant_id = t.tenant_id and e.source = t.source and e.event_id = t.event_id;
+-- name: usage_remove
+-- Some of what is too old, of one partition. Index usage_event_place.
+select usage_remove(%s, %s);
 
 -- name: conflicts_insert
 -- What contradicts; the same contradiction again is told once. Primary key.

@@ -1,0 +1,55 @@
+"""A tripwire on the way out: no log of this installation says what only a canary's payload does.
+
+Requests and commands pass every process, so a text that one of them writes down is there within a round. Only what was
+written since the round before is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schemas import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from compose.isolation.canaries import Canary
+    from compose.isolation.route_probes import Found
+
+
+class Egress:
+    """The logs of one folder, and how far each was read."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._read_to: dict[str, int] = {}
+
+    def probes(self, canaries: Sequence[Canary]) -> Iterator[Found]:
+        """One probe: which logs have a marker, if any."""
+        markers = [canary.marker.encode() for canary in canaries]
+        overlap = max(map(len, markers)) - 1
+        said = sorted(
+            {path.name for path in self._logs.glob("*.log") for text in self._new(path, overlap) if _any(markers, text)}
+        )
+        yield "egress logs", f"a canary's payload is in {', '.join(said)}" if said else None
+
+    def _new(self, path: Path, overlap: int) -> Iterator[bytes]:
+        """What was written since, with the end of what was read before: a marker may lie across."""
+        try:
+            size = path.stat().st_size
+            begin = self._read_to.get(path.name, 0)
+            begin = begin if begin <= size else 0  # it was begun anew
+            with path.open("rb") as file:
+                file.seek(max(0, begin - overlap))
+                before = b""
+                while part := file.read(limits.ISOLATION_LOG_PART_BYTES):
+                    yield before + part
+                    before = (before + part)[-overlap:]
+                self._read_to[path.name] = file.tell()
+        except FileNotFoundError:  # it is gone: another one may have its name
+            self._read_to.pop(path.name, None)
+
+
+def _any(markers: Sequence[bytes], text: bytes) -> bool:
+    return any(marker in text for marker in markers)

@@ -1,0 +1,1 @@
+"""Social posts beside a reference in Python: random histories, and every surface compared. For soak and tests."""

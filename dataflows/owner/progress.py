@@ -1,0 +1,47 @@
+"""How far a partition is decided: a position below which everything is, and what is decided ahead of it.
+
+Both are stored in the transaction that decides, so that whoever takes the partition next neither passes over a record
+nor decides one twice. Where callers take no turns nothing is ever ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from dataflows.owner.batch import Record
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Progress(Struct, frozen=True):
+    """What is decided of a partition."""
+
+    next_offset: int  # everything below is
+    leader_epoch: int | None  # of the leader that took the record before it; None: unknown
+    ahead: Mapping[int, int | None]  # offsets above that are decided too, each with its leader epoch
+
+    def after(self, records: Sequence[Record]) -> Progress:
+        """As it is when these are decided as well, which ascend and are none of what is."""
+        following = records[0].offset == self.next_offset and records[-1].offset - self.next_offset == len(records) - 1
+        if following and not self.ahead:
+            return Progress(records[-1].offset + 1, records[-1].leader_epoch, {})
+        ahead = dict(self.ahead) | {record.offset: record.leader_epoch for record in records}
+        at, leader_epoch = self.next_offset, self.leader_epoch
+        while at in ahead:
+            leader_epoch = ahead.pop(at)
+            at += 1
+        return Progress(at, leader_epoch, ahead)
+
+    @property
+    def ahead_text(self) -> str:
+        """What is ahead, as it is stored."""
+        return _encode(self.ahead).decode() if self.ahead else "{}"
+
+
+def ahead_of(next_offset: int, stored: Mapping[str, int | None]) -> dict[int, int | None]:
+    """What is ahead, as it was stored; an owner of an earlier release may have gone on beyond."""
+    return {int(offset): leader_epoch for offset, leader_epoch in stored.items() if int(offset) > next_offset}

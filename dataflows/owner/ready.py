@@ -1,0 +1,156 @@
+"""What was read and waits for a lane, in the order of reading. Its reader holds the lock around every call."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Container, Sequence
+from typing import Protocol
+
+from dataflows.owner.batch import PartitionBatch
+from dataflows.owner.turns import Noise, Turns
+from schemas import limits
+
+
+class Waiting(Protocol):
+    """What waits of one partition, or the first batch of it."""
+
+    partition: int
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def worth(self) -> int:
+        """How many records the next take gives, or about so many."""
+
+    def extended(self, batch: PartitionBatch) -> bool:
+        """Whether the batch, which was read after it, is a part of it now."""
+
+    def take(self) -> PartitionBatch:
+        """What is next; where ``left`` is not None, something still waits."""
+
+
+class _Whole:
+    """A batch that is taken as it is."""
+
+    def __init__(self, batch: PartitionBatch) -> None:
+        self.partition = batch.partition
+        self.batch = batch
+
+    @property
+    def size(self) -> int:
+        return self.batch.size
+
+    @property
+    def worth(self) -> int:
+        return len(self.batch.records)
+
+    def extended(self, batch: PartitionBatch) -> bool:
+        fits = (
+            self.batch.epoch == batch.epoch
+            and len(self.batch.records) + len(batch.records) <= limits.BATCH_MESSAGES_MAX
+            and self.batch.size + batch.size <= limits.BATCH_BYTES_MAX
+        )
+        if fits:
+            self.batch.records += batch.records
+            self.batch.size += batch.size
+        return fits
+
+    def take(self) -> PartitionBatch:
+        return self.batch
+
+
+class _InTurns:
+    """All that waits of a partition under one lease."""
+
+    def __init__(self, batch: PartitionBatch, noise: Noise) -> None:
+        self.partition, self.epoch, self.size = batch.partition, batch.epoch, batch.size
+        self.turns = Turns(noise)
+        self.turns.add(batch.records)
+
+    @property
+    def worth(self) -> int:
+        return min(len(self.turns), limits.TURNS_OF_CALLER_UNITS_MAX)
+
+    def extended(self, batch: PartitionBatch) -> bool:
+        fits = self.epoch == batch.epoch
+        if fits:
+            self.turns.add(batch.records)
+            self.size += batch.size
+        return fits
+
+    def take(self) -> PartitionBatch:
+        records, noisy = self.turns.take(time.monotonic())
+        size = sum(len(record.value) for record in records)
+        self.size -= size
+        return PartitionBatch(self.partition, records, self.epoch, size, self.turns.lowest, noisy)
+
+
+class Ready:
+    """A queue of what waits. Where callers take turns, a partition that has had one goes to its end."""
+
+    def __init__(self, *, takes_turns: bool) -> None:
+        self._takes_turns = takes_turns
+        self._noise: dict[int, Noise] = {}  # by partition; few
+        self._waiting: deque[Waiting] = deque()
+        self._messages = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def is_full(self) -> bool:
+        """Enough is decoded ahead: in messages, so that many partitions with little each do not stop the reading."""
+        return (
+            self._messages >= limits.BATCHES_AHEAD_MAX * limits.BATCH_MESSAGES_MAX
+            or sum(waiting.size for waiting in self._waiting) >= limits.BATCHES_AHEAD_MAX * limits.BATCH_BYTES_MAX
+        )
+
+    def put(self, batch: PartitionBatch) -> bool:
+        """Adds what was read. Whether it is on its own, and not the end of what waits of its partition."""
+        self._messages += len(batch.records)
+        if self._extended(batch):
+            return False
+        noise = self._noise.setdefault(batch.partition, Noise())
+        waiting: Waiting = _InTurns(batch, noise) if self._takes_turns else _Whole(batch)
+        self._waiting.append(waiting)
+        return True
+
+    def _extended(self, batch: PartitionBatch) -> bool:
+        for waiting in reversed(self._waiting):
+            if waiting.partition == batch.partition:
+                if waiting.extended(batch):
+                    return True
+                if not self._takes_turns:  # else it may lie before what is left of an earlier lease
+                    return False
+        return False
+
+    def free(self, taken: Container[int]) -> list[Waiting]:
+        """What a lane may take now: no more than makes a good transaction, the other lanes live on the rest."""
+        found: list[Waiting] = []
+        messages = 0
+        seen = set[int]()
+        for waiting in self._waiting:
+            if messages >= limits.ROUND_MESSAGES_ENOUGH:
+                break
+            if waiting.partition not in taken and waiting.partition not in seen:
+                seen.add(waiting.partition)
+                found.append(waiting)
+                messages += waiting.worth
+        return found
+
+    def take(self, free: Sequence[Waiting]) -> list[PartitionBatch]:
+        """The next batches of these."""
+        self._waiting = deque(waiting for waiting in self._waiting if all(waiting is not one for one in free))
+        batches = [waiting.take() for waiting in free]
+        self._messages -= sum(len(batch.records) for batch in batches)
+        self._waiting.extend(waiting for waiting, batch in zip(free, batches, strict=True) if batch.left is not None)
+        return batches
+
+    def clear(self) -> list[int]:
+        """Nothing waits any more; of which partitions something did, as often as ``put`` and ``take`` said."""
+        partitions = [waiting.partition for waiting in self._waiting]
+        self._waiting.clear()
+        self._messages = 0
+        return partitions

@@ -1,0 +1,101 @@
+"""What a person says of a tenant's money: a correction of usage, or credit. It is in the next invoice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from dataflows.tenancy.domain.billing_run import DeskTenant, Period
+from schemas.records import Command, Rejection
+from schemas.tenancy import pricing
+from schemas.tenancy.instants import instant, parsed
+from schemas.tenancy.invoice import ADJUSTMENT, CREDIT
+
+
+class BillingEntry(Struct, frozen=True, kw_only=True):
+    """One entry. Its price is fixed when it is said; ``period`` is the billed one that it corrects, None = none yet."""
+
+    entry_id: str
+    tenant_id: str
+    number: int  # among those of its tenant
+    kind: str
+    dimension: str | None = None
+    quantity: int | None = None
+    unit_price: str | None = None
+    at_us: int | None = None
+    period: Period | None = None
+    amount: int | None = None
+    reason: str
+    created_at: int
+
+
+def adjusted(
+    tenant: DeskTenant, billed: Iterable[Period], number: int, entry_id: str, command: Command, now: int
+) -> BillingEntry | Rejection:
+    """The correction, or why not. ``billed``: the periods of the tenant's runs; ``number``: the next."""
+    said: dict[str, Any] = command.payload
+    at, price = parsed(said["at"]), said["unit_price"] or tenant.prices.get(said["dimension"])
+    wrong = []
+    if said["quantity"] == 0:
+        wrong.append({"field": "payload.quantity", "reason": "must not be 0"})
+    if at is None or at > now:
+        wrong.append({"field": "payload.at", "reason": "must not be to come"})
+    if price is None or pricing.tariff(price) is not None:
+        reason = "must be said: the dimension has no price that is the same for each unit"
+        wrong.append({"field": "payload.unit_price", "reason": reason})
+    if wrong or at is None:
+        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+    return BillingEntry(
+        entry_id=entry_id,
+        tenant_id=tenant.tenant_id,
+        number=number,
+        kind=ADJUSTMENT,
+        dimension=said["dimension"],
+        quantity=said["quantity"],
+        unit_price=price,
+        at_us=at,
+        period=next((period for period in billed if period[0] <= at < period[1]), None),
+        reason=said["reason"],
+        created_at=now,
+    )
+
+
+def credited(tenant: DeskTenant, number: int, entry_id: str, command: Command, now: int) -> BillingEntry:
+    """The credit."""
+    said: dict[str, Any] = command.payload
+    return BillingEntry(
+        entry_id=entry_id,
+        tenant_id=tenant.tenant_id,
+        number=number,
+        kind=CREDIT,
+        amount=said["amount"],
+        reason=said["reason"],
+        created_at=now,
+    )
+
+
+def rendered(entry: BillingEntry) -> dict[str, Any]:
+    """The entry as callers see it."""
+    about: dict[str, Any] = {"amount": entry.amount}
+    if entry.kind == ADJUSTMENT:
+        begins, ends = entry.period or (None, None)
+        about = {
+            "dimension": entry.dimension,
+            "quantity": entry.quantity,
+            "unit_price": entry.unit_price,
+            "at": instant(entry.at_us or 0),
+            "from": None if begins is None else instant(begins),
+            "to": None if ends is None else instant(ends),
+        }
+    return {
+        "object": "billing_entry",
+        "entry_id": entry.entry_id,
+        "tenant_id": entry.tenant_id,
+        "kind": entry.kind,
+        **about,
+        "reason": entry.reason,
+        "created_at": instant(entry.created_at),
+        "version": entry.number,
+    }

@@ -1,0 +1,74 @@
+"""Commands of forms: what a page's form asks for, in the name of its session, and what became of it in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ingress.commands import calling, envelope
+from ingress.commands.commands import Commands
+from ingress.http.parts import parts_of
+from schemas import errors
+from schemas.services import OPERATIONS
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from ingress.identity.auth import Caller
+
+Json = dict[str, Any]
+_DIGITS_MAX: Final = 15
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of a command: its result, or why it was refused; neither while it is still to be decided."""
+
+    status: int
+    result: Json | None = None
+    refusal: str | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing was changed."""
+        return self.refusal is not None
+
+
+async def carry_out(
+    request: Request,
+    caller: Caller,
+    name: str,
+    key: str,
+    payload: Json,
+    path_id: str | None = None,
+    version: str | None = None,
+) -> Outcome:
+    """Carries out one operation for a caller, once for each key.
+
+    Raises Forbidden without the scope of the operation, InvalidCommand, NotFound, and as ``Commands.one``.
+    """
+    operation = OPERATIONS[name]
+    caller.require(operation.scope)
+    if path_id is not None and not operation.id_form.fullmatch(path_id):
+        raise errors.NotFound
+    said = envelope.Fields(idempotency_key=key, expected_version=_version(version))
+    raw = msgspec.json.encode({"payload": payload})
+    call = envelope.read_call(operation, path_id, raw, said, caller.principal)
+    terms, _ = calling.terms(request)
+    answer, _ = await parts_of(request).get(Commands).one(caller, call, terms)
+    if answer.pending is not None:
+        return Outcome(status=answer.status)
+    body = msgspec.json.decode(answer.body)
+    if answer.code is not None:
+        return Outcome(status=answer.status, refusal=body["detail"])
+    return Outcome(status=answer.status, result=body["result"])
+
+
+def _version(text: str | None) -> int | None:
+    """Raises MalformedRequest for what is no version."""
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:
+        raise errors.MalformedRequest("The form names no version; load the page again.")
+    return int(text)

@@ -1,0 +1,134 @@
+"""Tenants: who they are and what they use, what they are billed, and who of support may look at them. Looks only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.commands import calling
+from ingress.console import visit as visits
+from schemas import errors, limits
+from schemas.tenancy import entitlements, pricing
+
+_FULL: Final = 40  # height of the highest bar
+
+router: Final = visits.router()
+
+
+class Bar(NamedTuple):
+    """One day of a chart: where it stands, how high it is, and what it says."""
+
+    day: date
+    place: int
+    height: float
+    quantity: int
+    events: int
+
+
+@router.get("/tenants")
+async def tenants(request: Request) -> Response:
+    """The newest tenants, or those that a text names."""
+    async with visits.reading_of(request, "tenants", "tenants") as visit:
+        wanted = request.query_params.get("name", "").strip()[: limits.CONSOLE_SEARCH_LENGTH_MAX] or None
+        bounds = {"counted": limits.CONSOLE_COUNTED_MAX, "limit": limits.CONSOLE_ROWS_MAX}
+        rows = await visit.console.records("tenants_newest", wanted=wanted, **bounds)
+    return visit.page("tenants.html", rows=rows, wanted=wanted or "", rows_max=limits.CONSOLE_ROWS_MAX)
+
+
+@router.get("/tenants/{tenant_id}")
+async def tenant(request: Request, tenant_id: str) -> Response:
+    """All of one tenant on a page. Raises NotFound."""
+    async with visits.reading_of(request, "tenant", tenant_id) as visit:
+        calling.require_id(tenant_id)
+        console, own = visit.console, {"tenant": tenant_id, "limit": limits.CONSOLE_ROWS_MAX}
+        facts, quotas, runs, entries, grants, calls = await asyncio.gather(
+            console.records("tenant_facts", tenant=tenant_id),
+            console.records("tenant_quotas", **own),
+            console.records("billing_runs", **own),
+            console.records("billing_entries", **own),
+            console.records("grants", **own),
+            console.records("grant_calls", **own),
+        )
+        if not facts:
+            raise errors.NotFound("There is no such tenant.")
+        zone = facts[0]["timezone"]
+        used = await console.records(
+            "tenant_usage",
+            tenant=tenant_id,
+            zone=zone,
+            days=limits.CONSOLE_USAGE_DAYS,
+            dimensions=limits.CONSOLE_DIMENSIONS_MAX,
+            counted=limits.CONSOLE_COUNTED_MAX,
+        )
+    known = {row["dimension"]: row["used"] for row in quotas}
+    return visit.page(
+        "tenant.html",
+        tenant=facts[0],
+        quotas=_quotas(facts[0]["quotas"], known),
+        prices={name: pricing.shown(price) for name, price in sorted(facts[0]["prices"].items())},
+        entitlements=entitlements.shown(facts[0]["entitlements"] or {}),
+        charts=charts(used, datetime.now(ZoneInfo(zone)).date()),
+        runs=runs,
+        entries=entries,
+        grants=grants,
+        calls=calls,
+        days=limits.CONSOLE_USAGE_DAYS,
+        counted=limits.CONSOLE_COUNTED_MAX,
+    )
+
+
+def _quotas(said: dict[str, str], used: dict[str, int]) -> list[tuple[str, int, int | None]]:
+    return [(name, used.get(name, 0), int(said[name]) if said.get(name) else None) for name in sorted({*said, *used})]
+
+
+def charts(rows: Iterable[dict[str, Any]], today: date) -> dict[str, list[Bar]]:
+    """A bar for each day up to today, by dimension; the highest of each is full."""
+    days = [today - timedelta(days=limits.CONSOLE_USAGE_DAYS - 1 - n) for n in range(limits.CONSOLE_USAGE_DAYS)]
+    found: dict[str, dict[date, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["dimension"], {})[row["day"]] = row
+    return {name: _bars(by_day, days) for name, by_day in found.items()}
+
+
+def _bars(by_day: dict[date, dict[str, Any]], days: list[date]) -> list[Bar]:
+    most = max((int(row["quantity"]) for row in by_day.values()), default=0) or 1
+    bars = []
+    for place, day in enumerate(days):
+        quantity, events = (int(by_day[day][name]) if day in by_day else 0 for name in ("quantity", "events"))
+        bars.append(Bar(day, place, round(_FULL * quantity / most, 1), quantity, events))
+    return bars
+
+
+@router.get("/grants")
+async def grants(request: Request) -> Response:
+    """The newest support grants of all tenants. They are decided over the API, by whom their own scopes allow it."""
+    async with visits.reading_of(request, "grants", "grants") as visit:
+        rows = await visit.console.records("grants", tenant=None, limit=limits.CONSOLE_ROWS_MAX)
+    return visit.page("grants.html", rows=rows, rows_max=limits.CONSOLE_ROWS_MAX)
+
+
+@router.get("/billing")
+async def billing(request: Request) -> Response:
+    """The newest billing runs of all tenants, and what became of each."""
+    async with visits.reading_of(request, "billing", "billing") as visit:
+        rows = await visit.console.records("billing_newest", limit=limits.CONSOLE_ROWS_MAX)
+    return visit.page("billing.html", rows=rows, now=datetime.now(UTC), rows_max=limits.CONSOLE_ROWS_MAX)
+
+
+@router.get("/invoices/{invoice_id}")
+async def invoice(request: Request, invoice_id: str) -> Response:
+    """An invoice of a tenant, line by line. Raises NotFound."""
+    async with visits.reading_of(request, "invoice", invoice_id) as visit:
+        calling.require_id(invoice_id)
+        rows = await visit.console.records("tenant_invoice", invoice=invoice_id)
+        if not rows:
+            raise errors.NotFound("There is no such invoice.")
+    document = json.loads(bytes(rows[0]["document"]))
+    return visit.page("invoice.html", invoice=document, made_at=rows[0]["created_at"])

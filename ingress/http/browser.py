@@ -1,0 +1,78 @@
+"""What pages for people share, whosever they are: their header fields, cookies, and forms that our own pages made."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import URL
+
+from ingress.http import reading
+from schemas import errors
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+FORM: Final = ("application/x-www-form-urlencoded",)
+FORM_TOKEN: Final = "form_token"  # noqa: S105 - a name
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_SAME_SITE: Final = ("same-origin", "none")  # "none" is somebody who typed the address
+
+
+def headers(policy: str) -> dict[str, str]:
+    """What no page goes without, under its content security policy."""
+    return {
+        "Content-Security-Policy": policy,
+        "X-Frame-Options": "DENY",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-store",
+        "Vary": "Cookie, HX-Request",
+    }
+
+
+def keep(request: Request, response: Response, name: str, value: str, path: str, seconds: int | None = None) -> None:
+    """Sets a cookie that no script reads and no other site sends; beyond this machine, over TLS alone."""
+    is_secure = request.url.hostname not in _LOOPBACK
+    response.set_cookie(name, value, max_age=seconds, path=path, secure=is_secure, httponly=True, samesite="strict")
+
+
+async def form(request: Request, bytes_max: int, fields_max: int) -> dict[str, str]:
+    """The fields of a form that comes from this site. Raises Forbidden for any other, MalformedRequest."""
+    _require_own_site(request)
+    raw = await reading.body(request, FORM, bytes_max)
+    try:
+        fields = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=fields_max)
+    except ValueError as error:
+        raise errors.MalformedRequest("The form is not readable.") from error
+    return dict(fields)
+
+
+def _require_own_site(request: Request) -> None:
+    """Browsers say where a form comes from; what they say must be this site."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None and site not in _SAME_SITE:
+        raise errors.Forbidden("The form comes from another site.")
+    if origin not in (None, "null") and URL(str(origin)).netloc != request.headers.get("host"):
+        raise errors.Forbidden("The form comes from another site.")
+
+
+class FormTokens:
+    """What every form of a session (or of a visitor) carries; nobody without the key can make it."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def of(self, holder: str) -> str:
+        """The token of this holder's forms."""
+        return hmac.new(self._secret, f"form\x1f{holder}".encode(), hashlib.sha256).hexdigest()
+
+    def require(self, holder: str, given: str) -> None:
+        """Raises Forbidden for a form that this holder's pages did not make; in constant time."""
+        if not hmac.compare_digest(self.of(holder).encode(), given.encode()):
+            raise errors.Forbidden("The form is not of this session; load the page again.")

@@ -1,0 +1,47 @@
+"""What an operator may decide, by role: support, finance, risk, platform. The scope ``operator`` has all of them.
+
+Every role reads what operators read. What an action decides needs the role of its first word here; an action that
+stands nowhere here needs ``operator``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+OPERATOR: Final = "operator"
+_PREFIX: Final = f"{OPERATOR}:"
+SUPPORT: Final = f"{_PREFIX}support"
+FINANCE: Final = f"{_PREFIX}finance"
+RISK: Final = f"{_PREFIX}risk"
+PLATFORM: Final = f"{_PREFIX}platform"
+ROLES: Final = (SUPPORT, FINANCE, RISK, PLATFORM)
+#: any of these is an operator's
+OPERATORS: Final = (OPERATOR, *ROLES)
+
+_READS: Final = re.compile(r"\w+\.(read|list)(_\w+)?")
+#: actions whose role is not that of their first word
+_BY_ACTION: Final = {
+    "account.freeze_account": RISK,
+    "account.unfreeze_account": RISK,
+    "attempt.ask": SUPPORT,
+}
+_BY_WORD: Final = {
+    # money that moves by hand, and what prices it
+    **dict.fromkeys(("account", "money", "repair", "attempt"), FINANCE),
+    **dict.fromkeys(("fees_policy", "processor_fees_policy", "bank_rules_policy"), FINANCE),
+    # who may pay, and what is looked at
+    **dict.fromkeys(("risk", "risk_policy"), RISK),
+    # what merchants and their payments need
+    **dict.fromkeys(("case", "signing_key", "signature_requirement"), SUPPORT),
+    # how the installation works
+    **dict.fromkeys(("routing_policy", "maintenance_policy", "parked"), PLATFORM),
+}
+
+
+def scopes_for(action: str) -> tuple[str, ...]:
+    """The scopes of which a caller needs one for an action, as the audit log names it."""
+    if _READS.fullmatch(action):
+        return OPERATORS
+    role = _BY_ACTION.get(action) or _BY_WORD.get(action.partition(".")[0])
+    return (OPERATOR,) if role is None else (OPERATOR, role)

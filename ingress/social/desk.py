@@ -1,0 +1,51 @@
+"""What the moderation desk reads: cases, reports, decisions, appeals, and how far decisions have come.
+
+Posts themselves it asks of the API's own reader, in the moderator's name: a moderator sees what its user may see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from schemas import errors, limits
+
+if TYPE_CHECKING:
+    from ingress.http.store import Store
+    from ingress.social.posts import Posts
+
+Json = dict[str, Any]
+_ROWS: Final = {"limit": limits.CONSOLE_ROWS_MAX}
+
+
+class Desk:
+    """Reads of one process."""
+
+    def __init__(self, store: Store, posts: Posts) -> None:
+        self._store = store
+        self._posts = posts
+
+    async def case(self, moderator: str, object_id: str) -> Json:
+        """An object with all that was said and decided of it; its post, where the moderator may see it."""
+        cases = await self._store.records("desk_case", {"id": object_id})
+        return {
+            "case": cases[0] if cases else None,
+            "reports": await self._store.records("desk_reports", {"id": object_id, **_ROWS}),
+            "rulings": await self._store.records("desk_rulings", {"id": object_id, **_ROWS}),
+            "post": await self._post(moderator, object_id),
+        }
+
+    async def _post(self, moderator: str, object_id: str) -> Json | None:
+        if not object_id.startswith("po_"):
+            return None
+        try:
+            return await self._posts.get(moderator, object_id, is_moderator=True)
+        except (errors.NotFound, errors.Gone):
+            return None
+
+    async def appeals(self) -> list[Json]:
+        """Those that wait, the oldest first."""
+        return await self._store.records("desk_appeals", _ROWS)
+
+    async def newest(self) -> list[Json]:
+        """The last decisions with what each has reached."""
+        return await self._store.records("desk_newest", _ROWS)

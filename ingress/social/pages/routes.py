@@ -1,0 +1,34 @@
+"""All pages of users; what none of them knows is a page that says so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress.social.pages import graph_routes, media_routes, post_routes, reading_routes, sign_in_routes
+from ingress.social.pages import visit as visits
+from schemas import errors
+
+_lost: Final = visits.router()
+
+
+@_lost.get("/{rest:path}")
+async def lost(request: Request, rest: str) -> Response:
+    """A path that no page has; who is not signed in hears no more than anywhere else."""
+    await visits.signed_in(request)
+    if not rest:
+        return visits.go(visits.HOME)
+    raise errors.NotFound("There is no such page.")
+
+
+#: in the order in which they are asked; the last one takes what is left
+ROUTERS: Final = (
+    sign_in_routes.router,
+    reading_routes.router,
+    post_routes.router,
+    graph_routes.router,
+    media_routes.router,
+    _lost,
+)

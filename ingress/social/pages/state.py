@@ -1,0 +1,42 @@
+"""What the pages keep in one ingress process: who is signed in. Everything else they ask of the API's own parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.requests import cookie_parser
+
+from ingress.social.pages.session import COOKIE, Sessions
+from schemas import errors
+
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+
+    from ingress.http.store import Store
+    from ingress.social.pages.session import Session
+
+
+class Pages:
+    """Sessions of this process; that one has ended is kept in the database, for all processes."""
+
+    def __init__(self, store: Store, secret: bytes) -> None:
+        self.store = store
+        self.sessions = Sessions(secret)
+
+    async def session(self, cookie: str | None) -> Session:
+        """The session of a cookie, unless its holder has signed out. Raises Unauthenticated."""
+        session = self.sessions.read(cookie)
+        if await self.store.rows("app_session_ended", {"id": session.id}):
+            raise errors.Unauthenticated("You have signed out; sign in again.")
+        return session
+
+    async def end(self, session: Session) -> None:
+        """The cookie is worth nothing from now on, at any process."""
+        await self.store.rows("app_session_end", {"id": session.id, "expires_at": session.expires_at})
+
+    def principal_of(self, headers: Headers) -> str | None:
+        """In whose name a request without a token comes, by its signed cookie alone: whose places it takes."""
+        try:
+            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).principal
+        except errors.Unauthenticated:
+            return None

@@ -1,0 +1,65 @@
+"""The data dictionary says of every table what ClickHouse says, and what it asks is answered."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sinks.clickhouse import tables
+from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.social.service import EVENTS
+from sinks.clickhouse.social.service import SINKS as SOCIAL
+from sinks.clickhouse.tenancy.service import SINKS as TENANCY
+from sinks.clickhouse.tenancy.usage import USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clickhouse_connect.driver.client import Client
+
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+TEXT = (Path(__file__).parents[2] / "docs" / "dictionary.md").read_text()
+TABLES = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL))
+COLUMN = re.compile(r"^\| `(\w+)` \| ([^|]+) \|", re.MULTILINE)
+QUERY = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def client(stack: World) -> Iterator[Client]:
+    """Both services' tables, with some rows of this month."""
+    made = ClickHouseConnection(url=stack.settings.addresses().clickhouse_url).client()
+    for sink in (*TENANCY, *SOCIAL):
+        tables.apply_schema(made, sink.definitions())
+    used = [
+        (0, n, "tn_dictionary", "/meter", f"e{n}", "tokens", f"team-{n % 2}", n, NOW - timedelta(seconds=n))
+        for n in range(1, 6)
+    ]
+    happened = [(0, n, f"post_{n % 2}", "published", n, NOW) for n in range(1, 6)]
+    made.insert(USAGE.name, used, column_names=USAGE.columns)
+    made.insert(EVENTS.name, happened, column_names=EVENTS.columns)
+    yield made
+    made.close()
+
+
+def test_every_table_of_both_services_has_its_entry(client: Client) -> None:
+    there = {name for (name,) in client.query("show tables").result_rows} - {"schema_version"}
+    own = {name for name in there if re.search(r"usage_|tenant_usage|social_", name)}
+    assert own == TABLES.keys()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_are_those_that_are_there(client: Client, table: str) -> None:
+    described = [(row[0], row[1]) for row in client.query(f"describe table {table}").result_rows]
+    assert COLUMN.findall(TABLES[table]) == described
+
+
+@pytest.mark.parametrize("query", QUERY.findall(TEXT))
+def test_every_question_is_answered(client: Client, query: str) -> None:
+    assert client.query(query).result_rows

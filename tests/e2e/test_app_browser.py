@@ -1,0 +1,148 @@
+"""The pages of users in headless chromium: no rule of accessibility is broken, uploads, news and keys work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.worlds.browser import WAIT_MS, Window, chromium
+from tests.worlds.page_user import PageUser, ann, bob, page_users
+from tests.worlds.public_system import public
+from tests.worlds.social_media import picture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.worlds.public_system import PublicSystem
+
+__all__ = ["ann", "bob", "chromium", "page_users", "public"]  # the fixtures of this module
+pytestmark = pytest.mark.servers
+expect.set_options(timeout=WAIT_MS)
+
+SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.fixture
+def windows(chromium: Browser, public: PublicSystem) -> Iterator[Any]:
+    """Makes windows of users who are signed in; at the end, no browser may have complained about anything."""
+    made: list[Window] = []
+
+    def make(name: str, **options: Any) -> Page:
+        made.append(Window(chromium, public.base_url, **options))
+        page = made[-1].page
+        page.goto("/app")
+        page.get_by_label("Token").fill(public.token(name, ("posts:read", "posts:write"), kind="user"))
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Home")).to_be_visible()
+        page.wait_for_load_state()
+        return page
+
+    yield make
+    assert [text for window in made for text in window.close()] == []
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desk", "light"), ("phone", "dark")])
+def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: PageUser, size: str, scheme: str) -> None:
+    post = ann.post(f"A post with {'a' * 200} @{bob.name} https://example.org/")
+    ann.post("An answer", reply_to=post)
+    bob.post("A quote", quote_of=post)
+    own = bob.post("For followers", visibility="followers")
+    bob.done("/app/settings", is_private="on", display_name="Bob the Builder")
+    ann.done(f"/app/users/{bob.name}/follow", next="/app")
+    bob.done(f"/app/users/{ann.name}/mute", next="/app")
+    page = windows(bob.name, viewport=SIZES[size], color_scheme=scheme)
+    broken: dict[str, Any] = {}
+    for path in (
+        "",
+        "/public",
+        "/search?q=post",
+        "/notifications",
+        "/requests",
+        "/media",
+        "/settings",
+        f"/users/{ann.name}",
+        f"/posts/{post}",
+        f"/posts/{post}/versions",
+        f"/posts/{own}/edit",
+        f"/compose?quote_of={post}",
+        "/posts/po_x",
+    ):
+        page.goto(f"/app{path}")
+        found = Axe().run(page).response["violations"]
+        if found:
+            broken[path] = [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), path
+    assert broken == {}
+
+
+def test_a_picture_is_uploaded_scanned_and_posted(windows: Any, ann: PageUser, public: PublicSystem) -> None:
+    page = windows(ann.name)
+    bad = b"MILLRACE-MALWARE-TEST-SIGNATURE-1"
+    page.set_input_files(
+        "[data-files]",
+        [
+            {"name": "sea.png", "mimeType": "image/png", "buffer": picture(64)},
+            {"name": "bad.png", "mimeType": "image/png", "buffer": bad},
+        ],
+    )
+    rows = page.get_by_role("list", name="Media of this post").get_by_role("listitem")
+    expect(rows.filter(has_text="sea.png")).to_contain_text("Ready")
+    expect(rows.filter(has_text="bad.png")).to_contain_text("Refused: it holds malware")
+    page.get_by_label("What do you want to say?").fill("With a picture")
+    page.get_by_role("button", name="Post", exact=True).click()
+    shown = page.locator("article", has_text="With a picture").locator("img")
+    expect(shown).to_have_count(1)
+    assert shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 64
+    assert str(shown.get_attribute("src")).startswith(public.settings.media_origin().url)
+
+
+def test_news_come_without_loading_and_reactions_stay_in_place(windows: Any, ann: PageUser, bob: PageUser) -> None:
+    bob.done(f"/app/users/{ann.name}/follow", next="/app")
+    page = windows(bob.name)
+    ann.post("Fresh from the press")
+    news = page.get_by_role("link", name="1 new post")
+    expect(news).to_be_visible()
+    news.click()
+    card = page.locator("article", has_text="Fresh from the press")
+    card.get_by_role("button", name="Like").click()
+    taken = card.get_by_role("button", name="Take the like back")
+    expect(taken).to_be_focused()
+    expect(taken).to_have_attribute("aria-pressed", "true")
+
+
+def test_keys_walk_open_write_and_search(windows: Any, ann: PageUser) -> None:
+    first, second = ann.post("One"), ann.post("Two")
+    page = windows(ann.name)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(f"#{second}")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(f"#{first}")).to_be_focused()
+    page.keyboard.press("n")
+    expect(page.get_by_label("What do you want to say?")).to_be_focused()
+    page.keyboard.type("Three")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("article")).to_have_count(3)
+    page.wait_for_load_state()
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Thread")).to_be_visible()
+    page.wait_for_load_state()
+    page.keyboard.press("/")
+    expect(page.get_by_role("heading", name="Search")).to_be_visible()
+
+
+def test_without_scripts_everything_but_uploads_works(windows: Any, ann: PageUser) -> None:
+    page = windows(ann.name, java_script_enabled=False)
+    page.get_by_label("What do you want to say?").fill("Plain")
+    page.get_by_role("button", name="Post", exact=True).click()
+    card = page.locator("article", has_text="Plain")
+    card.get_by_role("button", name="Like").click()
+    expect(card.get_by_role("button", name="Take the like back")).to_be_visible()
+    expect(page.get_by_text("Add media")).to_be_hidden()

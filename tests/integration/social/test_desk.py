@@ -1,0 +1,114 @@
+"""The moderation desk over HTTP: who has it, a case from the report to a reversed appeal, and how far decisions have come."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.eventually import becomes
+from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
+from tests.worlds.payments.console_world import Visitor, Visitors, visitors
+from tests.worlds.public_system import public
+
+if TYPE_CHECKING:
+    from tests.worlds.public_system import PublicSystem
+
+__all__ = ["ann", "bob", "page_users", "public", "visitors"]  # the fixtures of this module
+pytestmark = pytest.mark.servers
+
+DESK = "/console/moderation"
+PAGES = ("", "/appeals", "/decisions", "/objects/po_x")
+
+
+def moderator(visitors: Visitors, public: PublicSystem, name: str) -> Visitor:
+    visitor = visitors()
+    answer = visitor.sign_in(public.token(name, ("posts:read", "posts:write", "moderator"), kind="user"))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console"), answer.text
+    assert visitor.get("/console").headers["location"] == DESK
+    return visitor
+
+
+def pressed(visitor: Visitor, path: str, **fields: str) -> int:
+    """A form of the desk, with the key that its page gave it."""
+    page = f"{DESK}/objects/po_x"
+    key = re.search(r'name="key" value="([0-9a-f]+)', visitor.get(page).text)
+    assert key
+    return visitor.post(path, page=page, key=key[1], **fields).status_code
+
+
+def test_the_desk_is_for_moderators_and_they_have_nothing_else(visitors: Visitors, public: PublicSystem) -> None:
+    judge, operator, stranger = moderator(visitors, public, "u_judge"), visitors("m_ann"), visitors()
+    for page in PAGES:
+        assert judge.get(DESK + page).status_code == 200
+        assert operator.get(DESK + page).status_code == 403
+        assert stranger.get(DESK + page).headers["location"] == f"/console/sign-in?next={DESK}{page}"
+    for page in ("/queues/cases", "/pipeline", "/trial-balance", "/reconciliation", "/processors", "/merchants/m_1"):
+        assert judge.get(f"/console{page}").status_code == 403
+    assert visitors().sign_in(public.token("u_1", ("posts:read", "operator"), kind="user")).status_code == 403
+    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+        query = "select distinct outcome from audit_log where actor = %s and action like 'console.moderation.%%'"
+        assert connection.execute(query, ("user:u_judge",)).fetchall() == [("done",)]
+
+
+def test_forms_of_others_decide_nothing(visitors: Visitors, public: PublicSystem, ann: PageUser) -> None:
+    judge, other = moderator(visitors, public, "u_judge"), moderator(visitors, public, "u_other")
+    post = ann.post("Judge me")
+    foreign = other.form_token(f"{DESK}/objects/{post}")
+    said = {"decision": "remove", "reason": "No.", "policy_version": "1", "key": "k"}
+    for path in (f"/objects/{post}/decide", f"/objects/{post}/assign", "/appeals/ap_x"):
+        assert judge.http.post(DESK + path, data=said | {"form_token": foreign}).status_code == 403
+        assert judge.http.post(DESK + path, data=said).status_code == 403
+    assert visitors("m_ann").post(f"{DESK}/objects/{post}/decide", page="/console", **said).status_code == 403
+    assert ann.get(f"/app/posts/{post}").text.count("by moderators") == 0
+
+
+def test_a_case_from_the_report_to_the_reversed_appeal(
+    visitors: Visitors, public: PublicSystem, page_users: PageUsers, ann: PageUser, bob: PageUser
+) -> None:
+    judge, second = moderator(visitors, public, "u_judge"), moderator(visitors, public, "u_second")
+    post, hostile = ann.post("Perhaps <b>abuse</b>"), "<script>alert(1)</script>"
+    for reader in (bob, page_users()):
+        assert reader.press(f"/app/posts/{post}/report", reason="abuse", comment=hostile).status_code == 200
+    row = re.search(rf"<tr data-row><td>[^\n]*{post}[^\n]*", judge.get(DESK).text)
+    assert row
+    assert '<td class="right">2</td><td class="right strong">20</td>' in row[0]
+
+    assert pressed(judge, f"{DESK}/objects/{post}/assign") == 303
+    assert pressed(second, f"{DESK}/objects/{post}/assign") == 409
+    page = judge.get(f"{DESK}/objects/{post}").text
+    assert "Perhaps &lt;b&gt;abuse" in page
+    assert hostile not in page
+    assert "u_judge" in page
+
+    said: dict[str, Any] = {"decision": "remove", "reason": "It is abuse."}
+    assert pressed(judge, f"{DESK}/objects/{post}/decide", **said, policy_version="x") == 422
+    assert bob.get(f"/app/posts/{post}").status_code == 200
+    assert pressed(judge, f"{DESK}/objects/{post}/decide", **said, policy_version="7") == 303
+    assert bob.get(f"/app/posts/{post}").status_code == 404
+    assert "not shown to you" in judge.get(f"{DESK}/objects/{post}").text, "a moderator sees what its user may see"
+    assert post not in judge.get(DESK).text
+
+    own = ann.get(f"/app/posts/{post}").text
+    decision = re.search(r'name="decision_id" value="(mo_\w+)"', own)
+    assert decision
+    appeal = {"decision_id": decision[1], "text": "It is not."}
+    assert ann.press(f"/app/posts/{post}/appeal", **appeal).status_code == 200
+    waiting = second.get(f"{DESK}/appeals").text
+    appeal_id = re.search(rf"{post}.*?{DESK}/appeals/(ap_\w+)", waiting, re.DOTALL)
+    assert appeal_id
+    assert f"{DESK}/appeals/{appeal_id[1]}" not in judge.get(f"{DESK}/appeals").text, "not by who decided"
+    reversed_ = {"outcome": "reversed", "reason": "A quotation.", "policy_version": "8"}
+    assert pressed(judge, f"{DESK}/appeals/{appeal_id[1]}", **reversed_) == 409
+    assert bob.get(f"/app/posts/{post}").status_code == 404
+    assert pressed(second, f"{DESK}/appeals/{appeal_id[1]}", **reversed_) == 303
+    assert bob.get(f"/app/posts/{post}").status_code == 200
+
+    def board() -> set[str]:
+        rows = re.findall(rf"<tr data-row><td>[^\n]*{post}[^\n]*", judge.get(f"{DESK}/decisions").text)
+        assert len(rows) == 2
+        return set(re.findall(r'class="state (good|open)" title="\d+ looks', "".join(rows)))
+
+    becomes(board, {"good"}, 60)

@@ -1,0 +1,89 @@
+"""A run over many tenants: each has one invoice, all are made again byte for byte, and one changed event is found."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from dataflows.tenancy.billing.invoicing import make_due
+from reconciliation.check.invariant import invariants
+from reconciliation.contract.snapshot import Snapshot
+from reconciliation.tenancy.usage import changed_invoices
+from sinks.postgres import owner_connection
+from tests.gate import examples
+
+if TYPE_CHECKING:
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+TENANTS = examples(100, proof=10_000)
+EVENTS = 5  # of each tenant: the nth has the quantity n, one of them came late
+PRICE = {"tokens": "graduated:6@2,*@1.5"}
+USED = """
+insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
+select 'tn_' || t, '/meter', 'e' || n, 'tokens', n, null, date_trunc('day', now()) - interval '36 hours', 0,
+       (%(after)s + t - 1) * %(events)s + n - %(first)s + 1
+from generate_series(1, %(tenants)s) t, generate_series(%(first)s, %(first)s + %(events)s - 1) n
+"""
+COUNTED = "insert into usage_counted values (0, %s) on conflict (partition) do update set last_seq = excluded.last_seq"
+RUNS = """
+insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
+                         prices, created_at)
+select 'tn_' || t, %(number)s, 'br_' || t || '_' || %(number)s, 'in_' || t || '_' || %(number)s, 0,
+       date_trunc('day', now()) - (3 - %(number)s) * interval '1 day', date_trunc('day', now()) - (2 - %(number)s) * interval '1 day',
+       0, 'EUR', %(prices)s, now()
+from generate_series(1, %(tenants)s) t
+"""
+CREDIT = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, amount, reason, created_at)
+select 'tn_' || t, 1, 'be_' || t, 0, 'credit', 3, 'r', now() from generate_series(1, %(tenants)s) t
+"""
+
+
+def made(dsn: str) -> int:
+    """Everything that is due; how many invoices."""
+    with owner_connection.connect(dsn, "invoices") as connection:
+        count = 0
+        while found := make_due(connection):
+            count += found
+        return count
+
+
+def changed(connection: psycopg.Connection[Any]) -> list[str]:
+    (sql,) = (one.sql for one in invariants() if one.id == "tenancy_invoices_recomputable")
+    return [row["invoice_id"] for row in changed_invoices(Snapshot(connection, {}), sql)]
+
+
+@pytest.mark.timeout(1_800 if TENANTS > 1_000 else 120)
+def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> None:
+    addresses = stack.settings.addresses()
+    metering, prices = addresses.postgres_dsns["millrace_tenancy_metering"], json.dumps(PRICE)
+    with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        for number, first, events, after in ((1, 1, EVENTS - 1, 0), (2, EVENTS, 1, (EVENTS - 1) * TENANTS)):
+            asked = {
+                "tenants": TENANTS,
+                "number": number,
+                "prices": prices,
+                "first": first,
+                "events": events,
+                "after": after,
+            }
+            connection.execute(USED.encode(), asked)
+            connection.execute(COUNTED.encode(), (after + events * TENANTS,))
+            connection.execute(RUNS.encode(), asked)
+            if number == 2:
+                connection.execute(CREDIT.encode(), asked)
+            assert made(metering) == TENANTS
+        assert made(metering) == 0
+        query = "select run_number, (convert_from(document, 'UTF8')::jsonb ->> 'total')::int, count(*) from tenant_invoice group by 1, 2 order by 1"
+        # 10 units: 6 at 2, 4 at 1.5; then 5 late ones at 1.5, rounded to even, less the credit
+        assert connection.execute(query).fetchall() == [(1, 18, TENANTS), (2, 8 - 3, TENANTS)]
+        assert changed(connection) == []
+        connection.execute("update usage_event set quantity = 9 where tenant_id = 'tn_7' and event_id = 'e2'")
+        assert changed(connection) == ["in_7_1"]
+        connection.execute("update usage_event set quantity = 2 where tenant_id = 'tn_7' and event_id = 'e2'")
+        connection.execute("update billing_entry set amount = 4 where tenant_id = 'tn_8'")
+        assert changed(connection) == ["in_8_2"]

@@ -1,0 +1,147 @@
+"""Behind PgBouncer in transaction mode, callers share sessions, and no context outlives the transaction that set it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from compose.stack.ports import PortLeases
+from sinks.postgres.migrate import migrate
+from sinks.tenancy import contexts, secrets_file
+from sinks.tenancy.contexts import Contexts
+from tests.eventually import eventually, patient
+from tests.gate import RUN_SEED, examples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.servers import World
+
+PGBOUNCER: Final = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.skipif(PGBOUNCER is None, reason="needs pgbouncer, which the system's packages have"),
+]
+TENANTS: Final = [f"tn_pooled_{n}" for n in range(20)]
+CALLERS: Final = 16
+_CONFIG: Final = """
+[databases]
+pooled = host={host} port={port} dbname={dbname} user={user} password={password}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listen}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 100
+ignore_startup_parameters = extra_float_digits, options
+"""
+
+
+@pytest.fixture(scope="module")
+def signed(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Contexts:
+    """Contexts that the database believes, of tenants with a row each."""
+    held = secrets_file.ensure(tmp_path_factory.mktemp("keys"))
+    migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
+        contexts.install(connection, held)
+        for tenant in TENANTS:
+            connection.execute("insert into tenancy.gate values (%s, 1, 'rw')", (tenant,))
+            connection.execute(
+                "insert into tenancy_pool.resource values (%s, %s, 1, 'x', false)", (tenant, f"rs_{tenant}")
+            )
+    return Contexts(held)
+
+
+@pytest.fixture(scope="module")
+def pooled(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of a pool of four sessions of the ingress's role."""
+    ports = PortLeases()
+    listen = ports.take_any()
+    there = conninfo.conninfo_to_dict(stack.addresses.postgres_dsns["millrace_ingress"])
+    file = tmp_path_factory.mktemp("pgbouncer") / "pgbouncer.ini"
+    file.write_text(_CONFIG.format(listen=listen, **there))
+    started = subprocess.Popen(_command(file), stderr=subprocess.DEVNULL)
+    dsn = f"host=127.0.0.1 port={listen} dbname=pooled user=anybody"
+    try:
+        eventually(lambda: _answers(dsn), 20, what="pgbouncer")
+        yield dsn
+    finally:
+        started.kill()
+        started.wait(timeout=patient(10))
+        ports.close()
+
+
+def _command(file: Path) -> list[str]:
+    """It refuses to run as root; in a container it is then somebody else, who has to read its file."""
+    assert PGBOUNCER is not None
+    is_root = file.owner() == "root"
+    if is_root:
+        for folder in (file, file.parent, *file.parents[1:3]):
+            folder.chmod(0o755)
+    return [PGBOUNCER, *(["-u", "nobody"] if is_root else []), str(file)]
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        with psycopg.connect(dsn, connect_timeout=2) as connection:
+            return connection.execute("select 1").fetchone() == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
+def test_whoever_borrows_a_session_finds_no_context_in_it(signed: Contexts, pooled: str) -> None:
+    """Sixteen callers in four sessions, transactions that fail, statements that set a context of their own."""
+
+    def call(seed: int) -> set[int]:
+        chance, sessions = random.Random(seed), set[int]()
+        with psycopg.connect(pooled, autocommit=True, prepare_threshold=None) as connection:
+            for _ in range(examples(25, 250)):
+                tenant = chance.choice(TENANTS)
+                context = signed.of(tenant, 1, "r")
+                try:
+                    with connection.transaction():
+                        connection.execute("select set_config('app.ctx', %s, true)", (context,))
+                        rows = connection.execute(
+                            "select tenant_id, pg_backend_pid() from tenancy_pool.resource"
+                        ).fetchall()
+                        assert [row[0] for row in rows] == [tenant]
+                        sessions |= {row[1] for row in rows}
+                        if chance.random() < 0.3:
+                            connection.execute("select 1 / 0")
+                except psycopg.errors.DivisionByZero:
+                    pass
+                _nothing_without_a_context(connection)
+                query = "select resource_id from tenancy.read_rows(%s, 'tenancy_pool', %s, array[%s])"
+                given: tuple[Any, ...] = (context, tenant, f"rs_{tenant}")
+                assert connection.execute(query, given).fetchall() == [(f"rs_{tenant}",)]
+                _nothing_without_a_context(connection)
+        return sessions
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        sessions = set.union(*pool.map(call, range(RUN_SEED, RUN_SEED + CALLERS)))
+    assert 1 < len(sessions) <= 4, "callers have to share sessions, or this proves nothing"
+
+
+def _nothing_without_a_context(connection: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no tenant context"):
+        connection.execute("select count(*) from tenancy_pool.resource")
+
+
+def test_a_context_of_a_session_would_be_anybodys(signed: Contexts, pooled: str) -> None:
+    """The trap itself, so that the test above is known to see it: this is why contexts are of a transaction."""
+    with psycopg.connect(pooled, autocommit=True, prepare_threshold=None) as careless:
+        careless.execute("select set_config('app.ctx', %s, false)", (signed.of(TENANTS[0], 1, "r"),))
+    with psycopg.connect(pooled, autocommit=True, prepare_threshold=None) as another:
+        seen = another.execute("select tenant_id from tenancy_pool.resource").fetchall()
+        another.execute("select set_config('app.ctx', '', false)")
+    assert seen == [(TENANTS[0],)]

@@ -1,0 +1,136 @@
+"""Somebody floods a public door; a quiet merchant beside it is served as if nobody did, and its times are told."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import sys
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import pytest
+
+from schemas import limits
+from tests.eventually import becomes
+from tests.worlds.public_system import public
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.worlds.public_system import Merchant, PublicSystem
+
+__all__ = ["public"]  # the fixture of this module
+pytestmark = [pytest.mark.servers, pytest.mark.proof, pytest.mark.alone]
+_PAYMENTS: Final = 60
+_FLOODING: Final = 16  # threads
+_P99: Final = 0.99
+_UNFINISHED: Final = b"POST /v1/payment_intents HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\n"
+
+
+def _each(
+    public: PublicSystem,
+    ask: Callable[[httpx.Client, int], httpx.Response],
+    seen: list[int],
+    ended: threading.Event,
+) -> None:
+    """Asks again and again until it is told to end; keeps the statuses of the answers."""
+    with httpx.Client(base_url=public.base_url, timeout=30, trust_env=False) as http:
+        for number in itertools.count():
+            if ended.is_set():
+                return
+            with contextlib.suppress(httpx.TransportError):  # a door that is shut is an answer, too
+                seen.append(ask(http, number).status_code)
+
+
+def _wrong_token(http: httpx.Client, number: int) -> httpx.Response:
+    return http.get("/v1/payment_intents", headers={"Authorization": f"Bearer e30.e30.{number}"})
+
+
+def _forged_webhook(http: httpx.Client, number: int) -> httpx.Response:
+    return http.post("/v1/webhooks/simulator", content=b"{}" * 500, headers={"webhook-id": str(number)})
+
+
+def _forged_path(http: httpx.Client, number: int) -> httpx.Response:
+    return http.get(f"/v1/{number}/../payment_intents/{uuid.uuid4().hex}")
+
+
+@contextlib.contextmanager
+def _asked(public: PublicSystem, ask: Callable[[httpx.Client, int], httpx.Response]) -> Iterator[list[int]]:
+    seen: list[int] = []
+    ended = threading.Event()
+    threads = [threading.Thread(target=_each, args=(public, ask, seen, ended)) for _ in range(_FLOODING)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def _greedy(public: PublicSystem) -> Iterator[list[int]]:
+    """One merchant takes all that it gets, with a good token."""
+    token = {"Authorization": f"Bearer {public.token('m_greedy')}"}
+
+    def create(http: httpx.Client, _: int) -> httpx.Response:
+        body = {"idempotency_key": uuid.uuid4().hex, "payload": {"amount": 100, "currency": "USD"}}
+        return http.post("/v1/payment_intents", json=body, headers=token)
+
+    with _asked(public, create) as seen:
+        yield seen
+
+
+@contextlib.contextmanager
+def _hanging(public: PublicSystem) -> Iterator[list[int]]:
+    """Requests that never end, as many as one address gets and more, with a good token and without any."""
+    address = httpx.URL(public.base_url)
+    token = f"Authorization: Bearer {public.token('m_hanging')}\r\n".encode()
+    with contextlib.ExitStack() as held:
+        for number in range(limits.REQUESTS_OF_ADDRESS_MAX + 64):
+            line = held.enter_context(socket.create_connection((address.host, address.port or 80)))
+            line.sendall(_UNFINISHED + (token if number % 2 else b"") + b"Content-Length: 9\r\n\r\n{")
+        yield []
+
+
+FLOODS: Final = {
+    "nobody": lambda _: contextlib.nullcontext([]),
+    "wrong tokens": lambda public: _asked(public, _wrong_token),
+    "forged webhooks": lambda public: _asked(public, _forged_webhook),
+    "forged paths": lambda public: _asked(public, _forged_path),
+    "a greedy merchant": _greedy,
+    "unfinished requests": _hanging,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_quiet_merchant_is_served_beside_a_flood(
+    public: PublicSystem, flood: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every payment of its own is taken at the first try and ends; nobody's flood is answered with a bug of ours."""
+    quiet = public.merchant()
+    with FLOODS[flood](public) as seen:
+        took_s = sorted(_taken_s(quiet) for _ in range(_PAYMENTS))
+    listed = {"state": "succeeded", "limit": 100}
+    becomes(lambda: len(quiet.http.get("/v1/payment_intents", params=listed).json()["data"]), _PAYMENTS, within_s=120)
+    assert not {status for status in seen if status >= 500 and status != 503}
+    p50, p99 = took_s[_PAYMENTS // 2], took_s[int(_PAYMENTS * _P99)]
+    told = f"create and confirm beside {len(seen)} answers: p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms"
+    with capsys.disabled():
+        sys.stdout.write(f"\n{flood}: {told}\n")
+    quiet.http.close()
+
+
+def _taken_s(quiet: Merchant) -> float:
+    """How long a payment takes to be created and confirmed."""
+    began = time.monotonic()
+    made = quiet.create(payment_method="tok_sim_approve")
+    assert made.status_code == 201, made.text
+    confirmed = quiet.act(made.json()["result"]["id"], "confirm")
+    assert confirmed.status_code == 200, confirmed.text
+    return time.monotonic() - began

@@ -1,0 +1,87 @@
+"""Pages without a server: what a cookie proves, what a text becomes, and what no template may hold."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import escape
+
+from ingress.identity.auth import Caller
+from ingress.social.pages import rendering
+from ingress.social.pages.session import Sessions
+from ingress.social.pages.visit import inside
+from schemas import errors, limits
+
+SECRET = b"s" * 32
+NOW = 1_000.0
+
+
+def caller(principal: str = "user:u_1", *scopes: str, expires_at: float = 1e9) -> Caller:
+    return Caller(principal=principal, subject=principal, scopes=frozenset(scopes), expires_at=expires_at)
+
+
+def sessions(now: float = NOW, secret: bytes = SECRET) -> Sessions:
+    return Sessions(secret, lambda: now)
+
+
+def test_a_session_is_of_its_user_and_ends_with_its_token_or_sooner() -> None:
+    opened = sessions().opened(caller("user:u_1", "posts:read", "posts:write", "payments:read"))
+    assert (opened.user, opened.scopes, opened.may_write) == ("u_1", ("posts:read", "posts:write"), True)
+    assert opened.expires_at == NOW + limits.APP_SESSION_S
+    cookie = sessions().cookie(sessions().opened(caller("user:u_1", "posts:read", expires_at=NOW + 5)))
+    assert sessions(NOW + 4).read(cookie).may_write is False
+    for wrong, cookie_of in ((sessions(NOW + 5), cookie), (sessions(secret=b"t" * 32), cookie), (sessions(), "AAAA")):
+        with pytest.raises(errors.Unauthenticated):
+            wrong.read(cookie_of)
+
+
+@pytest.mark.parametrize("who", [caller("m_1", "posts:read"), caller("tenant:t", "posts:read"), caller("user:u_1")])
+def test_nobody_else_has_a_session(who: Caller) -> None:
+    with pytest.raises(errors.Forbidden):
+        sessions().opened(who)
+
+
+def test_a_forms_token_is_of_one_holder() -> None:
+    tokens = sessions().form_tokens
+    tokens.require("one", tokens.of("one"))
+    for given_token in ("", tokens.of("other"), tokens.of("one")[:-1], "\u00e9"):
+        with pytest.raises(errors.Forbidden):
+            tokens.require("one", given_token)
+
+
+@given(st.text(max_size=80).map(lambda text: f'{text} <b>@u_1</b> https://a.example/?x=1&y="<{text}'))
+def test_what_a_text_becomes_holds_nothing_but_links_and_the_text(text: str) -> None:
+    made = str(rendering.linked(text))
+    plain = re.sub(r'<a href="(?:/app/users/[A-Za-z0-9_-]+|https?://[^"<>\s]+" rel="[a-z ]+)">|</a>', "", made)
+    assert plain == str(escape(text))
+
+
+@pytest.mark.parametrize(
+    ("target", "goes"),
+    [
+        ("/app/posts/po_1", "/app/posts/po_1"),
+        ("/app#po_1", "/app#po_1"),
+        (None, "/app"),
+        ("//evil.example/app", "/app"),
+        ("/application", "/app"),
+        ("https://evil.example/app", "/app"),
+        ("/app/\\evil", "/app"),
+        ("/app/\r\nSet-Cookie: a=b", "/app"),
+    ],
+)
+def test_a_way_back_leads_nowhere_else(target: str | None, goes: str) -> None:
+    assert inside(target) == goes
+
+
+def test_no_template_holds_a_script_a_style_or_what_is_not_escaped() -> None:
+    folder = resources.files("ingress.social.pages") / "templates"
+    texts = {entry.name: entry.read_text() for entry in folder.iterdir()}
+    assert "layout.html" in texts
+    wrong = re.compile(
+        r"<style|<script(?![^>]* src=\"/app/static/)|\s(?:style|on\w+)=|\|\s*safe|autoescape|javascript:"
+    )
+    assert {name: found[0] for name, text in texts.items() if (found := wrong.search(text))} == {}

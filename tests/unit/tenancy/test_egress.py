@@ -1,0 +1,42 @@
+"""What the isolation monitor finds in logs: a canary's text, wherever it lies, once it is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compose.isolation.canaries import Canary
+from compose.isolation.egress import Egress
+from schemas import limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CANARIES = (Canary("tn_a", "rs_a", "marker-of-a"), Canary("tn_b", "rs_b", "marker-of-b"))
+
+
+@pytest.mark.parametrize("part", [7, 64, 4096])
+def test_a_marker_is_found_in_whichever_log_and_wherever_it_was_cut(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ISOLATION_LOG_PART_BYTES", part)
+    egress, log = Egress(tmp_path), tmp_path / "ingress-0.log"
+
+    def said(text: str) -> str | None:
+        with log.open("a") as file:
+            file.write(text)
+        ((name, evidence),) = egress.probes(CANARIES)
+        assert name == "egress logs"
+        return evidence
+
+    assert said("nothing\n" * 20) is None
+    assert said("...marker-") is None
+    assert said("of-b...\n") == "a canary's payload is in ingress-0.log"
+    assert said("quiet again\n" * 20) is None
+    log.write_text("begun anew: marker-of-a\n")
+    assert said("") == "a canary's payload is in ingress-0.log"
+    log.unlink()
+    (tmp_path / "owner-0.log").write_text("x" * 100 + "marker-of-a")
+    ((_, evidence),) = egress.probes(CANARIES)
+    assert evidence == "a canary's payload is in owner-0.log"

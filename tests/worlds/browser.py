@@ -1,0 +1,54 @@
+"""Headless chromium for tests of pages, and windows that keep what the browser complained about."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.eventually import patient
+from tests.servers import servers_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+WAIT_MS = 1_000 * patient(15)
+START_MS = 1_000 * patient(60)
+#: a page that was refused on purpose is named by its status
+EXPECTED = "Failed to load resource: the server responded"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's chromium; a laptop without it skips, CI installs it."""
+    found = shutil.which("chromium")
+    if found is None:
+        servers_missing("there is no chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=START_MS
+        )
+        yield browser
+        browser.close()
+
+
+class Window:
+    """A browser window of one person, which keeps all that the browser complained about."""
+
+    def __init__(self, chromium: Browser, base_url: str, **options: Any) -> None:
+        self.context: BrowserContext = chromium.new_context(base_url=base_url, **options)
+        self.context.set_default_timeout(WAIT_MS)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+
+    def close(self) -> list[str]:
+        """What it complained about, but for pages that were refused on purpose."""
+        self.context.close()
+        return [text for text in self.complaints if not text.startswith(EXPECTED)]

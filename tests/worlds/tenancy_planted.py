@@ -1,0 +1,19 @@
+"""What breaks each invariant of usage, invoices and support, over a history that has some of all of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLANTED: Final = {
+    "tenancy_usage_places": "delete from usage_event e using usage_counted c where (e.partition, e.seq) = (c.partition, c.last_seq)",
+    "tenancy_writes_metered": "delete from usage_event where source = 'urn:millrace:resources'",
+    "tenancy_billing_periods": "update billing_run r set period_from = period_from - interval '1 day'"
+    " where number = (select max(number) from billing_run o where o.tenant_id = r.tenant_id)",
+    "tenancy_invoices_recomputable": "update tenant_invoice set document = document || ' '",
+    "tenancy_invoice_cuts": "update tenant_invoice set cut = array[0] where ordinal > 1",
+    "tenancy_support_audited": "delete from tenant_audit where seq = 1",
+    "tenancy_support_grants": "update support_grant set duration_s = 20000",
+    "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
+    "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
+    "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
+}
