@@ -151,7 +151,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
-    #: NAME=COUNT of workers that services declare; 0 where it runs elsewhere
+    #: NAME=COUNT of owners and workers that services declare; 0 where it runs elsewhere
     worker_processes: str = Field(default="", pattern=r"^(\w+=\d{1,2}( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"

@@ -13,8 +13,8 @@ from moto.server import ThreadedMotoServer
 
 from schemas import limits
 from schemas.media_origin import Bucket, MediaOrigin
-from sinks.objects.bucket_store import BucketAway
-from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key
+from sinks.objects.bucket_store import BucketAway, BucketStore
+from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +35,12 @@ def bucket() -> Iterator[str]:
     server.stop()
 
 
+def there(endpoint: str) -> Bucket:
+    return Bucket(url="s3://media/here", endpoint=endpoint, region="us-east-1", key_id="id", key="key")
+
+
 def in_bucket(endpoint: str, folder: Path) -> MediaObjects:
-    there = Bucket(url="s3://media/here", endpoint=endpoint, region="us-east-1", key_id="id", key="key")
-    return media_objects(MediaOrigin(url="http://media", key=b"k" * 32, folder=folder, bucket=there))
+    return media_objects(MediaOrigin(url="http://media", key=b"k" * 32, folder=folder, bucket=there(endpoint)))
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -113,6 +116,18 @@ def test_what_is_long_is_the_same_in_pieces(objects: MediaObjects, media_id: str
     assert put(objects, part_key(media_id, 1), data, data)
     assert objects.assemble(media_id, 1, len(data), sha(data)) == "ok"
     assert sha(objects.source_file(media_id, sha(data), tmp_path).read_bytes()) == sha(data)
+
+
+def test_what_was_changed_in_a_bucket_is_not_scanned(bucket: str, media_id: str, tmp_path: Path) -> None:
+    objects = in_bucket(bucket, tmp_path)
+    assert put(objects, part_key(media_id, 1), b"one", b"one")
+    assert objects.assemble(media_id, 1, 3, sha(b"one")) == "ok"
+    (tmp_path / "other").write_bytes(b"two")
+    store, key = BucketStore(there(bucket)), source_key(media_id, sha(b"one"))
+    store.delete(key)
+    store.keep(key, tmp_path / "other")
+    with pytest.raises(OSError, match="not what its name says"):
+        objects.source_file(media_id, sha(b"one"), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "..", "a\0b", "é"])
