@@ -6,7 +6,7 @@ What has a password in it is made when it is asked for, so a process opens the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from compose.settings.processors import ProcessorAddress
@@ -35,6 +35,7 @@ class SettingsOfAddresses(Protocol):
     redis_url: SecretStr | None
     clickhouse_url: SecretStr | None
     clickhouse_reader_url: SecretStr | None
+    media_cache: Literal["none", "varnish"]
 
     def the_home(self) -> Home:
         """The home folder."""
