@@ -95,6 +95,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     kafka_sasl_username: str | None = None
     kafka_sasl_password: SecretStr | None = None
+    #: by kind of process, as a JSON object: it is then a user of its own name there, as at the embedded broker
+    kafka_sasl_passwords: dict[str, SecretStr] = Field(default_factory=dict)
     kafka_ssl_ca_location: Path | None = None
     kafka_ssl_certificate_location: Path | None = None
     kafka_ssl_key_location: Path | None = None
@@ -149,7 +151,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
-    #: NAME=COUNT of workers that services declare; 0 where it runs elsewhere
+    #: NAME=COUNT of owners and workers that services declare; 0 where it runs elsewhere
     worker_processes: str = Field(default="", pattern=r"^(\w+=\d{1,2}( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
@@ -226,18 +228,19 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
         """The security options of a Kafka client, by librdkafka's names.
 
-        At the embedded broker each kind of process is a user of its own; at another all are the one of the settings.
+        At the embedded broker each kind of process is a user of its own; at another those that the settings name are.
         """
         if self.kafka_bootstrap is None:
             return credentials(user, self.the_home().secret(f"kafka_{user}"))
         if self.kafka_security_protocol == "PLAINTEXT":
             return {}
         sasl = self.kafka_security_protocol.startswith("SASL")
+        own = self.kafka_sasl_passwords.get(user)
         options = {
             "security.protocol": self.kafka_security_protocol,
             "sasl.mechanism": self.kafka_sasl_mechanism if sasl else None,
-            "sasl.username": self.kafka_sasl_username,
-            "sasl.password": secret_text(self.kafka_sasl_password),
+            "sasl.username": self.kafka_sasl_username if own is None else user,
+            "sasl.password": secret_text(self.kafka_sasl_password if own is None else own),
             "ssl.ca.location": _text(self.kafka_ssl_ca_location),
             "ssl.certificate.location": _text(self.kafka_ssl_certificate_location),
             "ssl.key.location": _text(self.kafka_ssl_key_location),

@@ -89,6 +89,7 @@ _TEXTS: Final = (
     "0" * 64,
     "AAAAAAAAAAAAAAAAAAAAAA",
     "/v1/example",
+    "bool:true",
 )
 _FORMATS: Final = {
     "date-time": _TIME,

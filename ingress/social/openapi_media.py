@@ -59,7 +59,12 @@ def paths() -> Json:
     return {
         "/v1/media/uploads/{media_id}": _read("get_upload", "An upload of one's own", [upload], "Media", found),
         "/v1/moderation/queue": _read(
-            "list_cases", "Open cases", queue, "SocialPage", ("malformed_request", "invalid_command"), MODERATOR
+            "list_moderation_cases",
+            "Open cases",
+            queue,
+            "SocialPage",
+            ("malformed_request", "invalid_command"),
+            MODERATOR,
         ),
         one_decision: _read("get_decision", "One decision", [decision], "ModerationRecord", found, MODERATOR),
         f"{one_decision}/propagation": _read("get_propagation", reached, [decision], "Propagation", found, MODERATOR),

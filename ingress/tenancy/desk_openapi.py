@@ -36,7 +36,7 @@ def paths() -> Json:
     recompute = elements.query("recompute", {"enum": ["true", "false"]}, said)
     return {
         "/v1/usage/events": {"post": _meter()},
-        "/v1/usage": read("get_usage", "Usage", "Usage", scopes=("usage:read",), parameters=_asked()),
+        "/v1/usage": read("get_tenant_usage", "Usage", "TenantUsage", scopes=("usage:read",), parameters=_asked()),
         "/v1/usage_conflicts": read(
             "list_usage_conflicts", "Contradictions", "UsageConflictPage", scopes=("usage:read",), parameters=_PAGE
         ),
@@ -53,7 +53,13 @@ def paths() -> Json:
         "/v1/entitlements": read("list_entitlements", "What the tenant may", "Entitlements", scopes=(READ,)),
         "/v1/invoices/{invoice_id}": read("get_invoice", "An invoice", "Invoice", ("invoice_id",), scopes=_DESK),
         "/v1/invoices/{invoice_id}/document": read(
-            "get_invoice_document", "Its bytes", "Invoice", ("invoice_id",), scopes=_DESK, parameters=(recompute,)
+            "get_invoice_document",
+            "Its bytes",
+            "Invoice",
+            ("invoice_id",),
+            scopes=_DESK,
+            parameters=(recompute,),
+            refusals=("state_conflict",),  # its usage is not kept any more
         ),
         grant: read(
             "list_support_grants", "Grants, newest first", "SupportGrantPage", own, scopes=_GRANTS, parameters=_PAGE
@@ -166,7 +172,7 @@ def components() -> Json:
     return payloads | {
         "UsageEvent": event,
         "UsageAccepted": a_schema({"accepted": _INTEGER}),
-        "Usage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
+        "TenantUsage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
         "UsageConflict": conflict,
         "UsageConflictPage": list_of("UsageConflict"),
         "BillingRun": run,

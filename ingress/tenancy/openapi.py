@@ -33,6 +33,7 @@ def read(
     scopes: tuple[str, ...] = (STAFF, MEMBER_ADMIN),
     parameters: tuple[Json, ...] = (),
     media: str = elements.JSON,
+    refusals: tuple[str, ...] = (),
 ) -> Json:
     """One GET."""
     answer = {"200": elements.answer(summary, media, schema)}
@@ -43,7 +44,7 @@ def read(
             "tags": ["tenancy"],
             "security": [{"bearer": [scope]} for scope in scopes],
             "parameters": [*map(elements.object_id, path_ids), *parameters],
-            "responses": answer | elements.refusals(_REFUSED),
+            "responses": answer | elements.refusals((*_REFUSED, *refusals)),
         }
     }
 
@@ -111,9 +112,13 @@ def paths() -> Json:
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
-        "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_export", "An export", "TenantExport", _EXPORT),
+        "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_tenant_export", "An export", "TenantExport", _EXPORT),
         "/v1/tenants/{tenant_id}/exports/{export_id}/content": read(
-            "get_export_content", "The resources, a line each", "NdjsonText", _EXPORT, media="application/x-ndjson"
+            "get_tenant_export_content",
+            "The resources, a line each",
+            "NdjsonText",
+            _EXPORT,
+            media="application/x-ndjson",
         ),
         "/v1/tenants/{tenant_id}/certificates/{certificate_id}": read(
             "get_certificate", "A signed certificate", "Certificate", ("tenant_id", "certificate_id")
@@ -150,7 +155,7 @@ def components() -> Json:
         "CommittedTenant": committed(_TENANT),
         "CommittedResource": committed(_RESOURCE),
         "CommittedDeletion": committed(deletion),
-        "CommittedExport": committed(export),
+        "CommittedTenantExport": committed(export),
         "CommittedKey": committed(key),
         "CommittedMigration": committed(_MIGRATION),
         "TenantExport": export,

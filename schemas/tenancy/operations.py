@@ -149,7 +149,7 @@ _TENANT_OPERATIONS: Final = (
         "ExportTenant",
         f"{TENANT}/export",
         "Write all live resources of a tenant as NDJSON",
-        result="CommittedExport",
+        result="CommittedTenantExport",
         creates="ex",
         result_id="export_id",
         refusals=("key_shredded",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import jsonschema_rs
@@ -12,6 +13,7 @@ import pytest
 from ingress import app, openapi
 from ingress.http import openapi_commands, openapi_schemas, problems
 from ingress.http.openapi_examples import bodies
+from ingress.services import HTTP_SERVICES
 from schemas import limits, records, rendering
 from schemas.services import OPERATIONS
 from tests.worlds.payments import payment_cases
@@ -28,6 +30,15 @@ def test_every_route_is_documented_and_nothing_else() -> None:
     }
     documented = {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
     assert documented == served
+
+
+def test_no_two_operations_or_schemas_have_one_name() -> None:
+    """Of two the later would be read in the place of the other, and clients have one function for both."""
+    names = [operation["operationId"] for item in DOCUMENT["paths"].values() for operation in item.values()]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    made = Counter(name for service in HTTP_SERVICES for name in service.components())
+    made.update(openapi_schemas.components().keys())
+    assert [name for name, count in made.items() if count > 1] == []
 
 
 def test_every_operation_of_the_table_is_a_route() -> None:
