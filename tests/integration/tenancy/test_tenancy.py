@@ -158,13 +158,13 @@ def test_what_callers_read_of_both_sides_gates_a_move(tenancy: Tenancy) -> None:
 
 def test_a_database_of_an_earlier_release_is_served_when_it_is_migrated(tenancy: Tenancy) -> None:
     """Until then its tenant hears why: nothing is read by functions that may answer otherwise."""
-    with tenancy.mover():
+    addresses = tenancy.system.settings.addresses()
+    with tenancy.mover(), psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
         caller = tenancy.tenant("dedicated")
         made = caller.done("POST", "/v1/resources", {"n": 1})
-        left = "select count(*) from resource_feed where tenant_id = %s"
-        becomes(lambda: tenancy.system.rows(left, caller.name), [(0,)], 30, what="images on their way")
+        left = b"select count(*) from resource_feed where tenant_id = %s"
+        becomes(lambda: connection.execute(left, (caller.name,)).fetchone(), (0,), 30, what="images on their way")
     placement = tenancy.staff.get(f"/v1/tenants/{caller.name}")["placement"]["placement_id"]
-    addresses = tenancy.system.settings.addresses()
     with psycopg.connect(databases.dsn_of(addresses.postgres_superuser_dsn, placement)) as connection:
         assert store_files.missing(store_files.applied_in(connection)) == []
         connection.execute("drop table tenancy.store_file")
