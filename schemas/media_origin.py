@@ -39,12 +39,30 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """A bucket that speaks S3, and who we are there. An empty endpoint is that of the region."""
+
+    url: str  # s3://bucket/prefix
+    endpoint: str
+    region: str
+    key_id: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MediaOrigin:
-    """Where media are: the public address, the key of its URLs, and the folder of the objects."""
+    """Where media are: public address, key of its URLs, folder of drafts, and of objects where there is no bucket."""
 
     url: str
     key: bytes = field(repr=False)
     folder: Path
+    bucket: Bucket | None = None
+    caches: tuple[str, ...] = ()  # in front of the origin, that take purges
+
+    @property
+    def purge_key(self) -> str:
+        """What caches know a purge of ours by."""
+        return hmac.digest(self.key, b"purge", "sha256").hex()
 
     def part_url(self, part: Part, expires: int, nonce: str) -> str:
         """Where this part is put until ``expires`` (seconds since the epoch)."""
@@ -79,6 +97,11 @@ class MediaOrigin:
 
     def _is_signed(self, signature: str, *said: str | int) -> bool:
         return bool(_SIGNATURE.fullmatch(signature)) and hmac.compare_digest(signature, self._sign(*said))
+
+
+def media_key(media_id: str) -> str:
+    """What caches know all copies of a medium by."""
+    return f"media:{media_id}"
 
 
 def _of_part(part: Part) -> tuple[str | int, ...]:

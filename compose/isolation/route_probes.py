@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 #: a probe's name, and what it found: nothing, or evidence
 Found = tuple[str, str | None]
 _HOUR_S: Final = 3_600
-_LISTS: Final = ("/v1/resources", "/v1/usage_conflicts", "/v1/audit", "/v1/events", "/v1/quotas")
-_BELOW: Final = ("", "/migrations", "/billing_runs", "/support_grants", "/keys")
+_LISTS: Final = ("/v1/resources", "/v1/usage_conflicts", "/v1/audit", "/v1/events", "/v1/quotas", "/v1/entitlements")
+_BELOW: Final = ("", "/migrations", "/billing_runs", "/billing_entries", "/entitlements", "/support_grants", "/keys")
 
 
 def route_probes(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:

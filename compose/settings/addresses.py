@@ -6,7 +6,7 @@ What has a password in it is made when it is asked for, so a process opens the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from compose.settings.processors import ProcessorAddress
@@ -35,6 +35,7 @@ class SettingsOfAddresses(Protocol):
     redis_url: SecretStr | None
     clickhouse_url: SecretStr | None
     clickhouse_reader_url: SecretStr | None
+    media_cache: Literal["none", "varnish"]
 
     def the_home(self) -> Home:
         """The home folder."""
@@ -82,6 +83,8 @@ class Addresses:
         self.vault_port = ports["vault_port"]
         self.rls_port = ports["rls_port"]
         self.media_port = ports["media_port"]
+        # where a cache is in front of the media origin
+        self.media_cache_port = ports["media_cache_port"] if settings.media_cache == "varnish" else 0
 
     @property
     def kafka(self) -> KafkaConnection:
@@ -173,7 +176,12 @@ class Addresses:
 
     @property
     def media_url(self) -> str:
-        """The origin of media: parts of uploads go there, renditions come from there."""
+        """Where parts of uploads go, and renditions come from: the media origin, or the cache in front of it."""
+        return f"http://{LOOPBACK}:{self.media_cache_port or self.media_port}"
+
+    @property
+    def media_origin_url(self) -> str:
+        """The media origin itself."""
         return f"http://{LOOPBACK}:{self.media_port}"
 
     @property

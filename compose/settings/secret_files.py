@@ -107,7 +107,7 @@ def handed_over(settings: SettingsWithSecrets, secrets: Mapping[str, bool]) -> d
     lies in files stays there.
     """
     given = settings.environment_without_secrets()
-    folder = settings.the_home().secrets / "given"
+    folder = settings.the_home().given_secrets
     for name, is_by_name in secrets.items():
         value = getattr(settings, name)
         if not value:

@@ -22,6 +22,7 @@ from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.issuer_settings import IssuerSettings
 from compose.settings.kafka_access import ACCESS
+from compose.settings.media_settings import MediaSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
@@ -56,6 +57,7 @@ PREFERRED_PORTS: Final = {
     "rls_port": 8083,
     "media_port": 8084,
 }
+_CACHE_PORT: Final = {"media_cache_port": 8085}
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
     "simulator",
@@ -78,7 +80,7 @@ _FURTHER_SIMULATORS: Final = 8_091
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords):
+class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings, RolePasswords):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -93,6 +95,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     kafka_sasl_username: str | None = None
     kafka_sasl_password: SecretStr | None = None
+    #: by kind of process, as a JSON object: it is then a user of its own name there, as at the embedded broker
+    kafka_sasl_passwords: dict[str, SecretStr] = Field(default_factory=dict)
     kafka_ssl_ca_location: Path | None = None
     kafka_ssl_certificate_location: Path | None = None
     kafka_ssl_key_location: Path | None = None
@@ -122,13 +126,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     #: what workers prove themselves to the vault with; otherwise made in the home
     vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
 
-    #: where the bytes of media lie; otherwise in the home. All processes of the origin and of the ingress share it
-    media_folder: Path | None = None
-    #: what URLs of media are signed with; otherwise made in the home
-    media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
-    #: host and port of clamd, which then scans media too
-    clamd: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
-
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
     #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
@@ -144,6 +141,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     vault_port: int | None = Port
     rls_port: int | None = Port
     media_port: int | None = Port
+    media_cache_port: int | None = Port
 
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -153,7 +151,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
-    #: NAME=COUNT of workers that services declare; 0 where it runs elsewhere
+    #: NAME=COUNT of owners and workers that services declare; 0 where it runs elsewhere
     worker_processes: str = Field(default="", pattern=r"^(\w+=\d{1,2}( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
@@ -218,29 +216,31 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
 
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""
-        named = {name: getattr(self, name) for name in PREFERRED_PORTS}
+        named = {name: getattr(self, name) for name in PREFERRED_PORTS | _CACHE_PORT}
         return {name: port for name, port in named.items() if port is not None}
 
     def preferred_ports(self) -> dict[str, int]:
         """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
         further = self.embedded_processors()[1:]
-        return PREFERRED_PORTS | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        cache = _CACHE_PORT if self.media_cache == "varnish" else {}
+        return PREFERRED_PORTS | cache | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
 
     def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
         """The security options of a Kafka client, by librdkafka's names.
 
-        At the embedded broker each kind of process is a user of its own; at another all are the one of the settings.
+        At the embedded broker each kind of process is a user of its own; at another those that the settings name are.
         """
         if self.kafka_bootstrap is None:
             return credentials(user, self.the_home().secret(f"kafka_{user}"))
         if self.kafka_security_protocol == "PLAINTEXT":
             return {}
         sasl = self.kafka_security_protocol.startswith("SASL")
+        own = self.kafka_sasl_passwords.get(user)
         options = {
             "security.protocol": self.kafka_security_protocol,
             "sasl.mechanism": self.kafka_sasl_mechanism if sasl else None,
-            "sasl.username": self.kafka_sasl_username,
-            "sasl.password": secret_text(self.kafka_sasl_password),
+            "sasl.username": self.kafka_sasl_username if own is None else user,
+            "sasl.password": secret_text(self.kafka_sasl_password if own is None else own),
             "ssl.ca.location": _text(self.kafka_ssl_ca_location),
             "ssl.certificate.location": _text(self.kafka_ssl_certificate_location),
             "ssl.key.location": _text(self.kafka_ssl_key_location),
@@ -346,7 +346,9 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, RolePasswords
         home = self.the_home()
         secret = (secret_text(self.media_urls_secret) or home.secret("media_urls")) if signs else ""
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
-        return MediaOrigin(url=self.addresses().media_url, key=secret.encode(), folder=folder)
+        url = self.addresses().media_url
+        caches = (url,) if self.media_cache == "varnish" else ()
+        return MediaOrigin(url=url, key=secret.encode(), folder=folder, bucket=self.bucket(), caches=caches)
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""

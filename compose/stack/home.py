@@ -117,6 +117,11 @@ class Home:
                 "needed: free some disk or set MILLRACE_HOME to another one"
             )
 
+    @property
+    def given_secrets(self) -> Path:
+        """What an operator gave in the environment, while a stack runs."""
+        return self.secrets / "given"
+
     def secret(self, name: str) -> str:
         """The same generated secret every time, made at the first call; no other one is opened."""
         path = self.secrets / name

@@ -18,6 +18,7 @@ from compose.stack.errors import StackError
 from compose.stack.kafka_jars import archive_path, class_path, java
 from compose.stack.ports import LOOPBACK
 from schemas import limits
+from schemas.errors import Unavailable
 from sinks import private_file
 from sinks.kafka.access import ensure_users
 from sinks.kafka.user import BROKER, OPERATOR, credentials
@@ -197,7 +198,10 @@ class Kafka:
 
     def initialize(self) -> None:
         """Its users have their passwords, and may do what is declared; topics are the application's matter."""
-        ensure_users(self._as_broker(), self.users())
+        try:
+            ensure_users(self._as_broker(), self.users())
+        except Unavailable as error:
+            raise StackError(error.public) from error
 
     def _as_broker(self) -> dict[str, Any]:
         return {

@@ -152,7 +152,9 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "home": str(settings.the_home().path),
         "kafka_bootstrap": addresses.kafka_bootstrap,
         "redis_url": addresses.redis_url,
-        "kafka_security": settings.kafka_security(OPERATOR if state.servers_only else READER),
+        "kafka_security": {}
+        if settings.kafka_bootstrap  # whom its operator knows
+        else settings.kafka_security(OPERATOR if state.servers_only else READER),
         "clickhouse_url": addresses.clickhouse_url if state.servers_only else addresses.clickhouse_reader_url,
         "services": [_service(entry) for entry in state.processes if entry.pid is not None],
         "ops": {entry.name: f"{entry.ops_url}/metrics" for entry in state.processes if entry.ops_url},

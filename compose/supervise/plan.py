@@ -20,6 +20,7 @@ from compose.stack.kafka import Kafka
 from compose.stack.ports import LOOPBACK, PortLeases
 from compose.stack.postgres import Postgres
 from compose.stack.valkey import Valkey
+from compose.stack.varnish import Varnish
 from compose.supervise.child import ChildSpec
 from compose.supervise.state import STACK_ID_VARIABLE
 from schemas import limits
@@ -50,6 +51,7 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
             "vault_port",
             "rls_port",
             "media_port",
+            "media_cache_port",
             *map(port_name, settings.embedded_processors()),
         }
     if not servers_only:
@@ -82,6 +84,9 @@ def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[Embedded
     if settings.clickhouse_url is None:
         by_user = home.secret("clickhouse"), home.secret("clickhouse_reader")
         servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], *by_user))
+    if settings.media_cache == "varnish":
+        ends = ports["media_cache_port"], ports["media_port"]
+        servers.append(Varnish(home.data("media_cache"), *ends, settings.media_origin().purge_key))
     return servers
 
 
@@ -141,7 +146,7 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     home = settings.the_home()
     addresses = settings.addresses()
     urls = {"ingress": addresses.base_url, "vault": addresses.vault_url, "limiter_gateway": addresses.rls_address}
-    urls["social_media"] = addresses.media_url
+    urls["social_media"] = addresses.media_origin_url
     name, address = f"{service}-{instance}", urls.get(service)
     if service == "simulator":  # each is a processor of its own, with its own name
         processor = settings.embedded_processors()[instance]

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -200,6 +201,7 @@ class Supervisor:
                     _say(f"{child.spec.name} did not end within {within_s} s and was killed")
         if self._fork_server is not None:
             self._fork_server.end()
+        shutil.rmtree(self._home.given_secrets, ignore_errors=True)  # nobody is left to read them
         self._phase = "failed" if self._error else "stopped"
         self._write()
         _say(self._phase)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.commands.admission import Admission
 from schemas import errors
-from schemas.payments.operations import PAYOUTS, WRITE
+from schemas.payments.operations import OF_MERCHANTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ class PaymentsAdmission(Admission):
         return await self._dry_runs.forecast(caller, request)
 
     def _not_taken(self, request: Request) -> errors.PlatformError | None:
-        if request.operation.scope not in (WRITE, PAYOUTS):
+        if request.operation.scope not in OF_MERCHANTS:
             return None
         try:
             self._active_policies.require_new_work()

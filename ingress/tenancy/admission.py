@@ -77,7 +77,7 @@ class TenancyAdmission(Admission):
         return [await self._hash(caller, r) if r.operation.document else r.request_hash for r in requests]
 
     async def _hash(self, caller: Caller, request: Request) -> bytes:
-        known = await self._tenants.find(caller.tenant)
+        known = await self._tenants.find(caller.tenant) if callers.is_member(caller) else None
         if known is None:
             return request.request_hash  # it is refused, and nothing of it is stored
         if known.is_shredded:

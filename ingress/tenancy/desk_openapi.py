@@ -53,7 +53,13 @@ def paths() -> Json:
         "/v1/entitlements": read("list_entitlements", "What the tenant may", "Entitlements", scopes=(READ,)),
         "/v1/invoices/{invoice_id}": read("get_invoice", "An invoice", "Invoice", ("invoice_id",), scopes=_DESK),
         "/v1/invoices/{invoice_id}/document": read(
-            "get_invoice_document", "Its bytes", "Invoice", ("invoice_id",), scopes=_DESK, parameters=(recompute,)
+            "get_invoice_document",
+            "Its bytes",
+            "Invoice",
+            ("invoice_id",),
+            scopes=_DESK,
+            parameters=(recompute,),
+            refusals=("state_conflict",),  # its usage is not kept any more
         ),
         grant: read(
             "list_support_grants", "Grants, newest first", "SupportGrantPage", own, scopes=_GRANTS, parameters=_PAGE

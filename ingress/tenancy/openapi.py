@@ -33,6 +33,7 @@ def read(
     scopes: tuple[str, ...] = (STAFF, MEMBER_ADMIN),
     parameters: tuple[Json, ...] = (),
     media: str = elements.JSON,
+    refusals: tuple[str, ...] = (),
 ) -> Json:
     """One GET."""
     answer = {"200": elements.answer(summary, media, schema)}
@@ -43,7 +44,7 @@ def read(
             "tags": ["tenancy"],
             "security": [{"bearer": [scope]} for scope in scopes],
             "parameters": [*map(elements.object_id, path_ids), *parameters],
-            "responses": answer | elements.refusals(_REFUSED),
+            "responses": answer | elements.refusals((*_REFUSED, *refusals)),
         }
     }
 

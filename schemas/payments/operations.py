@@ -13,6 +13,8 @@ from schemas.payments.value_types import MERCHANT_NAME
 WRITE: Final = "payments:write"
 #: money leaves for a bank: who takes payments need not be able to
 PAYOUTS: Final = "payouts:write"
+#: what merchants begin with these stops in maintenance
+OF_MERCHANTS: Final = (WRITE, PAYOUTS)
 _SERVICE: Final = "payments"
 
 

@@ -7,7 +7,8 @@ own, which come and go while the broker runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -38,37 +39,47 @@ def ensure_users(client: dict[str, Any], users: Sequence[KafkaUser]) -> None:
     """
     admin = AdminClient(client)
     wanted = {rule for user in users for rule in rules_of(user)}
-    try:
+
+    def declared() -> set[AclBinding]:
+        return {rule for rule in _rules(admin) if not rule.principal.startswith(_principal(OUTSIDE))}
+
+    with _told("does not say who may use it"):
         _give_passwords(admin, users)
-        found = {rule for rule in _rules(admin) if not rule.principal.startswith(_principal(OUTSIDE))}
+        found = declared()
         _withdraw(admin, found - wanted)
         _grant(admin, wanted - found)
-        _await(lambda: _has(admin, users) and wanted <= set(_rules(admin)))
-    except KafkaException as error:
-        raise Unavailable(f"Kafka does not say who may use it: {error.args[0].str()}") from error
+        _await(lambda: _has(admin, users) and declared() == wanted)
 
 
 def add_outside(client: dict[str, Any], user: KafkaUser) -> None:
     """A program outside may use the broker from now on. Raises Unavailable."""
     admin = AdminClient(client)
-    try:
+    with _told(f"does not take {user.name}"):
         _give_passwords(admin, [user])
         _grant(admin, rules_of(user))
         _await(lambda: _has(admin, [user]) and rules_of(user) <= set(_rules(admin)))
-    except KafkaException as error:
-        raise Unavailable(f"Kafka does not take {user.name}: {error.args[0].str()}") from error
 
 
 def remove_outside(client: dict[str, Any], name: str) -> None:
     """A program outside may use the broker no more: its connections, too, are refused. Raises Unavailable."""
     admin = AdminClient(client)
-    try:
+    with _told(f"does not let go of {name}"):
         _withdraw(admin, {rule for rule in _rules(admin) if rule.principal == _principal(name)})
         if _known(admin, [name]):
             mechanism = ScramMechanism.SCRAM_SHA_512
             _settle(admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)]))
+            _await(lambda: not _known(admin, [name]))
+
+
+@contextmanager
+def _told(trouble: str) -> Iterator[None]:
+    """What the client raises, as ours."""
+    try:
+        yield
     except KafkaException as error:
-        raise Unavailable(f"Kafka does not let go of {name}: {error.args[0].str()}") from error
+        raise Unavailable(f"Kafka {trouble}: {error.args[0].str()}") from error
+    except TimeoutError as error:
+        raise Unavailable(f"Kafka {trouble} in time.") from error
 
 
 def rules_of(user: KafkaUser) -> set[AclBinding]:
@@ -142,7 +153,7 @@ def _settle(asked: dict[Any, Any]) -> None:
         future.result(limits.KAFKA_ADMIN_TIMEOUT_S)
 
 
-def _await(is_so: Any) -> None:
+def _await(is_so: Callable[[], bool]) -> None:
     """The controller has decided; the broker hears of it a moment later, and refuses whoever comes before."""
     deadline = time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
     while not is_so():

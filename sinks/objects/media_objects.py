@@ -1,7 +1,7 @@
-"""The bytes of media on a file system: parts as they come, sources, renditions. What is there was checked before.
+"""The bytes of media under names: parts as they come, sources, renditions. What is there was checked before.
 
-A file gets its name when its bytes are whole, verified and on disk, and never changes afterwards: a reader finds all of
-it or nothing, whoever dies. Two writers of one name bring the same bytes.
+A name is given when the bytes are whole and verified, and never changes what it stands for: a reader finds all of it or
+nothing, whoever dies. Two writers of one name bring the same bytes. Where they lie is an ``ObjectStore``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,6 +17,10 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal, Self
 
 from schemas import limits
+from schemas.media_origin import MediaOrigin
+from sinks.objects.bucket_store import BucketStore
+from sinks.objects.folder_store import FolderStore, chunks
+from sinks.objects.object_store import ObjectStore
 
 Assembled = Literal["ok", "part_missing", "checksum_mismatch"]
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -27,7 +30,8 @@ _PRIVATE: Final = 0o700
 class Draft:
     """One file on its way: bounded, hashed while it is written, gone unless it is kept."""
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, store: ObjectStore, path: Path, size: int) -> None:
+        self._store = store
         self._path = path
         self._size = size
         self._file: BinaryIO = path.open("xb")
@@ -43,18 +47,13 @@ class Draft:
         self._file.write(data)
         return True
 
-    def keep(self, where: Path, sha256: str) -> bool:
-        """Gives the file its name once it is on disk; False when the bytes are not the declared ones."""
+    def keep(self, key: str, sha256: str) -> bool:
+        """Gives the bytes their name once they are on disk; False when they are not the declared ones."""
         if self.written != self._size or self._digest.hexdigest() != sha256:
             return False
         self._file.flush()
         os.fsync(self._file.fileno())
-        where.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        try:
-            os.link(self._path, where)  # never over another: a name is written once
-        except FileExistsError:
-            return True
-        _on_disk(where.parent)
+        self._store.keep(key, self._path)
         return True
 
     def __enter__(self) -> Self:
@@ -66,94 +65,106 @@ class Draft:
 
 
 class MediaObjects:
-    """The three kinds of objects in one folder. Raises ValueError for a name that can be no part of a path."""
+    """The three kinds of objects. Raises ValueError for a name that is no part of a key, OSError as the store does."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        (folder / "drafts").mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    def __init__(self, store: ObjectStore, drafts: Path) -> None:
+        self._store = store
+        self._drafts = drafts
+        drafts.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
 
     def draft(self, size: int) -> Draft:
-        """A file that has no name yet."""
-        return Draft(self._folder / "drafts" / uuid.uuid4().hex, size)
-
-    def part(self, media_id: str, number: int) -> Path:
-        """Where a part lies."""
-        return self._folder / "parts" / _name(media_id) / str(number)
-
-    def source(self, media_id: str, sha256: str) -> Path:
-        """Where the whole lies, by its content: what is scanned and rendered. It is never served."""
-        return self._folder / "sources" / _name(sha256)[:2] / _name(sha256) / _name(media_id)
-
-    def rendition(self, media_id: str, name: str) -> Path:
-        """Where a rendition lies."""
-        return self._folder / "renditions" / _name(media_id) / _name(name)
+        """A file of this machine that has no name yet."""
+        return Draft(self._store, self._drafts / uuid.uuid4().hex, size)
 
     def assemble(self, media_id: str, parts: int, size: int, sha256: str) -> Assembled:
         """Makes the source of all parts, in order. Done again it finds what is there."""
-        where = self.source(media_id, sha256)
-        if where.exists():
+        where = source_key(media_id, sha256)
+        if self._store.exists(where):
             return "ok"
         with self.draft(size) as draft:
             for number in range(1, parts + 1):
-                path = self.part(media_id, number)
-                if not path.exists():
+                try:
+                    is_short = all(draft.write(data) for data in self._store.chunks(part_key(media_id, number)))
+                except FileNotFoundError:
                     return "part_missing"
-                with path.open("rb") as file:
-                    for data in chunks(file):
-                        if not draft.write(data):
-                            return "checksum_mismatch"
+                if not is_short:
+                    return "checksum_mismatch"
             return "ok" if draft.keep(where, sha256) else "checksum_mismatch"
+
+    def source_file(self, media_id: str, sha256: str, folder: Path) -> Path:
+        """The source as a file of this machine: itself, or a copy in the folder that was compared with its name."""
+        key = source_key(media_id, sha256)
+        if (found := self._store.file(key)) is not None:
+            return found
+        digest, path = hashlib.sha256(), folder / "source"
+        with path.open("xb") as file:
+            for data in self._store.chunks(key):
+                digest.update(data)
+                file.write(data)
+        if digest.hexdigest() != sha256:
+            raise OSError("a source is not what its name says")
+        return path
 
     def keep_rendition(self, media_id: str, name: str, made: Path, size: int, sha256: str) -> bool:
         """Takes a rendition in; False when the bytes are not what was said of them."""
         with self.draft(size) as draft, made.open("rb") as file:
             is_short = all(draft.write(data) for data in chunks(file))
-            return is_short and draft.keep(self.rendition(media_id, name), sha256)
+            return is_short and draft.keep(rendition_key(media_id, name), sha256)
+
+    def rendition_file(self, media_id: str, name: str) -> Path | None:
+        """Where a rendition is a file of this machine."""
+        return self._store.file(rendition_key(media_id, name))
+
+    def rendition_chunks(self, media_id: str, name: str) -> Iterator[bytes]:
+        """The bytes of a rendition in bounded pieces. Raises FileNotFoundError."""
+        return self._store.chunks(rendition_key(media_id, name))
 
     def forget_parts(self, media_id: str) -> None:
         """Nothing of an upload's parts is there afterwards."""
-        shutil.rmtree(self._folder / "parts" / _name(media_id), ignore_errors=True)
+        self._store.delete_below(f"parts/{_name(media_id)}")
 
     def forget(self, media_id: str, sha256: str) -> None:
         """Nothing of the medium is there afterwards; equal bytes of another one stay."""
         self.forget_parts(media_id)
-        shutil.rmtree(self._folder / "renditions" / _name(media_id), ignore_errors=True)
-        source = self.source(media_id, sha256)
-        source.unlink(missing_ok=True)
-        try:
-            source.parent.rmdir()
-        except OSError:  # others have the same bytes, or it is gone
-            return
+        self._store.delete_below(f"renditions/{_name(media_id)}")
+        self._store.delete(source_key(media_id, sha256))
 
     def forget_old_drafts(self) -> None:
         """What writers left that died; none writes for so long."""
         before = time.time() - limits.MEDIA_DRAFT_S
-        for path in (self._folder / "drafts").iterdir():
+        for path in self._drafts.iterdir():
             with contextlib.suppress(FileNotFoundError):  # its writer ended just now
                 if path.stat().st_mtime < before:
                     path.unlink()
 
     def holds(self, media_id: str, sha256: str) -> bool:
         """Whether anything of the medium is there."""
-        places = (self.part(media_id, 1).parent, self.rendition(media_id, "x").parent, self.source(media_id, sha256))
-        return any(place.exists() for place in places)
+        is_there = (self._store.has_below(f"{kind}/{_name(media_id)}") for kind in ("parts", "renditions"))
+        return any(is_there) or self._store.exists(source_key(media_id, sha256))
 
 
-def chunks(file: BinaryIO) -> Iterator[bytes]:
-    """What is left of a file, in bounded pieces."""
-    while data := file.read(limits.MEDIA_CHUNK_BYTES):
-        yield data
+def media_objects(origin: MediaOrigin) -> MediaObjects:
+    """Those of an installation: in its bucket, or in its folder, where drafts are in any case."""
+    store = FolderStore(origin.folder) if origin.bucket is None else BucketStore(origin.bucket)
+    return MediaObjects(store, origin.folder / "drafts")
+
+
+def part_key(media_id: str, number: int) -> str:
+    """Where a part lies."""
+    return f"parts/{_name(media_id)}/{number:d}"
+
+
+def source_key(media_id: str, sha256: str) -> str:
+    """Where the whole lies, by its content: what is scanned and rendered. It is never served."""
+    return f"sources/{_name(sha256)[:2]}/{_name(sha256)}/{_name(media_id)}"
+
+
+def rendition_key(media_id: str, name: str) -> str:
+    """Where a rendition lies."""
+    return f"renditions/{_name(media_id)}/{_name(name)}"
 
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text) or text.startswith("."):
-        raise ValueError("no part of a path")
+        raise ValueError("no part of a key")
     return text
-
-
-def _on_disk(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,7 +6,7 @@ Who may see a post is never decided here. A home without the marker of the runni
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Final
 
@@ -95,10 +95,22 @@ class HomeWriter:
         )
         self._push = self._redis.register_script(_script("home_push"))
 
-    def push(self, users: Sequence[str], posts: Sequence[Place]) -> None:
-        """These posts into these homes, each once."""
-        if users and posts:
-            self._push([_key(user) for user in users], [limits.HOME_POSTS_MAX, *_flat(posts)])
+    def push(self, pushes: Iterable[tuple[Sequence[str], Sequence[Place]]]) -> None:
+        """For each pair: these posts into these homes, each once. What one call does is bounded, others wait for it."""
+        pipeline = self._redis.pipeline(transaction=False)
+        deliveries = 0
+        for users, posts in pushes:
+            if not posts:
+                continue
+            arguments = [limits.HOME_POSTS_MAX, *_flat(posts)]
+            at_once = max(1, limits.HOME_DELIVERIES_AT_ONCE // len(posts))
+            for n in range(0, len(users), at_once):
+                self._push([_key(user) for user in users[n : n + at_once]], arguments, client=pipeline)
+            deliveries += len(users) * len(posts)
+            if deliveries >= limits.HOME_DELIVERIES_SENT_MAX:
+                pipeline.execute()
+                deliveries = 0
+        pipeline.execute()
 
     def forget(self, users: Sequence[str], post_id: str) -> None:
         """A post that nobody may see any more, out of these homes."""

@@ -49,10 +49,10 @@ def test_what_is_pushed_while_a_home_is_built_is_in_it(stack: World) -> None:
     """Trap: read from Postgres, pushed by fan-out, written by the reader, in this order."""
 
     async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
-        writer.push([user], [(1, "po_lost")])  # nobody reads it: there is no home
+        writer.push([([user], [(1, "po_lost")])])  # nobody reads it: there is no home
         assert await homes.read(user, NEWEST, 10) is None
         token = await homes.begin(user)
-        writer.push([user], [(3, "po_3")])
+        writer.push([([user], [(3, "po_3")])])
         assert await homes.read(user, NEWEST, 10) is None
         await homes.finish(user, token, [(2, "po_2")])
         assert await homes.read(user, NEWEST, 10) == [(3, "po_3"), (2, "po_2")]
@@ -84,12 +84,32 @@ def test_a_home_has_each_post_once_in_the_order_of_their_places_and_no_more_than
         same = [(limits.HOME_POSTS_MAX + 5, f"po_{n}") for n in range(4)]
         more = [(n + 1, f"po_{n:05}x") for n in range(limits.HOME_POSTS_MAX)]
         for _ in range(2):
-            writer.push([user, "u_nobody"], [*more, *same])
+            writer.push([([user, "u_nobody"], [*more, *same])])
         found = await homes.read(user, NEWEST, limits.HOME_POSTS_MAX + 10)
         assert found == sorted([*same, *more[4:]], reverse=True)
         assert await homes.read(user, same[2], 3) == [same[1], same[0], more[-1]]
         writer.forget([user], "po_3")
         assert (await homes.read(user, NEWEST, 1)) == [same[2]]
+
+    run(stack, test)
+
+
+def test_what_is_too_much_for_one_call_or_one_packet_arrives_whole(
+    stack: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each author's posts in its followers' homes, and in no others."""
+    monkeypatch.setattr(limits, "HOME_DELIVERIES_AT_ONCE", 4)
+    monkeypatch.setattr(limits, "HOME_DELIVERIES_SENT_MAX", 10)
+
+    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
+        fans = {author: [f"{user}{author}{n}" for n in range(5)] for author in "abc"}
+        for fan in (fan for each in fans.values() for fan in each):
+            await built(homes, fan)
+        posts = {author: [(n, f"po_{author}{n}") for n in range(3)] for author in fans}
+        writer.push([(fans[author], posts[author]) for author in fans] + [(["u_nobody"], [])])
+        for author, each in fans.items():
+            for fan in each:
+                assert await homes.read(fan, NEWEST, 10) == posts[author][::-1]
 
     run(stack, test)
 
@@ -108,7 +128,7 @@ def test_a_home_of_another_life_of_the_server_is_none(stack: World) -> None:
         finally:
             client.close()
         assert await homes.read(user, NEWEST, 10) is None
-        writer.push([user], [(2, "po_2")])
+        writer.push([([user], [(2, "po_2")])])
         await built(homes, user, (3, "po_3"))
         assert await homes.read(user, NEWEST, 10) == [(3, "po_3")]
 

@@ -16,23 +16,27 @@ import pytest
 from beancount import loader
 from beancount.core import data
 
+from compose.settings.service_processes import PROCESSES
 from tests.eventually import becomes, eventually, patient
 from tests.servers import clean_environment
+from tests.worlds.public_system import no_processes_but
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MILLRACE = Path(sys.executable).with_name("millrace")
 DEMO_S = 120
+OF_SOCIAL = tuple(name for name in PROCESSES if name.startswith("social_"))
 HEADER = "invoice_no,invoice_date,customer_id,country,total_minor_gbp,lines\n"
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 
 def environment_in(folder: Path) -> dict[str, str]:
-    """The demo's temporary homes lie in this folder."""
+    """The demo's temporary homes lie in this folder. Tenants have no act in it: nothing of theirs runs."""
     folder.mkdir()
-    return clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    environment = clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    return environment | {"MILLRACE_WORKER_PROCESSES": no_processes_but(*OF_SOCIAL)}
 
 
 @pytest.fixture
@@ -226,7 +230,7 @@ def test_a_demo_that_is_cut_short_cleans_up(environment: dict[str, str], orders:
 
 def test_a_killed_demo_leaves_no_process(environment: dict[str, str], orders: Path):
     """kill -9 cannot be heard, but the stack hangs on the demo's life."""
-    demo = started(environment, "--orders", orders, "--rate", "2")
+    demo = started(environment | {"MILLRACE_WORKER_PROCESSES": no_processes_but()}, "--orders", orders, "--rate", "2")
     for _ in lines_until(demo, "the stack is ready"):
         pass
     demo.kill()

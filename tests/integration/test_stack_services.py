@@ -15,6 +15,7 @@ import pytest
 from compose.settings.kafka_access import ACCESS
 from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES
+from compose.stack.home import Home
 from compose.stack.processes import descendants
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator, pids
@@ -88,6 +89,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory, opened: Path) -> Iterator
     yield made
     made.run("down")
     made.assert_nothing_left()
+    assert not Home(made.home).given_secrets.exists()
 
 
 @pytest.fixture(scope="module")

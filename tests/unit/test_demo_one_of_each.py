@@ -63,12 +63,13 @@ def test_one_more_or_one_less_is_a_problem():
 def test_a_problem_of_any_act_or_break_fails_the_demo():
     tally = Tally()
     quotas: Any = SimpleNamespace(is_ok=True)
+    social: Any = SimpleNamespace(is_ok=True)
     played = OneOfEach(list(acts().values()), Settlement(planted()))
     assert played.problems == []
     for payment in played.payments:
         payment.problem = "wrong"
         assert played.problems == ["wrong"]
-        assert not Verdict(tally, played.problems, 0, killed=True, played=played, quotas=quotas).is_ok
+        assert not Verdict(tally, played.problems, 0, killed=True, played=played, quotas=quotas, social=social).is_ok
         payment.problem = ""
     played.settlement.problems.append("second run differs")
     assert played.problems == ["second run differs"]

@@ -112,11 +112,11 @@ def test_what_is_stored_is_read_again_as_it_was() -> None:
 def test_it_is_the_merchants_commands_that_stop() -> None:
     """Facts and operators have no scope of merchants: freezes, reserves, reviews, outcomes, publications go on."""
     operated = {o.name: o for o in services.OPERATIONS.values() if o.service in ("payments", "limiter")}
-    stopped = {o.name for o in operated.values() if o.scope == operations.WRITE}
+    stopped = {o.name for o in operated.values() if o.scope in operations.OF_MERCHANTS}
     assert {"create_payment_intent", "confirm_payment_intent", "create_refund", "create_payout"} <= stopped
     going_on = operated.keys() - stopped
     assert going_on == {
         *("record_attempt_outcome", "expire_authorization", "record_dispute", "record_settlement_line", "post_journal"),
         *("record_payout_outcome", "review_payment_intent", "hold_reserve", "release_reserve", "convert_currency"),
-        *("freeze_account", "unfreeze_account", "publish_policy", "consume_quota", "refund_quota"),
+        *("freeze_account", "unfreeze_account", "publish_policy", "withdraw_policy", "consume_quota", "refund_quota"),
     }

@@ -167,6 +167,21 @@ def test_settings_survive_the_way_to_another_process(monkeypatch: pytest.MonkeyP
     }
 
 
+def test_kinds_of_processes_may_be_users_of_an_external_cluster(tmp_path: Path) -> None:
+    """Those that are named are users of their own, by a name that is theirs everywhere; the others share one."""
+    settings = Settings(
+        home=tmp_path,
+        kafka_bootstrap="broker:9092",
+        kafka_security_protocol="SASL_SSL",
+        kafka_sasl_username="shared",
+        kafka_sasl_password="s3cret",
+        kafka_sasl_passwords={"owner": "own"},
+    )
+    found = {user: settings.kafka_security(user) for user in ("owner", "ingress")}
+    assert (found["owner"]["sasl.username"], found["owner"]["sasl.password"]) == ("owner", "own")
+    assert (found["ingress"]["sasl.username"], found["ingress"]["sasl.password"]) == ("shared", "s3cret")
+
+
 def test_a_process_of_ours_is_told_where_secrets_lie_and_none_of_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ class _Told:
     """One history's thread, and what it came to."""
 
     seed: int
+    has_begun: threading.Event = field(default_factory=threading.Event)
     kinds: Counter[str] = field(default_factory=Counter)
     compared: int = 0
     homes: int = 0
@@ -80,6 +81,8 @@ class _Soak:
         with self._narrator.busy(f"seed {self._seed}: {len(threads)} histories, kills for {seconds:.0f} s"):
             for thread in threads:
                 thread.start()
+            for one in self._told:  # a killed scanner's lease outlives a short soak: media are there before the kills
+                one.has_begun.wait(limits.SOAK_PERSISTENCE_S)
             try:
                 asyncio.run(self._disturber.disturb(time.monotonic() + seconds))
             except (StackError, OSError) as error:
@@ -106,6 +109,7 @@ class _Soak:
             try:
                 history = History([user() for _ in range(_USERS)], user("moderator"), told.seed, _MEDIA)
                 surfaces = Surfaces(history)
+                told.has_begun.set()
                 while not self._is_calm.is_set():
                     sent_at = time.monotonic()
                     step = history.step()
@@ -120,6 +124,7 @@ class _Soak:
                     one.becomes(f"the home of {name}", lambda one=one: sorted(one.home), wanted)  # type: ignore[misc]
                     told.homes += 1
             except _BROKEN as error:
+                told.has_begun.set()
                 told.problems.append(f"history {told.seed}, {step}: {type(error).__name__}: {error}")
 
     @staticmethod

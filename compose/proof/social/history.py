@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from compose.proof.social.client import SocialClient
 
-WORD: Final = "common"  # in every text, so that search has something to find
 Move = Callable[[str, str], None]
 _VISIBILITIES: Final = ("public", "public", "followers", "private")
 _SOMETIMES: Final = 0.4
@@ -29,6 +28,7 @@ class History:
         self.users = {user.name: user for user in users}
         self.names = list(self.users)
         self.moderator = moderator
+        self.word = f"word{users[0].name.rpartition('_')[2]}x"  # in every text of this history: what search has to find
         self.model = Reference()
         self.exports: dict[str, str] = {}
         for user in users:
@@ -75,7 +75,7 @@ class History:
         if own := [media_id for media_id, owner in self.media.items() if owner == name]:
             fields["media_ids"] = own[:1]
             del self.media[own[0]]
-        text = f"{WORD} @{self.random.choice(self.names)} {self.random.randrange(10**9)}"
+        text = f"{self.word} @{self.random.choice(self.names)} {self.random.randrange(10**9)}"
         made = self.users[name].post(text, **fields)
         self.model.posts[made["post_id"]] = Said(
             name, fields["visibility"], fields.get("reply_to"), fields.get("quote_of"), text, "media_ids" in fields
@@ -85,7 +85,7 @@ class History:
         """Another text, and perhaps other readers."""
         if post_id := self._any(name, own=True):
             post, visibility = self.model.posts[post_id], self.random.choice(_VISIBILITIES)
-            path, text = f"/v1/posts/{post_id}", f"{WORD} {self.random.randrange(10**9)}"
+            path, text = f"/v1/posts/{post_id}", f"{self.word} {self.random.randrange(10**9)}"
             version = self.users[name].read(path)["version"]
             self.users[name].do("PATCH", path, {"visibility": visibility, "text": text}, version=version)
             self.model.changes[post_id] += visibility != post.visibility
@@ -190,7 +190,7 @@ class History:
 
     def post_once_more(self) -> dict[str, str]:
         """A public post of everybody, by author."""
-        made = {name: self.users[name].post(f"{WORD} in the end")["post_id"] for name in self.names}
+        made = {name: self.users[name].post(f"{self.word} in the end")["post_id"] for name in self.names}
         for name, post_id in made.items():
-            self.model.posts[post_id] = Said(name, "public", text=f"{WORD} in the end")
+            self.model.posts[post_id] = Said(name, "public", text=f"{self.word} in the end")
         return made

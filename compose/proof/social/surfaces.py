@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.proof.social.history import WORD
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -56,7 +55,9 @@ class Surfaces:
         }
         for author in self.history.names:
             wanted[f"/v1/timelines/user/{author}"] = {p for p in seen if model.posts[p].author == author}
-        shown = {path: user.ids(path, **({"q": WORD} if "search" in path else {})) for path in wanted}
+        shown = {
+            path: self._ids(user, path, **({"q": self.history.word} if "search" in path else {})) for path in wanted
+        }
         found = {f"{viewer} {path}": shown[path] for path in wanted if sorted(shown[path]) != sorted(wanted[path])}
         home, own = user.walk("/v1/timelines/home"), {p for p in seen if model.posts[p].author == viewer}
         ids = [post["post_id"] for post in home]
@@ -65,10 +66,16 @@ class Surfaces:
             found[f"{viewer} home"] = ids
         return found
 
+    def _ids(self, user: SocialClient, path: str, **params: str) -> list[str]:
+        """Those of this history: others may go on beside it."""
+        return [post["post_id"] for post in user.walk(path, **params) if post["author_id"] in self.history.users]
+
     def _told(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
-        """Notifications: about what may be seen, of who is there and not muted."""
+        """Notifications: about what may be seen, of who is there and not muted; of decisions, its author."""
         model, told = self.history.model, user.walk("/v1/notifications")
-        posts = {one["post_id"] for one in told} - {None}
+        decided = {one["post_id"] for one in told if one["kind"] == "moderation"} - {None}
+        posts = {one["post_id"] for one in told if one["kind"] != "moderation"} - {None}
+        posts |= {post_id for post_id in decided if model.posts[post_id].author != viewer}
         actors = {one["actor_id"] for one in told} - {None}
         wrong = {a for a in actors if model.blocked(viewer, a) or a in model.suspended or (viewer, a) in model.mutes}
         return {f"{viewer} told": [posts - seen, wrong]} if posts - seen or wrong else {}

@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx
 import psycopg
 
+from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from sinks.objects.media_objects import MediaObjects
@@ -27,6 +28,11 @@ class Crawler:
         self._http = http
         self._origin = origin
         self._objects = objects
+        self._caches = MediaCaches(http, origin)
+
+    def can_prove(self, age_s: float) -> bool:
+        """Whether nothing from before an erasure of this age can still be on its way into a cache."""
+        return not self._caches.may_fill(age_s)
 
     def crawl(self, user_id: str) -> tuple[int, dict[str, int]]:
         """How much can be reached, and how much was taken away."""
@@ -36,6 +42,7 @@ class Crawler:
             return 1, {}
         reachable, posts, media, edges = row
         for media_id, sha256, access_version, _ in self._connection.execute(SQL["media_of_user"], given).fetchall():
+            self._caches.purge(media_id)
             reachable += self._objects.holds(media_id, sha256) + self._answers(media_id, access_version)
         return int(reachable), {"posts": posts, "media": media, "edges": edges}
 

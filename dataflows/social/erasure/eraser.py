@@ -23,7 +23,7 @@ from schemas import limits
 from schemas.errors import Unavailable
 from schemas.social.own_data_operations import ERASER
 from sinks.certificates import CertificateKeys
-from sinks.objects.media_objects import MediaObjects
+from sinks.objects.media_objects import media_objects
 from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 from sinks.redis.homes import HomeWriter
@@ -41,6 +41,7 @@ _STEPS: Final = (
     "take_exports",
     "take_answers",
 )
+_S_US: Final = 1_000_000
 _STUB_BYTES: Final = 40  # of an answer that says nothing
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +53,7 @@ class Eraser:
         if place.keys is None:
             raise Unavailable("There is no folder of keys to certify with.")
         self._place = place
-        self._objects = MediaObjects(place.media.folder)
+        self._objects = media_objects(place.media)
         self._certificates = CertificateKeys(place.keys)
         self._certificates.ensure()
         self._sender = CommandSender(place)
@@ -77,14 +78,16 @@ class Eraser:
         crawler = Crawler(connection, http, self._place.media, self._objects)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-            for user_id, erasure_id, _ in rows:
+            for user_id, erasure_id, created_at in rows:
+                if not crawler.can_prove(time.time() - created_at / _S_US):
+                    continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
                     self._erase(connection, crawler, user_id, erasure_id)
             self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> None:
-        self._take(connection, user_id)
         try:
+            self._take(connection, user_id)
             self._homes.drop([user_id])
             reachable, counts = crawler.crawl(user_id)
         except (httpx.HTTPError, RedisError, OSError, Unavailable) as error:

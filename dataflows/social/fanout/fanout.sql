@@ -1,12 +1,17 @@
--- name: post_of
--- The post of a task, where it still is to be seen by anybody but its author. Primary key.
-select created_at from post where post_id = %(post_id)s and state = 'published' and visibility <> 'private';
+-- name: posts_of
+-- Those of a batch's posts that still are to be seen by anybody but their authors. Primary key.
+select post_id, created_at from post
+where post_id = any (%(ids)s::text[]) and state = 'published' and visibility <> 'private';
 
 -- name: followers_after
--- The next followers of users, in the order of ids. Served by follow_followers.
-select distinct follower_id from follow
-where followee_id = any (%(users)s::text[]) and state = 'active' and follower_id > %(after)s
-order by follower_id limit %(count)s;
+-- The next followers of each user behind one, in the order of ids. Served by follow_followers.
+select u.user_id, f.followers from unnest(%(users)s::text[], %(after)s::text[]) as u (user_id, after)
+cross join lateral (
+    select array_agg(n.follower_id) as followers from (
+        select follower_id from follow
+        where followee_id = u.user_id and state = 'active' and follower_id > u.after
+        order by follower_id limit %(count)s) as n) as f
+where f.followers is not null;
 
 -- name: is_following
 -- Whether an edge is active now: a task of an edge that ended meanwhile does nothing. Primary key.

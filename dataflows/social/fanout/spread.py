@@ -1,11 +1,11 @@
-"""What one event does to homes. Each step may be repeated: after a kill the same event is spread again, for nothing.
+"""What events do to homes. Each step may be repeated: after a kill the same events are spread again, for nothing.
 
-Edges and posts are read anew for every event, so a late event of what ended meanwhile does nothing.
+Edges and posts are read anew for every batch, so a late event of what ended meanwhile does nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import psycopg
@@ -21,20 +21,28 @@ _ENDED: Final = frozenset({"unfollowed", "blocked"})
 
 
 class Spread:
-    """Writes homes by what Postgres says. Raises psycopg's and redis' errors: then the event is spread again."""
+    """Writes homes by what Postgres says. Raises psycopg's and redis' errors: then the events are spread again."""
 
     def __init__(self, connection: psycopg.Connection, homes: HomeWriter) -> None:
         self._connection = connection
         self._homes = homes
 
-    def event(self, event: Event) -> None:
-        """All that this event does to homes."""
-        body: dict[str, Any] = event.body
-        user = event.scope.partition(":")[2]
+    def events(self, events: Iterable[Event]) -> None:
+        """All that these events do to homes, in their order; what several in a row bring is brought together."""
+        shown: dict[str, dict[str, None]] = {}  # by who publishes or reposts
+        for event in events:
+            user = event.scope.partition(":")[2]
+            if event.body["kind"] not in _SHOWN:
+                self._push(shown)
+                shown = {}
+                self._other(user, event.body)
+            elif event.body["pushed"]:
+                shown.setdefault(user, {})[str(event.body["post_id"])] = None
+        self._push(shown)
+
+    def _other(self, user: str, body: dict[str, Any]) -> None:
         kind, target = str(body["kind"]), body["target_id"]
-        if kind in _SHOWN and body["pushed"]:
-            self._push(user, str(body["post_id"]))
-        elif kind == "post_deleted":
+        if kind == "post_deleted":
             self._forget(str(body["post_id"]))
         elif kind == "followed" and body["state"] == "active":
             self._backfill(user, str(target))
@@ -43,34 +51,39 @@ class Spread:
         elif kind in _ENDED:
             self._homes.drop([user, str(target)] if kind == "blocked" else [user])
 
-    def _push(self, user: str, post_id: str) -> None:
-        found = self._rows("post_of", post_id=post_id)
-        if not found:
+    def _push(self, shown: dict[str, dict[str, None]]) -> None:
+        """One look for all posts, then each author's followers once, whatever it published."""
+        if not shown:
             return
-        for followers in self._followers([user]):
-            self._homes.push(followers, [(found[0][0], post_id)])
+        ids = [post_id for posts in shown.values() for post_id in posts]
+        found = dict(self._rows("posts_of", ids=ids))
+        places = {user: [(found[one], one) for one in posts if one in found] for user, posts in shown.items()}
+        for followers in self._followers([user for user, posts in places.items() if posts]):
+            self._homes.push([(each, places[user]) for user, each in followers])
 
     def _forget(self, post_id: str) -> None:
         for followers in self._followers([who for (who,) in self._rows("who_had", post_id=post_id)]):
-            self._homes.forget(followers, post_id)
+            self._homes.forget([follower for _, each in followers for follower in each], post_id)
         self._connection.execute(_SQL["notifications_forget"].encode(), {"post_id": post_id})
 
     def _backfill(self, follower: str, followee: str) -> None:
         ((is_following,),) = self._rows("is_following", user_id=follower, followee=followee)
         if is_following:
             newest = self._rows("newest_of", user_id=followee, count=limits.BACKFILL_POSTS_MAX)
-            self._homes.push([follower], [(created_at, post_id) for created_at, post_id in newest])
+            self._homes.push([([follower], [(created_at, post_id) for created_at, post_id in newest])])
 
-    def _followers(self, users: list[str]) -> Iterator[list[str]]:
-        """All who follow one of these, in chunks."""
-        after = ""
-        while True:
-            rows = self._rows("followers_after", users=users, after=after, count=limits.FANOUT_CHUNK_FOLLOWERS)
-            if rows:
-                yield [follower for (follower,) in rows]
-            if len(rows) < limits.FANOUT_CHUNK_FOLLOWERS:
-                return
-            after = rows[-1][0]
+    def _followers(self, users: list[str]) -> Iterator[list[tuple[str, list[str]]]]:
+        """All who follow each of these, a bounded number of them at once."""
+        count = limits.FANOUT_CHUNK_FOLLOWERS
+        for n in range(0, len(users), limits.FANOUT_AUTHORS_AT_ONCE):
+            left = [(user, "") for user in users[n : n + limits.FANOUT_AUTHORS_AT_ONCE]]
+            while left:
+                found = self._rows(
+                    "followers_after", users=[user for user, _ in left], after=[after for _, after in left], count=count
+                )
+                if found:
+                    yield [(user, each) for user, each in found]
+                left = [(user, each[-1]) for user, each in found if len(each) == count]
 
     def _rows(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(_SQL[name].encode(), parameters).fetchall()

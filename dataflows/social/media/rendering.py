@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from schemas import limits
-from sinks.objects.media_objects import MediaObjects, chunks
+from sinks.objects.folder_store import chunks
+from sinks.objects.media_objects import MediaObjects
 
 _SIDE_MAX: Final = 10_000
 

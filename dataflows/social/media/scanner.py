@@ -25,7 +25,7 @@ from dataflows.worker.contract import WorkerPlace
 from schemas import limits
 from schemas.records import Command
 from schemas.social.media_operations import SCANNER
-from sinks.objects.media_objects import MediaObjects
+from sinks.objects.media_objects import media_objects
 from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 
@@ -51,7 +51,7 @@ class Scanner:
 
     def __init__(self, place: WorkerPlace) -> None:
         self._place = place
-        self._objects = MediaObjects(place.media.folder)
+        self._objects = media_objects(place.media)
         self._sender = CommandSender(place)
         self._session = LastingSession("scanner", place.postgres_dsn)
         self._swept = 0.0
@@ -108,12 +108,14 @@ class Scanner:
         return self._command("record_scan", upload.media_id, upload.owner_id, upload.version, payload)
 
     def _examine(self, upload: Upload) -> tuple[str, str | None]:
-        source = self._objects.source(upload.media_id, upload.sha256)
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
-        if upload.is_blocked or is_malware(source, self._place.clamd):
-            return "infected", None
-        with tempfile.TemporaryDirectory(prefix="millrace-rendering-") as folder:
-            made = render(self._objects, upload.media_id, source, upload.mime, Path(folder))
+        with tempfile.TemporaryDirectory(prefix="millrace-scan-") as place:
+            source = self._objects.source_file(upload.media_id, upload.sha256, Path(place))
+            if upload.is_blocked or is_malware(source, self._place.clamd):
+                return "infected", None
+            folder = Path(place) / "rendering"
+            folder.mkdir()
+            made = render(self._objects, upload.media_id, source, upload.mime, folder)
         if made is None:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
@@ -125,10 +127,16 @@ class Scanner:
 
     def _sweep(self, connection: psycopg.Connection[Any]) -> None:
         rows = connection.execute(SQL["ended_read"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
+        swept = []
         for media_id, sha256 in rows:
-            self._objects.forget(media_id, sha256)
-        if rows:
-            connection.execute(SQL["ended_swept"], {"media_ids": [row[0] for row in rows]})
+            try:
+                self._objects.forget(media_id, sha256)
+            except OSError as error:  # the next look finds it again
+                _log.warning("media_not_swept", media_id=media_id, kind=type(error).__name__)
+            else:
+                swept.append(media_id)
+        if swept:
+            connection.execute(SQL["ended_swept"], {"media_ids": swept})
 
     @staticmethod
     def _command(operation: str, media_id: str, owner_id: str, version: int, payload: dict[str, Any]) -> Command:

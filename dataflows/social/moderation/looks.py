@@ -15,6 +15,7 @@ import msgspec
 import psycopg
 from msgspec import Struct
 
+from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from sinks.postgres.sql_files import queries
@@ -33,6 +34,7 @@ class Due(Struct):
     attempts: int
     is_superseded: bool
     author_id: str
+    age_s: float  # of the decision
 
 
 class Looks:
@@ -42,6 +44,7 @@ class Looks:
         self._connection = connection
         self._http = http
         self._origin = origin
+        self._caches = MediaCaches(http, origin)
         self._by_consumer: dict[str, Callable[[Due], str]] = {
             "posts": self._readable,
             "homes": self._readable,
@@ -86,11 +89,15 @@ class Looks:
         return f"{count} notifications" if count else ""
 
     def _served(self, due: Due) -> str:
-        """Every older URL of the media is asked for, and, where the decision removes, the present ones too."""
+        """Every older URL of the media is asked for, and, where the decision removes, the present ones too.
+
+        Caches are purged before each look, and believed when nothing from before the decision can reach them any more.
+        """
         given = {"object_id": due.object_id, "limit": limits.PROPAGATION_MEDIA_MAX}
         for media_id, version, is_served, manifest in self._connection.execute(
             SQL["media_of_object"], given
         ).fetchall():
+            self._caches.purge(media_id)
             names = [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
             newest = version - 1 if is_served else version
             for old in range(newest, max(0, newest - limits.PROPAGATION_VERSIONS), -1):
@@ -98,6 +105,8 @@ class Looks:
                     for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
                         if self._answers(self._origin.view_url(media_id, old, name, expires)):
                             return f"{media_id} under version {old}"
+            if self._caches.may_fill(due.age_s):
+                return f"{media_id} may be on its way into a cache"
         return ""
 
     def _answers(self, url: str) -> bool:

@@ -3,7 +3,6 @@ select (select count(*) from reaction r join author a on a.user_id = r.user_id a
         where r.post_id = %(id)s::text and r.kind = 'like' and r.state = 'active'),
        (select count(*) from reaction r join author a on a.user_id = r.user_id and a.state = 'active'
         where r.post_id = %(id)s::text and r.kind = 'repost' and r.state = 'active'),
-       (select count(*)
-        from (select array_agg(%(viewer)s::text) as viewers, array_agg(r.post_id) as ids from post r
-              where r.reply_to = %(id)s::text and r.state = 'published') as replies
-        cross join lateral social_authorize(replies.viewers, replies.ids))
+       (select count(*) from post p
+        where p.reply_to = %(id)s::text and p.state = 'published'
+          and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)))

@@ -1,11 +1,7 @@
 -- The next posts of a home below a place: those that fan-out wrote (given), one's own, and those that are pulled. Each is
 -- shown when the viewer may see it and there still is a reason for it: its author, or who reposts it, is followed and not
 -- muted. Served by post_of_author, post_pulled and reaction_pulled.
-with followed as (
-    select f.followee_id from follow f
-    where f.follower_id = %(viewer)s::text and f.state = 'active'
-      and not exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = f.followee_id and m.state = 'active')),
-candidates as (
+with candidates as (
     select at, post_id from (
         select t.at, t.post_id from unnest(%(times)s::bigint[], %(ids)s::text[]) as t (at, post_id)
         union
@@ -14,36 +10,42 @@ candidates as (
            and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
          order by c.created_at desc, c.post_id desc limit %(count)s::int)
         union
-        (select c.created_at, c.post_id from followed f
+        (select c.created_at, c.post_id from follow f
          cross join lateral (
              select o.created_at, o.post_id from post o
              where o.author_id = f.followee_id and o.state = 'published' and not o.is_pushed
                and (o.created_at, o.post_id) < (%(at)s::bigint, %(id)s::text)
              order by o.created_at desc, o.post_id desc limit %(count)s::int) c
+         where f.follower_id = %(viewer)s::text and f.state = 'active'
+           and not exists (select from mute m where m.user_id = f.follower_id and m.target_id = f.followee_id and m.state = 'active')
          order by c.created_at desc, c.post_id desc limit %(count)s::int)
         union
-        (select c.created_at, c.post_id from followed f
+        (select c.created_at, c.post_id from follow f
          join reaction r on r.user_id = f.followee_id and r.kind = 'repost' and r.state = 'active' and not r.is_pushed
          join post c on c.post_id = r.post_id and c.state = 'published'
-         where (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
+         where f.follower_id = %(viewer)s::text and f.state = 'active'
+           and not exists (select from mute m where m.user_id = f.follower_id and m.target_id = f.followee_id and m.state = 'active')
+           and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
          order by c.created_at desc, c.post_id desc limit %(count)s::int)) as found
     order by at desc, post_id desc limit %(count)s::int)
 select c.at,
-       s.post_id is not null
-       and (p.author_id = %(viewer)s::text or is_followed.yes
-            or (reposter.user_id is not null
-                and not exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = p.author_id
-                                  and m.state = 'active'))),
-       case when p.author_id <> %(viewer)s::text and not is_followed.yes then reposter.user_id end,
+       (p.author_id = %(viewer)s::text or edge.is_followed or reposter.user_id is not null)
+       and (p.author_id = %(viewer)s::text or not edge.is_muted)
+       and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)),
+       case when p.author_id <> %(viewer)s::text and not edge.is_followed then reposter.user_id end,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from candidates c join post p using (post_id)
-cross join lateral (select exists (select from followed f where f.followee_id = p.author_id) as yes) as is_followed
+cross join lateral (
+    select exists (select from follow f where f.follower_id = %(viewer)s::text and f.followee_id = p.author_id
+                     and f.state = 'active') as is_followed,
+           exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = p.author_id
+                     and m.state = 'active') as is_muted) as edge
 left join lateral (
-    select r.user_id from reaction r join followed f on f.followee_id = r.user_id
+    select r.user_id from reaction r
+    join follow f on f.follower_id = %(viewer)s::text and f.followee_id = r.user_id and f.state = 'active'
     join author w on w.user_id = r.user_id and w.state = 'active'
     where r.post_id = c.post_id and r.kind = 'repost' and r.state = 'active'
-    order by r.updated_at, r.user_id limit 1) as reposter on not is_followed.yes
-left join social_authorize((select array_agg(%(viewer)s::text) from candidates),
-                           (select array_agg(post_id) from candidates)) s on s.post_id = c.post_id
+      and not exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = r.user_id and m.state = 'active')
+    order by r.updated_at, r.user_id limit 1) as reposter on not edge.is_followed
 order by c.at desc, c.post_id desc

@@ -5,11 +5,9 @@ with candidates as (
       and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
     order by c.created_at desc, c.post_id desc limit %(count)s::int)
 select c.at,
-       s.post_id is not null and not a.is_private
+       exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)) and not a.is_private
        and not exists (select from moderation_current m where m.object_id = c.post_id and m.effect = 'limit'), null,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from candidates c join post p using (post_id) join author a on a.user_id = p.author_id
-left join social_authorize((select array_agg(%(viewer)s::text) from candidates),
-                           (select array_agg(post_id) from candidates)) s on s.post_id = c.post_id
 order by c.at desc, c.post_id desc

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 
 from ingress.http.store import Store
 from schemas import errors, limits
-from schemas.media_origin import MediaOrigin, Part
-from sinks.objects.media_objects import Draft, MediaObjects
+from schemas.media_origin import MediaOrigin, Part, media_key
+from sinks.objects.media_objects import Draft, media_objects, part_key
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,6 +49,7 @@ class ChecksumMismatch(errors.Rejected):
 class _Rendition(Struct):
     name: str
     mime: str
+    bytes: int
 
 
 class _Manifest(Struct):
@@ -62,7 +64,7 @@ class Origin:
 
     def __init__(self, dsn: str, origin: MediaOrigin) -> None:
         self._origin = origin
-        self._objects = MediaObjects(origin.folder)
+        self._objects = media_objects(origin)
         self._store = Store(
             dsn, package="ingress.social.media", pool_max=limits.MEDIA_POSTGRES_POOL_MAX, synchronous_commit="on"
         )
@@ -89,11 +91,10 @@ class Origin:
         part, state = await self._signed_part(request)
         if state != "initiated":
             raise errors.StateConflict("The upload has been completed, or has ended.")
-        with self._objects.draft(part.size) as draft:
-            await _read(request, draft)
-            where = self._objects.part(part.media_id, part.number)
-            if not await asyncio.to_thread(draft.keep, where, part.sha256):
-                raise ChecksumMismatch
+        try:
+            await self._take_in(request, part)
+        except OSError as error:
+            raise errors.Unavailable(cause=type(error).__name__) from error
         given = {"media_id": part.media_id, "number": part.number}
         if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
             await asyncio.to_thread(self._objects.forget_parts, part.media_id)
@@ -117,15 +118,34 @@ class Origin:
         if not is_signed and not is_public:
             raise errors.NotFound
         made = next((one for one in _manifest.decode(manifest).renditions if one.name == name), None)
-        path = self._objects.rendition(media_id, name) if made else None
-        if made is None or path is None or not path.exists():
+        if made is None:
             raise errors.NotFound
         if is_signed:
             left_s = max(0, min(limits.MEDIA_PUBLIC_AGE_S, int(query["expires"]) - int(now)))
             caching = f"private, max-age={left_s}"
         else:
             caching = f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"
-        return FileResponse(path, headers=_SAFE | {"Cache-Control": caching}, media_type=made.mime)
+        return await self._served(media_id, made, _SAFE | {"Cache-Control": caching, "xkey": media_key(media_id)})
+
+    async def _take_in(self, request: Request, part: Part) -> None:
+        with self._objects.draft(part.size) as draft:
+            await _read(request, draft)
+            if not await asyncio.to_thread(draft.keep, part_key(part.media_id, part.number), part.sha256):
+                raise ChecksumMismatch
+
+    async def _served(self, media_id: str, made: _Rendition, headers: dict[str, str]) -> Response:
+        """The bytes, from where they lie. Raises NotFound, Unavailable."""
+        if (path := self._objects.rendition_file(media_id, made.name)) is not None:
+            return FileResponse(path, headers=headers, media_type=made.mime)
+        pieces = self._objects.rendition_chunks(media_id, made.name)
+        try:
+            first = await asyncio.to_thread(next, pieces, b"")
+        except FileNotFoundError as error:
+            raise errors.NotFound from error
+        except OSError as error:
+            raise errors.Unavailable(cause=type(error).__name__) from error
+        length = {"Content-Length": str(made.bytes)}
+        return StreamingResponse(chain((first,), pieces), headers=headers | length, media_type=made.mime)
 
     async def _signed_part(self, request: Request) -> tuple[Part, str]:
         """The part that a URL of ours names, and the state of its upload. Raises UrlInvalid."""
@@ -145,9 +165,21 @@ class Origin:
 
 async def _read(request: Request, draft: Draft) -> None:
     """The body into the draft. Raises ChecksumMismatch as soon as it is longer than was declared."""
+    pieces: list[bytes] = []
+    held = 0
     async for chunk in request.stream():
-        if not draft.write(chunk):
-            raise ChecksumMismatch
+        pieces.append(chunk)
+        held += len(chunk)
+        if held >= limits.MEDIA_HELD_BYTES:
+            await _write(draft, pieces)
+            pieces, held = [], 0
+    await _write(draft, pieces)
+
+
+async def _write(draft: Draft, pieces: list[bytes]) -> None:
+    """Hashed and written beside the loop, which serves other requests meanwhile."""
+    if not await asyncio.to_thread(lambda: all(map(draft.write, pieces))):
+        raise ChecksumMismatch
 
 
 def _query(request: Request) -> dict[str, str]:

@@ -17,7 +17,7 @@ import msgspec
 from schemas import errors, limits
 from schemas.media_origin import MediaOrigin, Part
 from schemas.renderer import timestamp
-from sinks.objects.media_objects import MediaObjects
+from sinks.objects.media_objects import media_objects
 
 if TYPE_CHECKING:
     from ingress.commands.envelope import Request
@@ -36,7 +36,7 @@ class Uploads:
     def __init__(self, store: Store, origin: MediaOrigin) -> None:
         self._store = store
         self._origin = origin
-        self._objects = MediaObjects(origin.folder)
+        self._objects = media_objects(origin)
 
     @staticmethod
     def are_completed(request: Request) -> bool:
@@ -45,16 +45,18 @@ class Uploads:
 
     async def assembled(self, owner_id: str, request: Request) -> str:
         """What came of putting the parts together; again, it finds what is there. "" for no open one of one's own."""
-        given = {"media_id": request.payload["media_id"], "user_id": owner_id}
-        rows = await self._store.records("media_to_assemble", given)
+        asked = {"media_id": request.payload["media_id"], "user_id": owner_id}
+        rows = await self._store.records("media_to_assemble", asked)
         if not rows:
             return ""
         ((media,), missing) = rows, rows[0]["missing"]
         if missing:
             return "part_missing"
-        return await asyncio.to_thread(
-            self._objects.assemble, media["media_id"], media["parts"], media["size"], media["sha256"]
-        )
+        given = (media["media_id"], media["parts"], media["size"], media["sha256"])
+        try:
+            return await asyncio.to_thread(self._objects.assemble, *given)
+        except OSError as error:
+            raise errors.Unavailable(cause=type(error).__name__) from error
 
     def shown(self, request: Request, body: bytes) -> bytes:
         """The stored answer to an initiated upload, with its parts and their URLs: the same for every retry."""

@@ -22,7 +22,7 @@ from schemas.limiter import topics
 from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.limiter.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
-from tests.eventually import eventually, patient
+from tests.eventually import becomes, eventually, patient
 from tests.gate import PROOF
 from tests.worlds.limiter.counter_server import Blocks
 from tests.worlds.sink_process import sink_process
@@ -138,13 +138,8 @@ def sums_of(stage: Stage, view: str) -> dict[str, list[int]]:
 
 
 def expect_all_once(stage: Stage, gateway: Gateway) -> None:
-    def found() -> dict[str, list[int]]:
-        sums = sums_of(stage, "limit_usage_by_minute")
-        assert sums == gateway.truth, sums
-        return sums
-
-    eventually(found, 60)
-    assert sums_of(stage, "limit_usage_by_key") == gateway.truth
+    for view in ("limit_usage_by_minute", "limit_usage_by_key"):  # tables are filled one after the other
+        becomes(lambda view=view: sums_of(stage, view), gateway.truth, 60)  # type: ignore[misc]
     stored, distinct = stage.clickhouse_rows("select count(), uniqExact(event_id) from limit_decisions final")[0]
     assert stored == distinct
     raw = dict(stage.clickhouse_rows("select tenant, sum(weight) from limit_decisions final group by tenant"))

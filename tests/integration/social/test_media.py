@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import httpx
@@ -12,7 +13,7 @@ import psycopg
 import pytest
 
 from schemas import limits
-from sinks.objects.media_objects import MediaObjects
+from sinks.objects.media_objects import MediaObjects, media_objects, part_key, source_key
 from tests.eventually import becomes, eventually
 from tests.services.counter_world import process
 from tests.worlds.social_media import (
@@ -55,7 +56,7 @@ def people(system: PublicSystem) -> list[SocialUser]:
 
 
 def objects(system: PublicSystem) -> MediaObjects:
-    return MediaObjects(system.settings.media_origin().folder)
+    return media_objects(system.settings.media_origin())
 
 
 def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_stored(
@@ -105,11 +106,12 @@ def test_bytes_that_come_after_the_scan_change_nothing(system: PublicSystem, peo
         swapper.join()
     assert statuses_seen <= {409, 422}
     assert put(url, data) == put(url, malware) == 409
-    assert objects(system).source(media["media_id"], sha(data)).read_bytes() == data
+    folder = system.settings.media_origin().folder
+    assert (folder / source_key(media["media_id"], sha(data))).read_bytes() == data
     for one in served["rendition_manifest"]["renditions"]:
         answer = fetch(one["url"])
         assert (sha(answer.content), answer.headers["x-content-type-options"]) == (one["sha256"], "nosniff")
-    assert not objects(system).part(media["media_id"], 1).exists()  # nobody needs it any more
+    assert not (folder / part_key(media["media_id"], 1)).exists()  # nobody needs it any more
 
 
 @pytest.mark.parametrize("fail_point", ["worker_after_send", ""])
@@ -154,6 +156,27 @@ def test_a_medium_follows_its_post_and_every_hiding_is_a_new_version(people: lis
     author.do("DELETE", path, version=6)
     assert {404} == statuses(signed)
     assert author.read(f"/v1/media/uploads/{post['media_ids'][1]}")["scan_state"] == "deleted"
+
+
+def test_a_medium_is_of_one_post_however_many_reach_for_it(people: list[SocialUser]) -> None:
+    """Trap 6: posts that race for one medium, somebody else's, and one that is in no list of ready ones yet."""
+    author, other, _ = people
+    wanted, spare = ready(author)["media_id"], ready(author)["media_id"]
+    with ThreadPoolExecutor(4) as pool:
+        posts = [{"text": str(n), "media_ids": [wanted]} for n in range(4)]
+        answers = list(pool.map(lambda post: author.send("POST", "/v1/posts", post), posts))
+    assert sorted(answer.status_code for answer in answers) == [201, 422, 422, 422]
+    (taker,) = [answer.json()["result"] for answer in answers if answer.status_code == 201]
+    assert author.read(f"/v1/media/uploads/{wanted}")["post_id"] == taker["post_id"]
+    waiting = begin(author, picture())["media_id"]
+    for user, media_ids, not_ready in (
+        (other, [spare], [spare]),
+        (author, [spare, wanted], [wanted]),
+        (author, [spare, waiting, "md_unknown"], [waiting, "md_unknown"]),
+    ):
+        answer = user.send("POST", "/v1/posts", {"text": "x", "media_ids": media_ids})
+        assert sorted(refused(answer, 422, "media_not_ready")["media_ids"]) == sorted(not_ready)
+    author.post("takes what no refused post took", media_ids=[spare])
 
 
 def test_what_has_ended_leaves_no_byte_and_equal_bytes_of_another_stay(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from schemas import limits
-from tests.eventually import becomes
+from tests.eventually import becomes, eventually
+from tests.gate import examples
 from tests.services.counter_world import millrace
 from tests.worlds.social_system import SocialUser, refused, social_system
 
@@ -64,6 +66,38 @@ def test_a_post_is_published_once_edited_by_version_and_deleted_for_ever(people:
     assert (reader.get(path).status_code, reader.get(path).content) == (404, unknown.content)
     assert author.send("POST", "/v1/posts", {"text": "one"}, key="k").content == first.content
     assert author.ids(f"/v1/timelines/user/{author.name}") == []
+
+
+def test_of_an_edit_and_a_deletion_of_one_version_one_wins_whoever_dies(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    """Trap 2: through Kafka, again and again, while the owners are killed. Both answers are final, and retried to."""
+    author, rounds = people[0], examples(gate=6, proof=300)
+
+    def ended(method: str, path: str, payload: dict[str, str] | None) -> str:
+        key = uuid.uuid4().hex
+
+        def told() -> str | None:
+            answer = author.send(method, path, payload, key, 1)
+            said = "won" if answer.status_code == 200 else answer.json().get("code")
+            return said if said in {"won", "version_conflict"} else None
+
+        return eventually(told, 60)
+
+    for n in range(rounds):
+        path = f"/v1/posts/{author.post('first')['post_id']}"
+        with ThreadPoolExecutor(2) as pool:
+            moves = [pool.submit(ended, "PATCH", path, {"text": "second"}), pool.submit(ended, "DELETE", path, None)]
+            if n == rounds // 2:
+                for pid in system.pids("social_owner"):
+                    os.kill(pid, signal.SIGKILL)
+            edited, deleted = (move.result() for move in moves)
+        assert {edited, deleted} == {"won", "version_conflict"}
+        post_id = path.rpartition("/")[2]
+        versions = system.rows("select version, text from post_version where post_id = %s order by 1", post_id)
+        assert versions == ([(1, "first"), (2, "second")] if edited == "won" else [])
+        left = system.rows("select version, text, state from post where post_id = %s", post_id)
+        assert left == ([(2, "second", "published")] if edited == "won" else [(2, "", "deleted")])
 
 
 def author_version(author: SocialUser, path: str) -> int:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
+from sinks.objects.folder_store import FolderStore
+from sinks.objects.media_objects import MediaObjects
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 #: orientation 6, a place, and a word that must not come out again
 MARK: Final = b"taken-at-home"
+
+
+def objects_in(folder: Path) -> MediaObjects:
+    return MediaObjects(FolderStore(folder), folder / "drafts")
 
 
 def png(width: int, height: int, bits: int = 8, *, rows: int | None = None) -> bytes:

@@ -1,0 +1,195 @@
+"""Varnish with our rules before a media origin: what it keeps, for whom, how long, and how it forgets (trap 4)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from compose.stack.ports import PortLeases
+from compose.stack.varnish import Varnish
+from dataflows.social.media.caches import MediaCaches
+from schemas import limits
+from schemas.media_origin import MediaOrigin, media_key
+from tests.eventually import becomes, eventually
+from tests.servers import servers_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.servers
+PUBLIC = {"Cache-Control": f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"}
+PRIVATE = {"Cache-Control": "private, max-age=10"}
+
+
+class Origin(ThreadingHTTPServer):
+    """Answers as it is told, counts what it is asked, and can hold its answers back."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: Counter[str] = Counter()
+        self.status = 200
+        self.headers: dict[str, str] = PUBLIC
+        self.open = threading.Event()
+        self.open.set()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Origin
+
+    def _answer(self) -> None:
+        origin = self.server
+        origin.asked[self.path] += 1
+        status, headers = origin.status, origin.headers  # as it is when the request comes
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or self.path.encode()
+        origin.open.wait(30)
+        self.send_response(status)
+        for name, value in (
+            headers | {"xkey": media_key(self.path.split("/")[2]), "Content-Length": str(len(body))}
+        ).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_PUT(self) -> None:
+        self._answer()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is printed."""
+
+
+class Edge:
+    """The cache, its origin, and a client of both."""
+
+    def __init__(self, origin: Origin, url: str, place: MediaOrigin) -> None:
+        self.origin, self.url = origin, url
+        self.http = httpx.Client(base_url=url, trust_env=False, timeout=30)
+        self.caches = MediaCaches(self.http, place)
+
+    def get(self, path: str) -> httpx.Response:
+        return self.http.get(path)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    if not (shutil.which("varnishd") or shutil.which("varnishd", path="/usr/sbin")):
+        servers_missing("no varnishd: install varnish and varnish-modules")
+    origin = Origin()
+    threading.Thread(target=origin.serve_forever, daemon=True).start()
+    leases = PortLeases()
+    port = leases.take_any()
+    place = MediaOrigin(
+        url="", key=b"k" * 32, folder=tmp_path_factory.mktemp("media"), caches=(f"http://127.0.0.1:{port}",)
+    )
+    varnish = Varnish(tmp_path_factory.mktemp("cache"), port, origin.server_port, place.purge_key)
+    varnish.prepare()
+    process = subprocess.Popen(varnish.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    edge = Edge(origin, place.caches[0], place)
+    try:
+        eventually(lambda: process.poll() is None and varnish.unhealthy() is None, 60, what="Varnish answers")
+        yield edge
+    finally:
+        edge.http.close()
+        process.terminate()
+        process.wait()
+        origin.shutdown()
+        origin.server_close()
+        leases.close()
+
+
+@pytest.fixture
+def edge(running: Edge) -> Edge:
+    running.origin.status, running.origin.headers = 200, PUBLIC
+    running.origin.asked.clear()
+    return running
+
+
+def test_many_who_ask_at_once_are_one_fetch_and_each_version_is_an_object(edge: Edge) -> None:
+    edge.origin.open.clear()
+    with ThreadPoolExecutor(50) as pool:
+        answers = [pool.submit(edge.get, "/media/md_viral/1/full") for _ in range(50)]
+        eventually(lambda: edge.origin.asked.total() == 1, what="one of them is fetched")
+        edge.origin.open.set()
+        assert {answer.result().status_code for answer in answers} == {200}
+    assert edge.get("/media/md_viral/2/full").text == "/media/md_viral/2/full"
+    assert edge.origin.asked == {"/media/md_viral/1/full": 1, "/media/md_viral/2/full": 1}
+    kept = edge.get("/media/md_viral/1/full").headers
+    assert "xkey" not in kept
+    assert int(kept["age"]) <= limits.MEDIA_PUBLIC_AGE_S  # a browser keeps no longer what lay here
+
+
+def test_what_is_signed_or_private_is_kept_for_nobody(edge: Edge) -> None:
+    edge.origin.headers = PRIVATE
+    for path in ("/media/md_own/1/full?expires=1&signature=a", "/media/md_own/1/full"):
+        for _ in range(3):
+            assert edge.get(path).headers["cache-control"] == PRIVATE["Cache-Control"]
+        assert edge.origin.asked[path] == 3
+    assert edge.http.put("/uploads/md_own/1?signature=a", content=b"part" * 99).content == b"part" * 99
+    for n, (headers, query) in enumerate(((PUBLIC, "?expires=1&signature=a"), ({}, ""))):
+        edge.origin.headers, path = headers, f"/media/md_own/3{n}/full{query}"
+        assert [edge.get(path).status_code for _ in range(2)] == [200, 200]
+        assert edge.origin.asked[path] == 2
+    edge.origin.status = 503
+    assert [edge.get("/media/md_own/2/full").status_code for _ in range(2)] == [503, 503]
+    assert edge.origin.asked["/media/md_own/2/full"] == 2
+
+
+def test_what_is_not_there_is_remembered_shortly(edge: Edge) -> None:
+    edge.origin.status, edge.origin.headers = 404, {}
+    assert [edge.get("/media/md_none/1/full").status_code for _ in range(3)] == [404] * 3
+    assert edge.origin.asked["/media/md_none/1/full"] == 1
+    edge.origin.status, edge.origin.headers = 200, PUBLIC
+    becomes(lambda: edge.get("/media/md_none/1/full").status_code, 200, 20, what="it is asked for again")
+
+
+def test_only_we_purge_and_only_what_we_name(edge: Edge) -> None:
+    paths = [f"/media/{name}/1/full" for name in ("md_a", "md_ab")]
+    for path in paths:
+        edge.get(path)
+    refused = edge.http.request("PURGE", "/", headers={"x-purge-key": "guessed", "xkey-purge": media_key("md_a")})
+    assert refused.status_code == 404
+    edge.get(paths[0])
+    assert edge.origin.asked[paths[0]] == 1
+    edge.origin.status, edge.origin.headers = 404, {}
+    edge.caches.purge("md_a")
+    assert [edge.get(path).status_code for path in paths] == [404, 200]
+
+
+def test_a_fetch_that_a_purge_overtook_is_met_by_the_next_one(edge: Edge) -> None:
+    """Trap 4: the origin has answered, the purge finds nothing, the answer is stored. Until then nobody says that it is done."""
+    path = "/media/md_late/1/full"
+    edge.origin.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(edge.get, path)
+        eventually(lambda: edge.origin.asked[path] == 1, what="it is under way")
+        edge.origin.status, edge.origin.headers = 404, {}  # taken down
+        edge.caches.purge("md_late")
+        edge.origin.open.set()
+        assert late.result().status_code == 200
+    assert edge.get(path).status_code == 200  # from the cache: this is what the first purge leaves
+    assert edge.caches.may_fill(0.0)
+    assert edge.caches.may_fill(float(limits.MEDIA_CACHE_FETCH_S))
+    assert not edge.caches.may_fill(60.0)
+    edge.caches.purge("md_late")
+    assert edge.get(path).status_code == 404
+
+
+def test_a_cache_that_is_away_or_refuses_is_no_proof(edge: Edge, tmp_path: Path) -> None:
+    for url, error in (("http://127.0.0.1:1", httpx.ConnectError), (edge.url, httpx.HTTPStatusError)):
+        place = MediaOrigin(url="", key=b"other" * 8, folder=tmp_path, caches=(url,))
+        with pytest.raises(error):
+            MediaCaches(edge.http, place).purge("md_a")
+    assert not MediaCaches(edge.http, MediaOrigin(url="", key=b"k" * 32, folder=tmp_path)).may_fill(0.0)

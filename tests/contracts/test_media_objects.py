@@ -1,0 +1,153 @@
+"""Bytes of media, in a folder and in a bucket: a name stands for the declared bytes, whole, or for nothing. One suite for both."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from moto.server import ThreadedMotoServer
+
+from schemas import limits
+from schemas.media_origin import Bucket, MediaOrigin
+from sinks.objects.bucket_store import BucketAway, BucketStore
+from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The endpoint of an S3 server that has the bucket."""
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    httpx.put(f"{endpoint}/media", trust_env=False).raise_for_status()
+    yield endpoint
+    server.stop()
+
+
+def there(endpoint: str) -> Bucket:
+    return Bucket(url="s3://media/here", endpoint=endpoint, region="us-east-1", key_id="id", key="key")
+
+
+def in_bucket(endpoint: str, folder: Path) -> MediaObjects:
+    return media_objects(MediaOrigin(url="http://media", key=b"k" * 32, folder=folder, bucket=there(endpoint)))
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> MediaObjects:
+    if request.param == "bucket":
+        return in_bucket(request.getfixturevalue("bucket"), tmp_path)
+    return media_objects(MediaOrigin(url="http://media", key=b"k" * 32, folder=tmp_path))
+
+
+@pytest.fixture
+def media_id() -> str:
+    """Nobody has had it: the bucket is that of all tests."""
+    return f"md_{os.urandom(8).hex()}"
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def put(objects: MediaObjects, key: str, data: bytes, declared: bytes) -> bool:
+    with objects.draft(len(declared)) as draft:
+        is_whole = draft.write(data)
+        return is_whole and draft.keep(key, sha(declared))
+
+
+@pytest.mark.parametrize("data", [b"", b"on", b"onee", b"One"])
+def test_other_bytes_than_declared_leave_nothing(
+    objects: MediaObjects, media_id: str, tmp_path: Path, data: bytes
+) -> None:
+    assert not put(objects, part_key(media_id, 1), data, b"one")
+    assert not objects.holds(media_id, sha(b"one"))
+    assert list((tmp_path / "drafts").iterdir()) == []
+
+
+def test_a_part_comes_again_and_the_whole_is_put_together_once(
+    objects: MediaObjects, media_id: str, tmp_path: Path
+) -> None:
+    assert objects.assemble(media_id, 2, 6, sha(b"onetwo")) == "part_missing"
+    assert all(put(objects, part_key(media_id, 1), b"one", b"one") for _ in range(2))
+    assert objects.assemble(media_id, 2, 6, sha(b"onetwo")) == "part_missing"
+    assert put(objects, part_key(media_id, 2), b"two", b"two")
+    assert objects.assemble(media_id, 2, 6, sha(b"twoone")) == "checksum_mismatch"
+    assert objects.assemble(media_id, 2, 5, sha(b"onetwo")) == "checksum_mismatch"
+    assert objects.assemble(media_id, 2, 6, sha(b"onetwo")) == "ok"
+    objects.forget_parts(media_id)
+    assert objects.assemble(media_id, 2, 6, sha(b"onetwo")) == "ok"  # a retry finds what is there
+    assert objects.source_file(media_id, sha(b"onetwo"), tmp_path).read_bytes() == b"onetwo"
+
+
+def test_what_is_kept_is_never_written_over_and_equal_bytes_of_another_stay(
+    objects: MediaObjects, media_id: str, tmp_path: Path
+) -> None:
+    other = f"{media_id}x"
+    for name in (media_id, other):
+        assert put(objects, part_key(name, 1), b"one", b"one")
+        assert objects.assemble(name, 1, 3, sha(b"one")) == "ok"
+    made = tmp_path / "made"
+    for data in (b"first", b"other"):
+        made.write_bytes(data)
+        assert objects.keep_rendition(media_id, "thumb.webp", made, len(data), sha(data))
+    assert b"".join(objects.rendition_chunks(media_id, "thumb.webp")) == b"first"
+    objects.forget(media_id, sha(b"one"))
+    assert not objects.holds(media_id, sha(b"one"))
+    assert objects.holds(other, sha(b"one"))  # whose name begins as that of what was forgotten
+    assert objects.source_file(other, sha(b"one"), tmp_path / "drafts").read_bytes() == b"one"
+    objects.forget(media_id, sha(b"one"))  # again
+    with pytest.raises(FileNotFoundError):
+        next(objects.rendition_chunks(media_id, "thumb.webp"))
+
+
+def test_what_is_long_is_the_same_in_pieces(objects: MediaObjects, media_id: str, tmp_path: Path) -> None:
+    data = os.urandom(limits.BUCKET_PART_BYTES + 3)
+    assert put(objects, part_key(media_id, 1), data, data)
+    assert objects.assemble(media_id, 1, len(data), sha(data)) == "ok"
+    assert sha(objects.source_file(media_id, sha(data), tmp_path).read_bytes()) == sha(data)
+
+
+def test_what_was_changed_in_a_bucket_is_not_scanned(bucket: str, media_id: str, tmp_path: Path) -> None:
+    objects = in_bucket(bucket, tmp_path)
+    assert put(objects, part_key(media_id, 1), b"one", b"one")
+    assert objects.assemble(media_id, 1, 3, sha(b"one")) == "ok"
+    (tmp_path / "other").write_bytes(b"two")
+    store, key = BucketStore(there(bucket)), source_key(media_id, sha(b"one"))
+    store.delete(key)
+    store.keep(key, tmp_path / "other")
+    with pytest.raises(OSError, match="not what its name says"):
+        objects.source_file(media_id, sha(b"one"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "..", "a\0b", "é"])
+def test_a_name_is_never_a_path(objects: MediaObjects, name: str) -> None:
+    for place in (lambda: part_key(name, 1), lambda: rendition_key("md_1", name), lambda: objects.forget_parts(name)):
+        with pytest.raises(ValueError, match="no part of a key"):
+            place()
+
+
+def test_a_bucket_that_is_away_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither "there is none" nor "it is gone": whoever asks tries again."""
+    monkeypatch.setattr(limits, "BUCKET_RETRIES_MAX", 0)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        objects = in_bucket(f"http://127.0.0.1:{nobody.getsockname()[1]}", tmp_path)
+        for ask in (
+            lambda: objects.holds("md_1", sha(b"")),
+            lambda: objects.forget("md_1", sha(b"")),
+            lambda: objects.assemble("md_1", 1, 3, sha(b"")),
+            lambda: next(objects.rendition_chunks("md_1", "x")),
+        ):
+            with pytest.raises(BucketAway):
+                ask()
