@@ -18,6 +18,7 @@ from sinks.redis.homes import HomeWriter
 _SQL: Final = queries("dataflows.social.fanout", "fanout.sql")
 _SHOWN: Final = frozenset({"post_published", "post_edited", "post_reposted"})
 _ENDED: Final = frozenset({"unfollowed", "blocked"})
+_MOVING: Final = _ENDED | {"post_deleted", "followed", "follow_accepted"}  # likes and the like pass by
 
 
 class Spread:
@@ -32,12 +33,12 @@ class Spread:
         shown: dict[str, dict[str, None]] = {}  # by who publishes or reposts
         for event in events:
             user = event.scope.partition(":")[2]
-            if event.body["kind"] not in _SHOWN:
+            if event.body["kind"] in _SHOWN and event.body["pushed"]:
+                shown.setdefault(user, {})[str(event.body["post_id"])] = None
+            elif event.body["kind"] in _MOVING:
                 self._push(shown)
                 shown = {}
                 self._other(user, event.body)
-            elif event.body["pushed"]:
-                shown.setdefault(user, {})[str(event.body["post_id"])] = None
         self._push(shown)
 
     def _other(self, user: str, body: dict[str, Any]) -> None:

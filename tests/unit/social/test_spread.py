@@ -1,0 +1,98 @@
+"""What fan-out does with a batch of events: posts in a row go together, and never past what moves homes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from dataflows.social.fanout import spread
+from dataflows.social.fanout.spread import Spread
+from schemas import limits
+
+
+class Servers:
+    """Postgres and the store of homes, as far as fan-out asks them; ``done`` is what was written, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.followers = {"u_a": ["u_1", "u_2", "u_3"], "u_b": ["u_2"]}
+        self.gone: set[str] = set()
+        self.names = {text.encode(): name for name, text in spread._SQL.items()}
+
+    def execute(self, text: bytes, given: dict[str, Any]) -> Any:
+        rows = getattr(self, self.names[text])(**given)
+        return SimpleNamespace(fetchall=lambda: rows)
+
+    def posts_of(self, ids: list[str]) -> list[Any]:
+        return [(one, int(one[3:])) for one in ids if one not in self.gone]
+
+    def followers_after(self, users: list[str], after: list[str], count: int) -> list[Any]:
+        found = []
+        for user, last in zip(users, after, strict=True):
+            if each := [one for one in self.followers.get(user, []) if one > last][:count]:
+                found.append((user, each))
+        return found
+
+    def who_had(self, post_id: str) -> list[Any]:
+        return [("u_a",)]
+
+    def notifications_forget(self, post_id: str) -> list[Any]:
+        return []
+
+    def push(self, pushes: list[Any]) -> None:
+        self.done += [("push", users, [post_id for _, post_id in posts]) for users, posts in pushes]
+
+    def forget(self, users: list[str], post_id: str) -> None:
+        self.done.append(("forget", users, post_id))
+
+    def drop(self, users: list[str]) -> None:
+        self.done.append(("drop", users))
+
+
+def event(user: str, kind: str, post_id: str | None = None, *, pushed: bool = True) -> Any:
+    body = {"kind": kind, "target_id": "u_1", "state": "active", "post_id": post_id, "pushed": pushed}
+    return SimpleNamespace(scope=f"user:{user}", body=body)
+
+
+def spread_out(servers: Servers, *events: Any) -> list[Any]:
+    Spread(servers, servers).events(events)  # type: ignore[arg-type] # as far as it asks
+    return servers.done
+
+
+def test_what_one_author_publishes_in_a_row_is_written_once_whatever_else_is_told_between() -> None:
+    found = spread_out(
+        Servers(),
+        event("u_a", "post_published", "po_1"),
+        event("u_x", "post_liked", "po_1", pushed=False),
+        event("u_b", "post_reposted", "po_1"),
+        event("u_a", "post_published", "po_2"),
+        event("u_a", "post_edited", "po_1"),
+        event("u_a", "post_published", "po_3", pushed=False),
+    )
+    assert found == [("push", ["u_1", "u_2", "u_3"], ["po_1", "po_2"]), ("push", ["u_2"], ["po_1"])]
+
+
+def test_what_moves_homes_comes_between_what_was_before_and_after_it() -> None:
+    found = spread_out(
+        Servers(),
+        event("u_b", "post_published", "po_1"),
+        event("u_9", "unfollowed"),
+        event("u_b", "post_published", "po_2"),
+        event("u_a", "post_deleted", "po_7"),
+    )
+    everybody = ["u_1", "u_2", "u_3"]
+    assert found == [
+        ("push", ["u_2"], ["po_1"]),
+        ("drop", ["u_9"]),
+        ("push", ["u_2"], ["po_2"]),
+        ("forget", everybody, "po_7"),
+    ]
+
+
+def test_a_post_that_is_gone_meanwhile_is_written_nowhere_and_many_followers_come_in_chunks(monkeypatch: Any) -> None:
+    monkeypatch.setattr(limits, "FANOUT_CHUNK_FOLLOWERS", 2)
+    monkeypatch.setattr(limits, "FANOUT_AUTHORS_AT_ONCE", 1)
+    servers = Servers()
+    servers.gone = {"po_1"}
+    found = spread_out(servers, event("u_b", "post_published", "po_1"), event("u_a", "post_published", "po_2"))
+    assert found == [("push", ["u_1", "u_2"], ["po_2"]), ("push", ["u_3"], ["po_2"])]
