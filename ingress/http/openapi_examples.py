@@ -72,6 +72,11 @@ NAMED: Final[Json] = {
     "user": "*",
     "window_ms": 60_000,
 }
+#: by schema, of those whose fields depend on one another
+_WHOLE: Final[Json] = {
+    "BankRule": {"name": "account-fees", "text": "Account fee", "direction": "out"},
+    "RepairProposal": {"template": "write_off", "amount": 1_099, "currency": "USD", "note": "Never paid by the bank"},
+}
 #: of texts that have to fit a pattern or format, the first that does
 _TEXTS: Final = (
     "example",
@@ -128,7 +133,8 @@ def bodies(operation: Json) -> list[tuple[str, Json]]:
 def example(schema: Json, schemas: Json, name: str = "", depth: int = 0) -> Any:
     """A value that the schema takes. ``schemas``: what it may refer to."""
     if "$ref" in schema:
-        return example(schemas[schema["$ref"].removeprefix(_REF)], schemas, name, depth)
+        referred = schema["$ref"].removeprefix(_REF)
+        return _WHOLE.get(referred) or example(schemas[referred], schemas, name, depth)
     for told in ("const", "example"):
         if told in schema:
             return schema[told]

@@ -1,0 +1,67 @@
+"""A client that a generator makes of our document takes a payment, and whoever checks documents takes ours.
+
+The generators are installed beside us, from the package registry, into an environment of their own: none of them is a
+dependency of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import venv
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import pytest
+
+from tests.eventually import patient
+from tests.worlds.public_system import public
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+__all__ = ["public"]  # the fixture of this module
+pytestmark = [pytest.mark.servers, pytest.mark.proof]
+_TOOLS: Final = ("openapi-python-client==0.29.1", "openapi-spec-validator==0.9.0", "ruff")
+_VALIDATE: Final = "import json, sys, openapi_spec_validator as v; v.validate(json.load(open(sys.argv[1])))"
+_PAY: Final = """
+import sys, time
+from client import AuthenticatedClient
+from client.api.payments import confirm_payment_intent, create_payment_intent, get_payment_intent
+from client.models import ConfirmPaymentIntentPayload, CreatePaymentIntentPayload, CreatePaymentIntentPayloadCurrency
+
+client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
+asked = CreatePaymentIntentPayload(
+    amount=1_099, currency=CreatePaymentIntentPayloadCurrency.USD, payment_method="tok_sim_approve"
+)
+made = create_payment_intent.sync(client=client, body=asked, idempotency_key="generated-1")
+confirm_payment_intent.sync(
+    made.result.id, client=client, body=ConfirmPaymentIntentPayload(), idempotency_key="generated-2"
+)
+found = get_payment_intent.sync(made.result.id, client=client, prefer="wait=20")
+print(found.state.value, found.amount_received)
+"""
+
+
+def test_openapi_python_client_makes_a_client_that_takes_a_payment(public: PublicSystem, tmp_path: Path) -> None:
+    document = tmp_path / "openapi.json"
+    document.write_text(httpx.get(f"{public.base_url}/openapi.json", timeout=60, trust_env=False).text)
+    venv.create(tmp_path / "tools", with_pip=True)
+    tools = tmp_path / "tools" / "bin"
+    _run(tmp_path, str(tools / "pip"), "install", "--quiet", "--disable-pip-version-check", *_TOOLS)
+    _run(tmp_path, str(tools / "python"), "-c", _VALIDATE, str(document))
+    generate = ("generate", "--path", str(document), "--output-path", str(tmp_path / "client"), "--meta", "none")
+    _run(tmp_path, str(tools / "openapi-python-client"), *generate)
+    paid = _run(tmp_path, str(tools / "python"), "-c", _PAY, public.base_url, public.token("m_generated"))
+    assert paid.split() == ["succeeded", "1099"]
+
+
+def _run(folder: Path, *command: str) -> str:
+    path = os.environ | {"PATH": f"{folder / 'tools' / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        command, cwd=folder, env=path, capture_output=True, text=True, timeout=patient(300), check=False
+    )
+    assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
+    return done.stdout
