@@ -179,8 +179,8 @@ def test_a_period_has_one_invoice_however_often_its_maker_is_killed_and_late_usa
     with process(system, "tenancy_metering", "invoice_before_commit") as victim:
         runs = [billed(ops, tenant, TODAY - 2 * DAY, TODAY - DAY)]
         while victim.poll() is None:  # another process may have made that one
-            begins = TODAY - (len(runs) + 2) * DAY
-            runs.append(billed(ops, tenant, begins, begins + DAY))
+            begins = TODAY - 2 * DAY - len(runs) * timedelta(minutes=1)
+            runs.append(billed(ops, tenant, begins, begins + timedelta(minutes=1)))
         assert victim.returncode == KILLED
     made, *_ = [invoice(ops, tenant, run) for run in runs]
     assert tenant.meter([an_event("late", 2, TODAY - 2 * DAY), an_event("two", 5, TODAY - DAY)]) == 202
