@@ -16,6 +16,7 @@ from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.erasure", "eraser.sql")
 _GONE: Final = 404
+_NAMES: Final = ("full", "small")  # of the renditions that a picture and a video have
 
 
 class Crawler:
@@ -50,7 +51,8 @@ class Crawler:
         """Whether the origin still shows the medium, under the present version or one before, signed or not."""
         for version in range(access_version, max(0, access_version - limits.PROPAGATION_VERSIONS), -1):
             for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
-                with self._http.stream("GET", self._origin.view_url(media_id, version, "full", expires)) as answer:
-                    if answer.status_code != _GONE:
-                        return 1
+                for name in _NAMES:
+                    with self._http.stream("GET", self._origin.view_url(media_id, version, name, expires)) as answer:
+                        if answer.status_code != _GONE:
+                            return 1
         return 0
