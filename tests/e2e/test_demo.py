@@ -16,7 +16,6 @@ import pytest
 from beancount import loader
 from beancount.core import data
 
-from compose.settings.service_processes import PROCESSES
 from tests.eventually import becomes, eventually, patient
 from tests.servers import clean_environment
 from tests.worlds.public_system import no_processes_but
@@ -26,17 +25,15 @@ if TYPE_CHECKING:
 
 MILLRACE = Path(sys.executable).with_name("millrace")
 DEMO_S = 120
-OF_SOCIAL = tuple(name for name in PROCESSES if name.startswith("social_"))
 HEADER = "invoice_no,invoice_date,customer_id,country,total_minor_gbp,lines\n"
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 
 def environment_in(folder: Path) -> dict[str, str]:
-    """The demo's temporary homes lie in this folder. Tenants have no act in it: nothing of theirs runs."""
+    """The demo's temporary homes lie in this folder."""
     folder.mkdir()
-    environment = clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
-    return environment | {"MILLRACE_WORKER_PROCESSES": no_processes_but(*OF_SOCIAL)}
+    return clean_environment() | {"TMPDIR": str(folder), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
 @pytest.fixture

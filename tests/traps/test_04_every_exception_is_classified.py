@@ -108,8 +108,8 @@ KINDS: dict[str, Kind] = {
     "compose.simulator.errors.WebhooksMisconfigured": V,
     "compose.proof.demo.acts.Unexpected": B,
     "compose.proof.soak.caller.Unexpected": B,
-    "compose.proof.social.client.SocialRefused": B,
-    "compose.proof.social.client.NotInTime": A,  # asked again with the same identity, for as long as there was patience
+    "compose.proof.kit.patient_caller.CallRefused": B,
+    "compose.proof.kit.patient_caller.NotInTime": A,  # asked again with the same identity, for as long as there was patience
 }
 
 

@@ -69,7 +69,9 @@ def test_a_problem_of_any_act_or_break_fails_the_demo():
     for payment in played.payments:
         payment.problem = "wrong"
         assert played.problems == ["wrong"]
-        assert not Verdict(tally, played.problems, 0, killed=True, played=played, quotas=quotas, social=social).is_ok
+        assert not Verdict(
+            tally, played.problems, 0, killed=True, played=played, quotas=quotas, social=social, tenancy=social
+        ).is_ok
         payment.problem = ""
     played.settlement.problems.append("second run differs")
     assert played.problems == ["second run differs"]

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from compose.proof.demo.social_act import SocialPlay
 from compose.proof.demo.summary import sum_up
+from compose.proof.demo.tenancy_act import TenancyPlay
 
 
 def told(**changes: Any) -> list[str]:
@@ -26,6 +27,7 @@ def told(**changes: Any) -> list[str]:
         ),
         quotas=SimpleNamespace(is_ok=True),  # type: ignore[arg-type]
         social=SocialPlay(posts=12, homes=12),
+        tenancy=TenancyPlay(events=240, writes=60),
         differences=changes.get("differences", []),
     )
     return out.getvalue().splitlines()
@@ -33,10 +35,10 @@ def told(**changes: Any) -> list[str]:
 
 def test_an_act_is_a_line_with_its_mark() -> None:
     lines = told()
-    assert len(lines) <= 13
+    assert len(lines) <= 14
     assert max(map(len, lines)) <= 80
     acts = [line for line in lines if line[:1] in ("✓", "✗")]
-    assert len(acts) == 8
+    assert len(acts) == 9
     assert not any(line.startswith("✗") for line in acts)
     assert "40 invariants, 0 gaps" in acts[-1]
 

@@ -16,6 +16,7 @@ from compose.proof.demo.social_act import social_playing
 from compose.proof.demo.stories import stories_of
 from compose.proof.demo.summary import sum_up
 from compose.proof.demo.tally import Tally
+from compose.proof.demo.tenancy_act import tenancy_playing
 from compose.proof.demo.timeline import timeline
 from compose.proof.demo.traffic import tell_all
 from compose.proof.kit.acknowledged import Acknowledgements
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from compose.proof.demo.social_act import SocialPlay
     from compose.proof.demo.stories import Story
     from compose.proof.demo.tally import StoryOutcome
+    from compose.proof.demo.tenancy_act import TenancyPlay
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
     from reconciliation.check.run import Report
@@ -51,6 +53,7 @@ class Verdict:
     played: OneOfEach
     quotas: LimiterVerdict
     social: SocialPlay
+    tenancy: TenancyPlay
 
     @property
     def is_ok(self) -> bool:
@@ -78,6 +81,7 @@ class Verdict:
             "differences": len(self.differences),
             **limiter_pairs(self.quotas),
             **self.social.pairs(),
+            **self.tenancy.pairs(),
             "seconds": f"{seconds:.1f}",
         }
         text = " ".join(f"{name}={value}" for name, value in pairs.items())
@@ -88,12 +92,17 @@ def demonstrate(
     stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator, social_data: Path | None = None
 ) -> Verdict:
     """Runs the whole demo on a stack that is ready."""
-    with social_playing(stack, social_data) as social_played:
-        return _demonstrate(stack, invoices, rate, narrator, social_played)
+    with social_playing(stack, social_data) as social_played, tenancy_playing(stack) as tenancy_played:
+        return _demonstrate(stack, invoices, rate, narrator, social_played, tenancy_played)
 
 
 def _demonstrate(
-    stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator, social_played: Callable[[], SocialPlay]
+    stack: OwnStack,
+    invoices: Invoices,
+    rate: float,
+    narrator: Narrator,
+    social_played: Callable[[], SocialPlay],
+    tenancy_played: Callable[[], TenancyPlay],
 ) -> Verdict:
     tally = Tally()
     if invoices.credit_notes:
@@ -118,11 +127,13 @@ def _demonstrate(
     quotas = play_limiter(narrator)
     with narrator.busy("social posts: homes, a privacy change, a takedown, an erasure"):
         social = social_played()
+    with narrator.busy("tenants: a metered day, a move whose mover is killed, an attempt at another's resource"):
+        tenancy = tenancy_played()
     addresses = stack.settings.addresses()
     with narrator.busy("waiting until everything is final"):
         asyncio.run(_settle(addresses.postgres_reader_dsn, tally))
     compare_postings(played, addresses.postgres_reader_dsn)
-    tally.problems += played.problems + limiter_differences(quotas) + social.problems
+    tally.problems += played.problems + limiter_differences(quotas) + social.problems + tenancy.problems
     narrator.say(f"{acknowledged.count} answers said committed: {acknowledged.path.name} in {stack.home}")
     with narrator.busy("comparing ledger, processor, ClickHouse"):
         evidence = gather(addresses)
@@ -137,8 +148,10 @@ def _demonstrate(
         played=played,
         quotas=quotas,
         social=social,
+        tenancy=tenancy,
     )
-    return Verdict(tally, tally.problems + evidence.differences, checked.gaps, kill is not None, played, quotas, social)
+    differences = tally.problems + evidence.differences
+    return Verdict(tally, differences, checked.gaps, kill is not None, played, quotas, social, tenancy)
 
 
 async def _settle(postgres_dsn: str, tally: Tally) -> float:
@@ -205,6 +218,7 @@ def _show(
     played: OneOfEach,
     quotas: LimiterVerdict,
     social: SocialPlay,
+    tenancy: TenancyPlay,
 ) -> None:
     console = narrator.console
     if not narrator.verbose:
@@ -217,6 +231,7 @@ def _show(
             played=played,
             quotas=quotas,
             social=social,
+            tenancy=tenancy,
             differences=differences,
         )
         return

@@ -16,7 +16,8 @@ import httpx
 from PIL import Image
 
 from compose.proof.demo.social_cast import generated_cast, read_cast
-from compose.proof.social.client import NotInTime, SocialClient, SocialRefused
+from compose.proof.kit.patient_caller import CallRefused, NotInTime
+from compose.proof.social.client import SocialClient
 from ingress.identity.issuer import KeyFolder
 from schemas import limits
 
@@ -69,7 +70,7 @@ def _play(stack: OwnStack, cast: Cast) -> SocialPlay:
         for step in (stage.tell_all, stage.turn_private, stage.take_down, stage.erase):
             try:
                 step()
-            except (httpx.HTTPError, SocialRefused, NotInTime) as error:
+            except (httpx.HTTPError, CallRefused, NotInTime) as error:
                 play.problems.append(f"social posts: {step.__name__}: {error}")
                 break
             play.steps.append(step.__name__)

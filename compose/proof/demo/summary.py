@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from compose.proof.demo.owner_kill import Kill
     from compose.proof.demo.social_act import SocialPlay
     from compose.proof.demo.tally import Tally
+    from compose.proof.demo.tenancy_act import TenancyPlay
     from reconciliation.check.run import Report
 
 
@@ -28,11 +29,12 @@ def sum_up(
     played: OneOfEach,
     quotas: LimiterVerdict,
     social: SocialPlay,
+    tenancy: TenancyPlay,
     differences: Sequence[str],
 ) -> None:
     """Prints it."""
     console.print()
-    for is_well, line in _acts(tally, kill, checked, played, quotas, social):
+    for is_well, line in _acts(tally, kill, checked, played, quotas, social, tenancy):
         console.print(f"{'[green]✓[/green]' if is_well else '[red]✗[/red]'} {line}", soft_wrap=True)
     for difference in differences[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
         console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
@@ -40,7 +42,13 @@ def sum_up(
 
 
 def _acts(
-    tally: Tally, kill: Kill | None, checked: Report, played: OneOfEach, quotas: LimiterVerdict, social: SocialPlay
+    tally: Tally,
+    kill: Kill | None,
+    checked: Report,
+    played: OneOfEach,
+    quotas: LimiterVerdict,
+    social: SocialPlay,
+    tenancy: TenancyPlay,
 ) -> Iterator[tuple[bool, str]]:
     settlement, repair = played.settlement, played.repair
     acts = [act.problem for act in played.payments]
@@ -52,4 +60,6 @@ def _acts(
     yield repair.is_done, "the ledger repaired by two persons"
     yield quotas.is_ok, "quotas beside an exact oracle, a gateway killed, no bound passed"
     yield social.is_ok, f"{social.homes} homes exact; a privacy change, a takedown, an erasure seen at once"
+    moved = f"a tenant moved under {tenancy.writes} writes, its mover killed; {tenancy.events} events metered once"
+    yield tenancy.is_ok, moved
     yield not checked.gaps, f"{len(checked.invariants)} invariants, {checked.gaps} gaps"

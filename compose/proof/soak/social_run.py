@@ -20,11 +20,12 @@ import psycopg
 
 from compose.operator_access import check_settings
 from compose.proof.kit.acknowledged import Acknowledgements
+from compose.proof.kit.patient_caller import CallRefused, NotInTime
 from compose.proof.soak.disturbance import Disturber
 from compose.proof.soak.outages import Answers, died_alone, missed, outages
 from compose.proof.soak.proof import Proof
 from compose.proof.soak.verdict import Verdict
-from compose.proof.social.client import NotInTime, SocialClient, SocialRefused
+from compose.proof.social.client import SocialClient
 from compose.proof.social.history import History
 from compose.proof.social.surfaces import Surfaces
 from compose.settings.settings import load_settings
@@ -44,7 +45,7 @@ _OWNER: Final = "social_owner"
 _USERS: Final = 4
 _MEDIA: Final = 4
 _DIFFERENCES_MAX: Final = 5  # of one history: then it has failed, and goes on no further
-_BROKEN: Final = (SocialRefused, NotInTime, httpx.HTTPError, KeyError, ValueError)
+_BROKEN: Final = (CallRefused, NotInTime, httpx.HTTPError, KeyError, ValueError)
 
 
 @dataclass(slots=True)
@@ -133,7 +134,7 @@ class _Soak:
         told.compared += 1
         told.problems += [f"history {told.seed}, after {step}: {where}: {what}"[:500] for where, what in found.items()]
         if len(told.problems) >= _DIFFERENCES_MAX:
-            raise SocialRefused("too much differs to go on")
+            raise CallRefused("too much differs to go on")
 
     def _tell(self) -> None:
         steps, wrong = sum(t.kinds.total() for t in self._told), sum(len(t.problems) for t in self._told)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.proof.social.client import SocialRefused
+from compose.proof.kit.patient_caller import CallRefused
 from compose.proof.social.reference import Reference, Said
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class History:
         for user in users:
             user.read("/v1/me")
             if user.home:  # built now: from here on fan-out alone brings what others post
-                raise SocialRefused(f"{user.name} has a past")
+                raise CallRefused(f"{user.name} has a past")
             self.exports[user.name] = user.do("POST", "/v1/me/exports")["export_id"]
         owners = [self.random.choice(self.names) for _ in range(media)]
         self.media = {self.users[name].upload(): name for name in owners}  # in no post yet
@@ -115,7 +115,7 @@ class History:
         if self.model.blocked(name, other) or other in self.model.suspended:
             status = self.users[name].send("PUT", f"/v1/follows/{other}").status_code
             if status != _MISSING:
-                raise SocialRefused(f"following who is not there: {status}")
+                raise CallRefused(f"following who is not there: {status}")
         elif self.model.is_following(name, other) and self.random.random() < _SOMETIMES:
             self.users[name].do("DELETE", f"/v1/follows/{other}")
             self.model.follows[name, other] = "removed"
