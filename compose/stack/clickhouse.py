@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compose.stack.clickhouse_request import READER, USER
+from compose.stack.clickhouse_users import READER, USER
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from schemas import limits

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compress
 from compose.stack.clickhouse_engine import Answer, Engine
 from compose.stack.clickhouse_errors import QueryError
-from compose.stack.clickhouse_request import READER, USER, Request, authenticate, read_request
+from compose.stack.clickhouse_request import Request, authenticate, read_request
+from compose.stack.clickhouse_users import READER, USER
 from compose.stack.landlock import confine
 from compose.stack.ports import LOOPBACK
 from schemas import limits

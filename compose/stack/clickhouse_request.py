@@ -17,14 +17,13 @@ from compose.stack.clickhouse_errors import (
     QUERY_IS_TOO_LARGE,
     QueryError,
 )
+from compose.stack.clickhouse_users import USER
 from schemas import limits
 
 if TYPE_CHECKING:
     from email.message import Message
     from typing import IO
 
-USER: Final = "default"
-READER: Final = "reader"  # analysts: they read, and change nothing
 _PARAMETER_PREFIX: Final = "param_"
 #: names of the HTTP interface itself; whatever else stands in the URL is a setting of the query
 _TRANSPORT: Final = frozenset(

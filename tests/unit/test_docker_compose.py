@@ -14,7 +14,7 @@ from compose.settings.addresses import DATABASE
 from compose.settings.settings import PREFERRED_PORTS, Settings
 from compose.settings.unknown_variables import PREFIX
 from compose.stack.clickhouse import ClickHouse
-from compose.stack.clickhouse_request import USER
+from compose.stack.clickhouse_users import USER
 from compose.stack.kafka import Kafka
 from compose.stack.kafka_jars import KAFKA
 from compose.stack.postgres import SUPERUSER, Postgres

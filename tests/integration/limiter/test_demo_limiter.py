@@ -17,8 +17,10 @@ from compose.proof.demo.limiter_command import line, show
 from compose.proof.demo.limiter_run import LimiterVerdict, replay_through_gateways
 from compose.proof.demo.one_of_each import OneOfEach
 from compose.proof.demo.run import Verdict
+from compose.proof.demo.social_act import SocialPlay
 from compose.proof.demo.stories import stories_of
 from compose.proof.demo.tally import StoryOutcome, Tally
+from compose.proof.demo.tenancy_act import TenancyPlay
 from compose.proof.kit.journal import Journal
 from compose.proof.kit.narrator import Narrator
 from tests.unit.test_demo_stories import invoices_of
@@ -47,7 +49,8 @@ def demo_verdict(quotas: LimiterVerdict) -> Verdict:
     tally = Tally()
     created: Any = SimpleNamespace(event={"aggregate_key": "pi_1"})
     tally.told.append(StoryOutcome(stories_of(invoices_of([500]))[0], Journal(), 0, commands={"create": created}))
-    return Verdict(tally, [], 0, killed=True, played=OneOfEach([], Settlement([])), quotas=quotas)
+    played = OneOfEach([], Settlement([]))
+    return Verdict(tally, [], 0, True, played, quotas, SocialPlay(), TenancyPlay())
 
 
 def test_a_replay_with_a_killed_gateway_and_a_policy_change_proves_itself(capsys: pytest.CaptureFixture[str]) -> None:
