@@ -208,6 +208,7 @@ STACK_STOP_TIMEOUT_S: Final = 60
 RESTART_BACKOFF_FIRST_S: Final = 0.5
 RESTART_BACKOFF_MAX_S: Final = 5
 RESTARTS_PER_MINUTE_MAX: Final = 10  # past it a process is started at the slowest pace
+FIRST_START_KILLED_MAX: Final = 3  # how often a process that a signal ends at its first start is started again
 RESTART_PAUSE_S: Final = 15  # and this is the slowest pace
 BACKGROUND_NICENESS: Final = 5  # a third of a core against one who is waited for, and all that is left over
 LIVENESS_INTERVAL_S: Final = 10  # how often a service that serves is asked whether it lives

@@ -58,6 +58,7 @@ class Child:
     process: ProcessId | None = None
     restarts: int = 0
     _handle: ChildProcess | None = None
+    _was_killed: bool = False  # by a signal, and is not started again yet
     _started_at: float = 0.0
     start_again_at: float = 0.0
     _silences: int = 0  # questions in a row that had no answer
@@ -71,6 +72,7 @@ class Child:
         self._handle = spawn(spec.command(), environment=spec.environment, log=spec.log, folder=spec.folder)
         self.process = processes.identify(self._handle.pid)
         self._started_at = time.monotonic()
+        self._was_killed = False
         self.condition = "starting"
 
     def is_due(self) -> bool:
@@ -139,6 +141,7 @@ class Child:
 
     def _died(self, code: int) -> None:
         self.end()
+        self._was_killed = code < 0
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         if code != -signal.SIGKILL:  # it had no chance to say why
             how += f": {processes.last_line(self.spec.log)}"
@@ -163,14 +166,18 @@ class Child:
         self.start_again_at = now + pause
 
     def wait_ready(self, stopping: Callable[[], bool]) -> None:
-        """Waits until it serves for the first time; dying meanwhile is a ``StackError``, not a restart."""
+        """Waits until it serves for the first time; ending meanwhile is a ``StackError``, not a restart.
+
+        One that a signal ended said nothing of its settings: it is started again, a few times.
+        """
         while True:
             self.check()
             if self.condition == "ready":
                 return
             if stopping():
                 raise StackError("stopped while it was starting")
-            if self.condition != "starting":
+            may_restart = self._was_killed and self.restarts < limits.FIRST_START_KILLED_MAX
+            if self.condition != "starting" and not may_restart:
                 raise StackError(f"{self.spec.name} does not start: {self.note or self.spec.unhealthy()}")
             time.sleep(limits.HEALTH_POLL_INTERVAL_S)
 

@@ -73,6 +73,24 @@ def test_one_that_dies_at_its_first_start_is_an_error_with_its_last_words(make: 
         first_start(child)
 
 
+def test_one_that_a_signal_ends_at_its_first_start_is_started_again(
+    make: Callable[..., Child], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said nothing of its settings, as one does that ends by itself; a few times, then that is an error too."""
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_MAX_S", 0.02)
+    crashes = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    seen = tmp_path / "seen"
+    once = (
+        f"import pathlib; seen = pathlib.Path({str(seen)!r})\nif not seen.exists(): seen.touch(); {crashes}\n{SERVES}"
+    )
+    child = make(once, lambda: None if child.restarts else "refused")
+    first_start(child)
+    assert (child.condition, child.restarts) == ("ready", 1)
+    with pytest.raises(StackError, match="tried does not start: killed by SIGSEGV"):
+        first_start(make(crashes, lambda: "refused"))
+
+
 def test_one_that_never_serves_is_an_error_with_the_reason(make: Callable[..., Child]) -> None:
     child = make(SERVES, lambda: "port closed", timeout_s=0.2)
     with pytest.raises(StackError, match=r"tried does not start: not ready within 0 s: port closed"):
