@@ -39,7 +39,9 @@ class TopicEnds:
         ends = {}
         for place, future in asked.items():
             try:
-                ends[asked_of[place]] = int(future.result(limits.CONSOLE_LAG_WAIT_S).offset)
+                offset = int(future.result(limits.CONSOLE_LAG_WAIT_S).offset)
             except (KafkaException, TimeoutError):
                 continue
+            if offset >= 0:  # a broker that just started may not know it
+                ends[asked_of[place]] = offset
         return ends

@@ -52,11 +52,21 @@ class Inquiry:
             try:
                 return future.result(max(0.0, deadline - time.monotonic()))
             except FutureTimeoutError:
-                late = "Kafka does not say what a topic holds."
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, late)) from None  # noqa: SLF001 - its name
+                raise _not_said() from None
+
+        def offset(future: Future[Any]) -> int:
+            """A broker that is killed or just started may answer without an offset, and without an error."""
+            found = int(settled(future).offset)
+            if found < 0:
+                raise _not_said()
+            return found
 
         topic_id = str(settled(self._identity).topic_id)
-        return {p: Held(topic_id, settled(low).offset, settled(self._highs[p]).offset) for p, low in self._lows.items()}
+        return {p: Held(topic_id, offset(low), offset(self._highs[p])) for p, low in self._lows.items()}
+
+
+def _not_said() -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, "Kafka does not say what a topic holds."))  # noqa: SLF001 - its name
 
 
 class TopicOffsets:
