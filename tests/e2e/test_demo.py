@@ -227,7 +227,8 @@ def test_a_demo_that_is_cut_short_cleans_up(environment: dict[str, str], orders:
 
 def test_a_killed_demo_leaves_no_process(environment: dict[str, str], orders: Path):
     """kill -9 cannot be heard, but the stack hangs on the demo's life."""
-    demo = started(environment | {"MILLRACE_WORKER_PROCESSES": no_processes_but()}, "--orders", orders, "--rate", "2")
+    few = {"MILLRACE_SERVICES": "owner,ingress", "MILLRACE_WORKER_PROCESSES": no_processes_but()}
+    demo = started(environment | few, "--orders", orders, "--rate", "2")
     for _ in lines_until(demo, "the stack is ready"):
         pass
     demo.kill()

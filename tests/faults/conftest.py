@@ -27,5 +27,7 @@ def fault_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
 def owner_world(fault_settings: Settings) -> Iterator[OwnerWorld]:
     """Owners end with the test, however it ends."""
     world = OwnerWorld(fault_settings)
+    # what a test that failed left halted is its own failure, and not those of all tests after it
+    world.query("update partition_owner set halted = null where halted is not null returning partition")
     yield world
     world.stop_owners()

@@ -169,7 +169,7 @@ def system_of_its_own(home: Path, *, processes: tuple[str, ...] = (), **changes:
         try:
             yield PublicSystem(made.settings, where["base_url"])
         finally:
-            launch.down(made.settings)
+            servers.end(made.settings)
 
 
 @pytest.fixture(scope="session")
