@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Container
 from typing import Final
 
 import psycopg
@@ -44,6 +45,9 @@ class _Reading(Struct):
     next_offset: int  # at the take
     began: int  # there, or at the command before it, which was read under an earlier lease
     position: int  # the offset after the last one read
+    ahead: Container[
+        int
+    ]  # decided under earlier leases, at the take: the lease's position may pass it before it is read
     fault: InvariantViolation | None = None  # why nothing more can be read; what was read is decided before the halt
 
     @property
@@ -245,7 +249,7 @@ class Reader:
             if offset < reading.next_offset:
                 reading.fault = witness_fault(reading.lease.place, reading.lease.leader_epoch, message.leader_epoch())
                 return None
-            if offset in reading.lease.ahead:  # decided under an earlier lease, ahead of what waited then
+            if offset in reading.ahead:
                 return None
             return record_of(
                 offset, message, self._senders, self._leases.service, signed_from=reading.lease.signed_from
@@ -293,7 +297,7 @@ class Reader:
         """Where to read on, by partition, in Kafka's offsets."""
         for partition, lease in leases.items():
             began = lease.next_offset - 1 if lease.has_witness else lease.next_offset
-            self._reading[partition] = _Reading(lease, lease.next_offset, began, began)
+            self._reading[partition] = _Reading(lease, lease.next_offset, began, began, lease.ahead)
         return {p: TopicPartition(self._topic, p, self._reading[p].place.offset) for p in leases}
 
     def _read_again(self) -> None:

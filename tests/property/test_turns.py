@@ -52,11 +52,11 @@ def _decided_once(said: list[tuple[str, str, int]], chance: random.Random) -> No
     while progress.next_offset < len(log):
         stored = msgspec.json.decode(progress.ahead_text)
         progress = Progress(progress.next_offset, progress.leader_epoch, ahead_of(progress.next_offset, stored))
-        turns, read = Turns(), progress.next_offset
+        turns, read, before = Turns(), progress.next_offset, progress.ahead  # as the reader knows it from the take on
         while chance.random() > 0.1 and (read < len(log) or len(turns)):
             came = log[read : read + chance.randrange(1, 30)]
             read += len(came)
-            turns.add(one for one in came if one.offset not in progress.ahead)
+            turns.add(one for one in came if one.offset not in before)
             if not len(turns):
                 continue
             taken, _ = turns.take(chance.random())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaException
 
 from dataflows.owner.batch import PartitionBatch, Record
+from dataflows.owner.leases import Lease
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Senders
 from schemas import limits
@@ -103,3 +105,25 @@ def test_a_reader_that_gets_into_no_group_says_so_to_every_lane(
     for look in (lambda: reader.drained, lambda: reader.next_round(FOR_EVER_S)):
         with pytest.raises(KafkaException, match="Not in the consumer group"):
             look()
+
+
+def test_what_was_decided_ahead_before_the_take_is_not_read_again_however_far_this_lease_came(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its position may pass that record before Kafka delivers it; taken for a new one, the owner would start over."""
+    given: dict[str, Any] = {"leader_epoch": 0, "decided_at": 0, "signed_from": None, "ahead": {2: 0}}
+    lease = Lease(0, 2, 0, last_seq=0, published_seq=0, state=Any, topic_id="t", offset_base=0, **given)  # type: ignore[arg-type]
+    monkeypatch.setattr("dataflows.owner.reader.record_of", lambda offset, *_, **__: Record(offset, b""))
+    monkeypatch.setattr(EveryPartitionIsOurs, "get", lambda *_: lease)
+    reader._begin({0: lease})
+
+    def read(offset: int) -> Record | None:
+        return reader._next_record(SimpleNamespace(offset=lambda: offset), 0)  # type: ignore[arg-type] # all that is asked
+
+    first = [record for record in (read(0), read(1)) if record is not None]
+    lease.decided(first)
+    assert (len(first), lease.next_offset) == (2, 3)
+    assert read(2) is None
+    following = read(3)
+    assert following is not None
+    assert following.offset == 3
