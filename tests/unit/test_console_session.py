@@ -12,7 +12,7 @@ from ingress.console.search import clean, event_place
 from ingress.console.session import Session, Sessions
 from ingress.console.sign_in import _inside
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from schemas import errors, identity, limits
 
 SECRET = b"s" * 32
