@@ -91,7 +91,15 @@ def test_a_form_is_of_one_session(sessions: Sessions) -> None:
 
 
 def test_a_session_says_nothing_secret(sessions: Sessions) -> None:
-    assert set(Session.__struct_fields__) == {"id", "merchant", "subject", "scopes", "expires_at"}
+    assert set(Session.__struct_fields__) == {
+        "id",
+        "merchant",
+        "subject",
+        "scopes",
+        "expires_at",
+        "issued_at",
+        "token_id",
+    }
 
 
 @pytest.mark.parametrize(
