@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import openapi
+from ingress import limits, openapi
 from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
@@ -26,7 +26,7 @@ from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
-from schemas import errors, limits, services
+from schemas import errors, services
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from ingress import limits
 from ingress.commands.accepted import AcceptedRequests
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
@@ -31,7 +32,7 @@ from ingress.operators.cases import Cases
 from ingress.operators.checkpoints import Checkpoints
 from ingress.operators.parked import ParkedCommands
 from ingress.services import HTTP_SERVICES
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.config import IngressConfig

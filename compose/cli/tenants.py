@@ -10,7 +10,7 @@ import typer
 from compose.operator_access import operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
+from schemas.tenancy import limits
 
 app = typer.Typer(no_args_is_help=True)
 

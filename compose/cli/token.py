@@ -8,7 +8,7 @@ import typer
 
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
+from ingress import limits
 
 app = typer.Typer()
 

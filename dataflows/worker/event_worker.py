@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
+from dataflows import limits
 from dataflows.worker.contract import WorkerPlace
-from schemas import limits
 from schemas.errors import Unavailable
 from schemas.service import Service
 from sinks.streams.follower import Followed, Follower

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits as ingress_limits
 from ingress.commands.form_commands import carry_out
 from ingress.console import pages
 from ingress.console import visit as visits
@@ -43,7 +44,7 @@ async def queue(request: Request) -> Response:
     """What users report and nobody has decided, the most urgent first."""
     async with _moderating(request, "moderation.queue", "queue") as found:
         cursor = request.query_params.get("cursor") or None
-        page = await _part(found, Moderation).queue(_user(found), limits.CONSOLE_ROWS_MAX, cursor)
+        page = await _part(found, Moderation).queue(_user(found), ingress_limits.CONSOLE_ROWS_MAX, cursor)
     return found.page("desk_queue.html", rows=page["data"], next_cursor=page["next_cursor"], **_form(found))
 
 

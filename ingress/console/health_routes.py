@@ -8,8 +8,9 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress import limits as ingress_limits
 from ingress.console import visit as visits
-from schemas import limits
+from schemas.payments import limits as payments_limits
 
 #: minutes of the windows that processor_outcomes.sql reckons
 WINDOWS: Final = {5: "5 min", 60: "1 h", 1_440: "24 h"}
@@ -21,12 +22,12 @@ router: Final = visits.router()
 async def processors(request: Request) -> Response:
     """What became of attempts in the last minutes, hour and day, and what is open."""
     async with visits.reading_of(request, "processors", "processors") as visit:
-        counted = limits.CONSOLE_COUNTED_MAX
+        counted = ingress_limits.CONSOLE_COUNTED_MAX
         outcomes, still_open, told = await asyncio.gather(
             visit.console.records("processor_outcomes", counted=counted),
             visit.console.records("processor_open", counted=counted),
             visit.console.records(
-                "processor_health", kept=limits.PROCESSOR_HEALTH_KEPT_S, limit=limits.CONSOLE_ROWS_MAX
+                "processor_health", kept=payments_limits.PROCESSOR_HEALTH_KEPT_S, limit=ingress_limits.CONSOLE_ROWS_MAX
             ),
         )
     by_processor: dict[str, dict[int, Any]] = {row["processor"]: {} for row in [*told, *outcomes, *still_open]}
@@ -46,7 +47,7 @@ async def processors(request: Request) -> Response:
 async def pipeline(request: Request) -> Response:
     """Owners and epochs, how far each is behind its topic, how far events are told, and the oldest open things."""
     async with visits.reading_of(request, "pipeline", "pipeline") as visit:
-        limit, counted = limits.CONSOLE_ROWS_MAX, limits.CONSOLE_COUNTED_MAX
+        limit, counted = ingress_limits.CONSOLE_ROWS_MAX, ingress_limits.CONSOLE_COUNTED_MAX
         partitions, readers, oldest = await asyncio.gather(
             visit.console.records("pipeline_partitions", limit=limit),
             visit.console.records("pipeline_sinks", limit=limit),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import jinja2
 from starlette.responses import HTMLResponse, Response
 
+from ingress import limits
 from ingress.http import browser
-from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
 
 if TYPE_CHECKING:

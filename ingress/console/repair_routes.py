@@ -22,8 +22,7 @@ from ingress.operators.cases import Cases
 from ingress.payments.repair.closings import Closings
 from ingress.payments.repair.outcomes import Outcomes
 from ingress.payments.repair.repairs import Repairs
-from schemas import limits
-from schemas.payments import attempt_outcome, case_closing, repair
+from schemas.payments import attempt_outcome, case_closing, limits, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

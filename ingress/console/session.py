@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import Caller
 from ingress.identity.roles import OPERATORS
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ingress import limits
 from ingress.console.lag import TopicEnds
 from ingress.console.session import Sessions
 from ingress.http.store import Store
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.console.session import Session

@@ -16,6 +16,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console.state import Console
@@ -24,7 +25,7 @@ from ingress.http.parts import parts_of
 from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
 from ingress.payments.active_policies import ActivePolicies
-from schemas import errors, limits, validation
+from schemas import errors, validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping

@@ -17,6 +17,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from msgspec import Struct
 
+from ingress import limits as ingress_limits
 from ingress.http import strict_json
 from ingress.identity.jwks import KeySource
 from ingress.trust import SUPPORT_ISSUER
@@ -150,12 +151,12 @@ class Authenticator:
             return await other.caller(authorization)
         caller = await self._verify(token)
         self._known[token] = (self._keys.generation, caller)
-        if len(self._known) > limits.TOKENS_CACHED_MAX:
+        if len(self._known) > ingress_limits.TOKENS_CACHED_MAX:
             self._known.popitem(last=False)
         return caller
 
     async def _verify(self, token: str) -> Caller:
-        if len(token) > limits.TOKEN_BYTES_MAX or not token.isascii():
+        if len(token) > ingress_limits.TOKEN_BYTES_MAX or not token.isascii():
             raise errors.Unauthenticated
         header = read_header(token)
         kid = header.get("kid")
@@ -209,7 +210,7 @@ class Authenticator:
         not_before = _time(claims, "nbf")
         if issued_at > now + skew or (not_before is not None and not_before > now + skew):
             raise errors.Unauthenticated("The token is not valid yet.")
-        if expires_at - issued_at > limits.TOKEN_TTL_MAX_S:
+        if expires_at - issued_at > ingress_limits.TOKEN_TTL_MAX_S:
             raise errors.Unauthenticated("The token lives longer than allowed.")
         return expires_at
 

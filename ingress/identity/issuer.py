@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from joserfc import jwk, jwt
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 from sinks import private_file
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from schemas import errors, limits
+from schemas import errors
 from schemas.sealing import SealBroken
+from schemas.tenancy import limits
 from schemas.tenancy.rendering import tenant_document
 from sinks.tenancy import seals
 

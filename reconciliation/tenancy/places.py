@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import schemathesis
 
-from schemas import limits
+from schemas.payments import limits
 
 
 @schemathesis.serializer("application/x-ndjson")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from ingress import limits
 from ingress.console.session import COOKIE
-from schemas import identity, limits
+from schemas import identity
 from tests.eventually import eventually, patient
 from tests.worlds.payments.console_world import HOSTILE, Scene, Visitor, Visitors, ann, posted_at_last, scene, visitors
 from tests.worlds.payments.repair_world import audited, opened, proposed, transactions

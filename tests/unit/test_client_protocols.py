@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingress import limits
 from ingress.client import declared, errors, protocols, sse, sync_twin, wire
 from ingress.client.messages import CommandLine, Committed, Lost, Pause, Reply, Send
-from schemas import limits
 from schemas.records import PaymentIntent
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import jsonschema_rs
 import pytest
 
 from ingress import app, openapi
+from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas, problems
 from ingress.http.openapi_examples import bodies
 from ingress.services import HTTP_SERVICES
@@ -77,7 +78,7 @@ def test_states_are_those_of_the_record() -> None:
 
 def test_bounds_are_the_named_ones() -> None:
     text = json.dumps(DOCUMENT)
-    for bound in (limits.AMOUNT_MINOR_MAX, limits.PAGE_LIMIT_MAX, limits.METADATA_KEYS_MAX):
+    for bound in (limits.AMOUNT_MINOR_MAX, ingress_limits.PAGE_LIMIT_MAX, limits.METADATA_KEYS_MAX):
         assert str(bound) in text
 
 

@@ -15,7 +15,7 @@ from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import OPEN, changed, parties, stale
 from dataflows.payments.domain.payment_intent import advance, authorization, new_attempt, wrong_state
-from schemas import limits
+from schemas.payments import limits
 from schemas.records import AttemptKind, Command, IntentState, PaymentIntent, ProcessorAttempt, Rejection
 
 EXPIRED: Final = "expired"  # error code of an attempt, cancellation reason of an intent

@@ -14,7 +14,7 @@ from msgspec import structs
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
 from dataflows.payments.domain.payment_intent import advance, new_attempt
-from schemas import limits
+from schemas.payments import limits
 from schemas.records import Command, Dispute, ProcessorAttempt, Rejection
 
 #: the states in which a processor still takes evidence

@@ -19,7 +19,8 @@ from msgspec import Struct, structs
 
 from dataflows.payments.domain.decision import Context, Payment
 from dataflows.payments.domain.policies import ProcessorHealth
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from schemas.payments.processors import adapter_of
 from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.records import Command, PaymentIntent, ProcessorAttempt

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dataflows.tenancy.domain.comparison import Comparison, Side, count
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

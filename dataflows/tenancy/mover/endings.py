@@ -10,7 +10,8 @@ import msgspec
 
 from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits
 from schemas.tenancy.rendering import moment
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import seals

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.place import Place
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.place import Places
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
 from sinks.postgres.lasting_session import LastingSession
 from sinks.tenancy import secrets_file

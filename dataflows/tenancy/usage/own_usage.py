@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
+from dataflows import limits
 from dataflows.tenancy.usage.counting import SQL, Metered, count
 from dataflows.tenancy.usage.metrics import count as count_metrics
-from schemas import errors, limits
+from schemas import errors
 from schemas.tenancy.service import SERVICE
 from schemas.tenancy.usage_event import OWN_SOURCES, UsageEvent
 from schemas.tenancy.usage_topic import USAGE_PARTITIONS, counted_partitions

@@ -14,7 +14,8 @@ from dataflows.payments.attempts.dispatch import Change, changes_of
 from dataflows.payments.attempts.dispatch_store import DispatchStore
 from dataflows.payments.attempts.health import Counts, Health
 from dataflows.payments.attempts.settlement import settle
-from schemas import codec, limits
+from schemas import codec
+from schemas.payments import limits
 from schemas.records import PaymentIntent
 from sinks.postgres.owner_connection import connect
 from tests.contracts import golden

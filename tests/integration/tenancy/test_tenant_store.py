@@ -13,7 +13,7 @@ import pytest
 
 from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.place import Place, Places
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts

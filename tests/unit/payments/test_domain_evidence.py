@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataflows.payments.domain.decision import Payment
-from schemas import limits
+from schemas.payments import limits
 from schemas.records import Command, Dispute
 from tests.worlds.payments import payment_cases as cases
 
