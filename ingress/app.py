@@ -23,7 +23,7 @@ from ingress.identity.slots import Bounds, Slots
 from ingress.limiter import api_limits as quotas
 from ingress.operators import operators
 from ingress.operators.access_watch import AccessWatch
-from ingress.services import HTTP_SERVICES
+from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, services
@@ -46,7 +46,8 @@ API_ROUTERS: Final = (
 )
 PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
 _BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLER_MAX, limits.REQUESTS_OF_STRANGERS_MAX, limits.REQUESTS_OF_ADDRESS_MAX)
-ROUTERS: Final = (*API_ROUTERS, *PAGES, *console.ROUTERS)
+CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
+ROUTERS: Final = (*API_ROUTERS, *PAGES, *CONSOLE_ROUTERS)
 
 
 class ClearHeaders:

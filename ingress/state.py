@@ -31,7 +31,7 @@ from ingress.operators.audit import Audit
 from ingress.operators.cases import Cases
 from ingress.operators.checkpoints import Checkpoints
 from ingress.operators.parked import ParkedCommands
-from ingress.services import HTTP_SERVICES
+from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Ingress:
         add(Checkpoints(self._store, cursors))
         add(ParkedCommands(self._audited_store, config.kafka))
         self.audit = add(Audit(self._audited_store, self.authenticator))
-        self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka))
+        self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka, CONSOLE_PAGES))
         self._readiness = add(Readiness(self._probe))
         add(Ownership(config.kafka, self._store))
         self._cleaner: asyncio.Task[None] | None = None

@@ -24,7 +24,6 @@ from ingress.http import browser, problems
 from ingress.http.parts import parts_of
 from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
-from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, validation
 
 if TYPE_CHECKING:
@@ -81,9 +80,9 @@ class Visit:
             "theme": theme if theme in THEMES else "",
             "here": self.request.url.path,
             "q": "",
-            "maintenance": parts_of(self.request).get(ActivePolicies).maintenance,
+            **self.console.frame(self.session, parts_of(self.request)),
         }
-        response = pages.html(template, context | found, status, headers)
+        response = self.console.templates.html(template, context | found, status, headers)
         if self.session is None and sessions.VISITOR not in self.request.cookies:
             self.keep(response, sessions.VISITOR, self._visitor)
         return response

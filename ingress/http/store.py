@@ -38,9 +38,9 @@ _SETTINGS: Final = f"{INDEXED} " + " ".join(
 )
 
 
-def _read_queries(package: str) -> dict[str, LiteralString]:
+def _read_queries(packages: Sequence[str]) -> dict[str, LiteralString]:
     """By file name, of all folders; a name that two files have is one file too many."""
-    folders = [resources.files(package) / "queries"]
+    folders = [folder for package in packages if (folder := resources.files(package) / "queries").is_dir()]
     found: dict[str, LiteralString] = {}
     while folders:
         for entry in folders.pop().iterdir():
@@ -61,11 +61,11 @@ class Store:
         dsn: str,
         *,
         synchronous_commit: Literal["on", "off"] = "off",
-        package: str = "ingress",
+        packages: Sequence[str] = ("ingress",),
         pool_max: int = ingress_limits.INGRESS_POSTGRES_POOL_MAX,
     ) -> None:
         # Off: only notes are written, see accepted_insert.sql. What has to be durable asks for a store with it on.
-        self._queries = _read_queries(package)
+        self._queries = _read_queries(packages)
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
             dsn,

@@ -8,6 +8,8 @@ from ingress.http_service import HttpService, Json
 from ingress.payments import dry_run, intent_routes, money_routes, processor_routes
 from ingress.payments.active_policies import ActivePolicies
 from ingress.payments.admission import PaymentsAdmission
+from ingress.payments.console.declared import CONSOLE
+from ingress.payments.console.totals import Totals
 from ingress.payments.dry_run import DryRuns
 from ingress.payments.expansion import Expansions
 from ingress.payments.merchants import account_routes, endpoint_routes, report_routes, signing_key_routes
@@ -61,6 +63,7 @@ class PaymentsHttp(HttpService):
         webhook_routes.router,
     )
     shows_events = True
+    console = CONSOLE
     forecasts = frozenset(dry_run.OPERATIONS)
 
     def __init__(self, platform: Platform) -> None:
@@ -85,6 +88,7 @@ class PaymentsHttp(HttpService):
         add(Assessments(store))
         add(PolicyVersions(audited, config.processors))
         add(FeePolicies(store))
+        add(Totals())
         self._endpoints = add(
             Endpoints(
                 config.postgres_dsn,

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingress import limits
-from ingress.console.search import clean, event_place
 from ingress.console.session import Session, Sessions
 from ingress.console.sign_in import _inside
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import Caller
+from ingress.payments.console.search import clean, event_place
 from schemas import errors, identity
 
 SECRET = b"s" * 32

@@ -68,7 +68,10 @@ class Origin:
         self._origin = origin
         self._objects = media_objects(origin)
         self._store = Store(
-            dsn, package="ingress.social.media", pool_max=social_limits.MEDIA_POSTGRES_POOL_MAX, synchronous_commit="on"
+            dsn,
+            packages=("ingress.social.media",),
+            pool_max=social_limits.MEDIA_POSTGRES_POOL_MAX,
+            synchronous_commit="on",
         )
 
     async def start(self) -> None:

@@ -14,10 +14,10 @@ from starlette.responses import RedirectResponse, Response
 from ingress import limits as ingress_limits
 from ingress.console import pages
 from ingress.console import visit as visits
-from ingress.console.session import DESK
 from ingress.http.parts import parts_of
 from ingress.operators import cases
 from ingress.operators.cases import Cases
+from ingress.payments.console.totals import Totals
 from schemas import errors
 from schemas.currency import is_currency
 from schemas.payments import limits as payments_limits
@@ -40,17 +40,17 @@ router: Final = visits.router()
 
 @router.get("")
 async def overview(request: Request) -> Response:
-    """What waits, what does not reconcile, and whether everything runs: the first page of a day, but of moderators."""
+    """What waits, what does not reconcile, and whether everything runs: the first page of a day, but of guests."""
     found = await visits.visit(request)
-    if found.session is not None and found.session.may_moderate:
-        return RedirectResponse(DESK, 303, pages.HEADERS)
+    if found.session is not None and (guests := found.console.sessions.guests_of(found.session)):
+        return RedirectResponse(guests.home, 303, pages.HEADERS)
     async with visits.reading_of(request, "overview", "overview") as visit:
         console = visit.console
         counts, discrepancies, accounts, totals, partitions, processors = await asyncio.gather(
             console.records("queue_counts", **_BOUNDS),
             _discrepancies(visit),
             console.records("board_accounts", limit=ingress_limits.CONSOLE_ROWS_MAX),
-            console.recent_totals(),
+            parts_of(request).get(Totals).recent(console),
             console.records("pipeline_partitions", limit=ingress_limits.CONSOLE_ROWS_MAX),
             console.records("processor_outcomes", counted=ingress_limits.CONSOLE_COUNTED_MAX),
         )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import limits
-from ingress.console import timeline
-from ingress.console.timeline import Entry, Row
+from ingress.payments.console import timeline
+from ingress.payments.console.timeline import Entry, Row
 from schemas import errors
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from ingress import limits as ingress_limits
 from ingress.commands.form_commands import carry_out
 from ingress.console import pages
 from ingress.console import visit as visits
-from ingress.console.session import DESK, MODERATE
 from ingress.http.parts import parts_of
 from ingress.operators.audit import Audit
 from ingress.social.desk import Desk
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from ingress.console.visit import Visit
 
 Json = dict[str, Any]
+MODERATE: Final = "moderator"
+DESK: Final = "/console/moderation"
 _KEY_BYTES: Final = 16
 _OPTIONAL: Final = ("label", "expires_at")
 _POLICY_DIGITS_MAX: Final = 9
