@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataflows.tenancy.billing.invoicing import Invoicing
 from dataflows.tenancy.usage.keeping import Keeping
-from dataflows.tenancy.usage.own_usage import OwnUsage
+from dataflows.tenancy.usage.own_usage import own_usage
 from dataflows.tenancy.usage.stream import UsageStream
 from schemas.errors import InvariantViolation
 from sinks.kafka.sender_keys import SenderKeys
@@ -23,7 +23,7 @@ class Metering:
         if place.keys is None:
             raise InvariantViolation("who counts usage has to know who sent it")
         self._usage = UsageStream(place.kafka, place.postgres_dsn, SenderKeys(place.keys / "senders"), place.client_id)
-        self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
+        self._own = own_usage(place)
         self._keeping = Keeping(place.postgres_dsn, f"{place.client_id}-keeping")
         self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
 
