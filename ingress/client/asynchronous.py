@@ -9,7 +9,7 @@ from ingress.client import declared, protocols, wire
 from ingress.client.connection import AsyncConnection
 from ingress.client.messages import CommandLine, Committed, LineAnswer
 from ingress.client.protocols import DISPUTES, INTENTS, PAYOUTS, REFUNDS
-from schemas.records import PaymentIntent
+from schemas.payments.records import PaymentIntent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

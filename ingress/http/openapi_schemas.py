@@ -8,8 +8,9 @@ from typing import Any, Final, get_args
 from msgspec import Struct
 
 from ingress import limits as ingress_limits
-from schemas import limits, records
+from schemas import limits
 from schemas.column import Declared, Kind
+from schemas.payments import records
 from schemas.renderer import shown
 
 Json = dict[str, Any]

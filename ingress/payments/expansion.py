@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ingress.http.store import Store
     from ingress.payments.resources import Resources
-    from schemas import records
+    from schemas.payments import records
 
 PARAMETER: Final = "expand[]"
 #: what each kind of resource can take along

@@ -16,8 +16,9 @@ from ingress import limits as ingress_limits
 from ingress.commands.watch import Watch
 from ingress.http.coalescer import Coalescer
 from ingress.payments.filters import EVERYTHING
-from schemas import errors, records, rendering
+from schemas import errors
 from schemas.payments import limits as payments_limits
+from schemas.payments import records, rendering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

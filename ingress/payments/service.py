@@ -34,7 +34,7 @@ from ingress.payments.risk.policies import PolicyVersions
 from ingress.payments.risk.risk_signals import RiskSignals
 from ingress.payments.webhooks import routes as webhook_routes
 from ingress.payments.webhooks.gateway import WebhookGateway
-from schemas import rendering
+from schemas.payments import rendering
 from schemas.payments.service import SERVICE
 from sinks.redis.velocity import VelocityCounters
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from schemas import limits, records
+from schemas import limits
 from schemas import value_types as types
 from schemas.payments import limits as payments_limits
+from schemas.payments import records
 from schemas.payments import value_types as own
 from schemas.validation import Field, Fields
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
 from reconciliation.payments.replayed_tables import PaymentIntentCurrent
-from schemas import avro_schemas, codec, records, services
+from schemas import avro_schemas, codec, services
 from schemas.column import declared
+from schemas.payments import records
 from sinks.clickhouse.services import SINKS
 from sinks.postgres import column_lists
 

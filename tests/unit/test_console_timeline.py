@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingress.payments.console import story, timeline
-from schemas.records import AttemptStatus, DisputeState, IntentState
+from schemas.payments.records import AttemptStatus, DisputeState, IntentState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 entries = st.builds(

@@ -15,7 +15,8 @@ from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas, problems
 from ingress.http.openapi_examples import bodies
 from ingress.services import HTTP_SERVICES
-from schemas import limits, records, rendering
+from schemas import limits
+from schemas.payments import records, rendering
 from schemas.services import OPERATIONS
 from tests.worlds.payments import payment_cases
 

@@ -12,7 +12,8 @@ from dataflows.payments.domain import commands, refund_outcome
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule
 from schemas import identity
-from schemas.records import Command, Refund
+from schemas.payments.records import Refund
+from schemas.records import Command
 from tests.worlds.payments import payment_cases as cases
 
 SHARE = 9_850  # of 10,000 after the platform's fee
