@@ -36,8 +36,7 @@ def moved(*decisions: Decision) -> dict[str, int]:
 def test_a_refund_is_pending_with_its_attempt_and_its_money_set_aside_in_one_commit() -> None:
     decision = cases.decided(PAID, cases.refund(4_000, reason="duplicate"))
     refund, attempt = decision.refund, decision.attempt
-    assert refund is not None
-    assert attempt is not None
+    assert refund is not None and attempt is not None  # noqa: PT018
     assert refund.id == identity.part_id("re", cases.INTENT_ID, cases.MERCHANT, "POST /v1/refunds", "r")
     assert (refund.state, refund.amount, refund.reason, refund.version, refund.attempt) == (
         "pending",
