@@ -42,7 +42,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def expanded(text: str) -> str:
-    """A query with its column lists. Raises KeyError or AttributeError for a mark that means nothing."""
+    """A query with its column lists. Raises KeyError for a mark that means nothing."""
     return _MARK.sub(lambda mark: _LISTS[mark[1]](_record(mark[2]), mark[3] or ""), text)
 
 
