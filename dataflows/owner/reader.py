@@ -22,7 +22,7 @@ from dataflows import limits as dataflows_limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.decoding import record_of
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.place import OUT_OF_RANGE, Place, witness_fault
+from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.publisher import Publisher
 from dataflows.owner.ready import Ready
 from dataflows.owner.senders import Senders

@@ -21,7 +21,7 @@ from compose.proof import limits as proof_limits
 from compose.proof.bench.owner_latency import Answers, summary, wait_for
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
-from reconciliation.tenancy.places import newest
+from reconciliation.tenancy.tenant_stores import newest
 from schemas import codec, records, topics
 from schemas.operation import Named
 from schemas.senders import INGRESS, Headers

@@ -12,7 +12,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dataflows.tenancy.mover.place import Place, Places, Row
+    from dataflows.tenancy.mover.tenant_rows import Place, Places, Row
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 

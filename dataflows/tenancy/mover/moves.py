@@ -17,7 +17,7 @@ from dataflows.owner import fail_points
 from dataflows.tenancy.domain.comparison import Comparison
 from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.each import each
-from dataflows.tenancy.mover.place import Place
+from dataflows.tenancy.mover.tenant_rows import Place
 from schemas import errors, limits
 from schemas.tenancy import limits as tenancy_limits
 from sinks.postgres.sql_files import queries
@@ -25,7 +25,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dataflows.tenancy.mover.place import Places
+    from dataflows.tenancy.mover.tenant_rows import Places
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dataflows.tenancy.mover.comparing import compare, compare_again
-from dataflows.tenancy.mover.place import Place, Places
+from dataflows.tenancy.mover.tenant_rows import Place, Places
 from schemas.tenancy import limits
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file

@@ -13,7 +13,7 @@ from sinks.tenancy import databases
 if TYPE_CHECKING:
     from psycopg import Connection
 
-SQL: Final = queries("reconciliation.tenancy", "places.sql")
+SQL: Final = queries("reconciliation.tenancy", "tenant_stores.sql")
 _POOL: Final = "tenancy_pool"
 _GONE: Final = "deleted"
 _TARGETS: Final = frozenset({"prepared", "copying", "catching_up", "verifying", "fencing", "aborting"})
