@@ -18,6 +18,8 @@ from ingress.console import (
     review_routes,
     sign_in,
     story_routes,
+    tenant_boards,
+    tenant_decisions,
     tenant_routes,
     work_routes,
 )
@@ -45,6 +47,8 @@ ROUTERS: Final = (
     story_routes.router,
     health_routes.router,
     tenant_routes.router,
+    tenant_boards.router,
+    tenant_decisions.router,
     repair_routes.router,
     closing_routes.router,
     outcome_routes.router,
