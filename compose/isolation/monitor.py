@@ -14,6 +14,7 @@ import structlog
 
 from compose.isolation.canaries import Doors
 from compose.isolation.route_probes import route_probes
+from compose.isolation.statements import statement_probes
 from compose.isolation.store_probes import analytics_probe, store_probes
 from schemas import errors, limits
 from sinks.postgres.sql_files import queries
@@ -73,6 +74,7 @@ class Monitor:
         one, two = doors.canary("a"), doors.canary("b")
         found = [*self._probed(doors, one, two), *self._probed(doors, two, one), *self._egress.probes((one, two))]
         with psycopg.connect(self._dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+            found += statement_probes(connection)
             for lint in LINTS:
                 self._lint(connection, lint)
             for probe, evidence in found:
