@@ -15,7 +15,7 @@ from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.place import Place, Places
 from schemas import limits
 from sinks.postgres.migrate import migrate
-from sinks.tenancy import contexts, secrets_file
+from sinks.tenancy import contexts, databases, secrets_file
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.secrets_file import TenancySecrets
 
@@ -235,3 +235,15 @@ def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> No
             heads.commit()
             assert compare_again(places, source, target, 5, {"rs_001"}).found.match == 3
             assert compare_again(places, source, target, 6, ()).found.match == 0
+
+
+def test_a_drop_that_a_crash_cut_short_is_carried_out(stores: Stores) -> None:
+    """Postgres ends the session of whoever does anything else to such a database: no mover would get any further."""
+    with stores.of("tenancy_mover") as control:
+        name = databases.name_of(control.info.dbname, "pl_cut")
+        with psycopg.connect(stores.superuser, autocommit=True) as superuser:
+            superuser.execute(f"create database {name} owner millrace_tenancy_mover".encode())
+            superuser.execute("update pg_database set datconnlimit = -2 where datname = %s", (name,))
+        cut = Place(tenant_id="tn_a", generation=3, placement_id="pl_cut", mode="dedicated", shard_or_database="pl_cut")
+        Places(control, stores.dsns["millrace_tenancy_mover"], stores.held).empty(cut)
+        assert control.execute("select 1 from pg_database where datname = %s", (name,)).fetchone() is None
