@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import limits
+from compose import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
 from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
 from ingress.tenancy.openapi import committed, list_of, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
-from schemas import limits
 from schemas.services import OPERATIONS
+from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.operations import READ
 from schemas.tenancy.value_types import PRICES

@@ -12,7 +12,7 @@ from schemas.identity import derived_id
 from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
-    from schemas.records import PaymentIntent
+    from schemas.payments.records import PaymentIntent
 
 #: the merchant to whom tenants pay: its balance is what the platform earned
 BILLING_MERCHANT: Final = "m_millrace_billing"

@@ -31,9 +31,9 @@ from schemas.services import OPERATIONS
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
 
 if TYPE_CHECKING:
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.tenancy.billing import StoredInvoice
-    from schemas.records import PaymentIntent
+    from schemas.payments.records import PaymentIntent
 
 router: Final = APIRouter()
 _INVOICE: Final = "/v1/invoices/{invoice_id}"

@@ -17,6 +17,7 @@ import httpx
 import psycopg
 
 from compose.operator_access import check_settings
+from compose.proof import limits
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.patient_caller import CallRefused, NotInTime
 from compose.proof.soak.disturbance import Disturber
@@ -26,7 +27,6 @@ from compose.proof.soak.verdict import Verdict
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from reconciliation.check.run import run_check
-from schemas import limits
 from schemas.errors import PlatformError
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from compose.proof import limits
 from compose.proof.kit.patient_caller import NotInTime, PatientCaller
 from compose.proof.soak.histories import Histories, Told
 from compose.proof.soak.proof import Proof
 from compose.proof.tenancy.life import Life
 from compose.settings.service_processes import PROCESSES
 from ingress.identity.issuer import KeyFolder, issue_token
-from schemas import limits
 from schemas.tenancy.operations import SERVICE_NAME
 
 if TYPE_CHECKING:

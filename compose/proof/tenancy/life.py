@@ -9,10 +9,11 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.proof import limits
 from compose.proof.kit.patient_caller import CallRefused, PatientCaller
 from compose.proof.tenancy.model import ENDED, Move, TenantModel
 from ingress.identity.issuer import issue_token
-from schemas import limits
+from schemas import limits as schemas_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
@@ -61,7 +62,7 @@ class Life:
         self.create()
 
     def _caller(self, name: str, kind: Any, scopes: tuple[str, ...]) -> PatientCaller:
-        token = issue_token(self._keys, name, scopes, limits.TOKEN_TTL_MAX_S, kind=kind, subject="s_soak")
+        token = issue_token(self._keys, name, scopes, schemas_limits.TOKEN_TTL_MAX_S, kind=kind, subject="s_soak")
         patience_s = limits.SOAK_PERSISTENCE_S
         return PatientCaller(self._http, token, persist_s=patience_s, wait_s=patience_s)
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ingress.tenancy import invoice_payment
 from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
-from schemas.records import PaymentIntent
+from schemas.payments.records import PaymentIntent
 
 INVOICE = {"invoice_id": "in_1", "total": 100, "currency": "EUR"}
 INTENT = PaymentIntent(

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingress.console.tenant_boards import gates, status_of
-from schemas import limits
+from ingress.tenancy.console.tenant_boards import gates, status_of
+from schemas.tenancy import limits
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 FRESH = [{"as_of": NOW, "probes": 1}]

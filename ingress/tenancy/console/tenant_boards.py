@@ -10,10 +10,13 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
-from ingress.console.tenant_routes import KEY_BYTES
-from schemas import errors, limits
+from ingress.tenancy.console.tenant_routes import KEY_BYTES
+from schemas import errors
+from schemas.payments import limits as payments_limits
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.service import SERVICE
 
 _GATES: Final = ("planned", "prepared", "copying", "catching_up", "verifying", "fencing", "committed", "soaking")
@@ -74,7 +77,7 @@ async def isolation(request: Request) -> Response:
         lints=lints,
         rows=rows,
         key=secrets.token_hex(KEY_BYTES),
-        note_max=limits.REPAIR_NOTE_LENGTH_MAX,
+        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
     )
 
 
@@ -84,5 +87,5 @@ def status_of(
     """As ``GET /v1/isolation`` says it."""
     if any(row["resolved_at"] is None for row in rows) or any(lint["gaps"] for lint in lints):
         return "violated"
-    is_fresh = bool(rounds) and (now - rounds[0]["as_of"]).total_seconds() <= limits.ISOLATION_STALE_S
+    is_fresh = bool(rounds) and (now - rounds[0]["as_of"]).total_seconds() <= tenancy_limits.ISOLATION_STALE_S
     return "ok" if is_fresh else "stale"
