@@ -16,6 +16,7 @@ TURN_UNITS: Final = 16  # of a caller, where callers take turns: a command is on
 TURNS_OF_CALLER_UNITS_MAX: Final = 64  # in one round, while others have commands, too
 TURNS_OF_NOISY_UNITS_MAX: Final = 16  # the same of a caller that was found to be noisy
 TURNS_ROUND_UNITS: Final = 500  # of one partition
+TURNS_PAUSE_MS: Final = 50  # between rounds of callers with most of the work alone, while others have some, too
 NOISE_WINDOW_S: Final = 10.0
 NOISE_SHARE_MIN: Final = 0.2  # of what was done: below it nobody is noisy
 NOISE_SHARE_MAX: Final = 0.5  # and above it whoever has commands left

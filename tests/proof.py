@@ -68,6 +68,10 @@ PARTS: Final = {
         "3 minutes of social posts beside their reference while every process is killed in turn",
         (_MILLRACE, "soak", "social", "--minutes", "3"),
     ),
+    "soak-tenancy": Part(
+        "3 minutes of tenants that move beside their models while every process is killed in turn",
+        (_MILLRACE, "soak", "tenancy", "--minutes", "3"),
+    ),
     "soak-limiter": Part(
         "2 minutes of quotas while every process is killed in turn", (_MILLRACE, "soak", "limiter", "--minutes", "2")
     ),

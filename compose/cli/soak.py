@@ -1,4 +1,4 @@
-"""``millrace soak payments``, ``limiter`` and ``social``: the system under load and kills, then the proof."""
+"""``millrace soak payments``, ``limiter``, ``social``, ``tenancy``: the system under load and kills, then the proof."""
 
 from __future__ import annotations
 
@@ -108,6 +108,34 @@ def social(
         {"ingresses": 1, "services": SERVICES},
         minutes=minutes,
         rate=histories,
+        seed=seed,
+        as_json=as_json,
+        what="Steps",
+    )
+
+
+@app.command()
+def tenancy(
+    minutes: Annotated[
+        float, typer.Option(min=0, max=limits.SOAK_MINUTES_MAX, help="For how long lives and kills go on.")
+    ] = limits.SOAK_MINUTES_DEFAULT,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=_SEED_MAX, help="Draws the same steps and kills again.")
+    ] = None,
+    lives: Annotated[
+        int, typer.Option(min=1, max=limits.SOAK_HISTORIES_MAX, help="How many go on at once, beside a noisy tenant.")
+    ] = limits.SOAK_HISTORIES,
+    as_json: AsJson = False,
+) -> None:
+    """Moves, shreds, suspensions, usage twice over beside a model, all killed in turn; exit 1 if anything differs."""
+    from compose.proof.soak.tenancy_run import ELSEWHERE, SERVICES  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.soak.tenancy_run import soak as run_soak  # noqa: PLC0415
+
+    _run(
+        run_soak,
+        {"ingresses": 1, "services": SERVICES, "changes": {"worker_processes": ELSEWHERE}},
+        minutes=minutes,
+        rate=lives,
         seed=seed,
         as_json=as_json,
         what="Steps",

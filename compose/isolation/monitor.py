@@ -15,6 +15,7 @@ import structlog
 from compose import limits as compose_limits
 from compose.isolation.canaries import Doors
 from compose.isolation.route_probes import route_probes
+from compose.isolation.statements import statement_probes
 from compose.isolation.store_probes import analytics_probe, store_probes
 from schemas import errors
 from sinks import limits as sinks_limits
@@ -75,6 +76,7 @@ class Monitor:
         one, two = doors.canary("a"), doors.canary("b")
         found = [*self._probed(doors, one, two), *self._probed(doors, two, one), *self._egress.probes((one, two))]
         with psycopg.connect(self._dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+            found += statement_probes(connection)
             for lint in LINTS:
                 self._lint(connection, lint)
             for probe, evidence in found:

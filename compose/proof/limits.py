@@ -56,6 +56,9 @@ DEMO_SOCIAL_WAIT_S: Final = 90  # for homes, propagation and an erasure, beside 
 DEMO_USERS: Final = 12  # of the social act
 
 # --- soak
+SOAK_ABORTS: Final = 0.15  # of looks at a move of tenants that is not committed
+SOAK_DIFFERENCES_MAX: Final = 5  # of one history: then it has failed, and goes on no further
+SOAK_PROBLEM_LENGTH_MAX: Final = 500
 SOAK_PAYMENTS_OPEN_MAX: Final = 200  # under way at once; past it the schedule waits
 SOAK_AMOUNT_MINOR_MIN: Final = 1_000  # so that every share of it is some money, also in currencies without cents
 SOAK_AMOUNT_MINOR_MAX: Final = 90_000

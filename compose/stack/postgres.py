@@ -51,6 +51,7 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 log_line_prefix = '%m [%p] %u '
 log_min_duration_statement = 2000
+track_activity_query_size = 16kB
 """
 
 _ACCESS = "host all all 127.0.0.1/32 scram-sha-256\n"

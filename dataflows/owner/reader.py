@@ -118,7 +118,7 @@ class Reader:
             raise self.failure
         with self._offered:
             free = self._ready.free(self._taken)
-            if not free and self._offered.wait(timeout_s):
+            if not free and self._offered.wait(self._ready.due_within(timeout_s)):
                 free = self._ready.free(self._taken)
             if free and self._taken and sum(waiting.worth for waiting in free) < dataflows_limits.ROUND_MESSAGES_ENOUGH:
                 self._settled.wait(dataflows_limits.ROUND_GATHER_MS / 1_000)
@@ -208,7 +208,7 @@ class Reader:
                 return
             if self._ready.put(batch):
                 self._in_work[batch.partition] += 1
-                self._offered.notify()
+            self._offered.notify()  # what was not due before may be now
 
     def _read(self) -> list[PartitionBatch]:
         assignments = self._assignments

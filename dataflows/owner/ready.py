@@ -25,6 +25,9 @@ class Waiting(Protocol):
     def worth(self) -> int:
         """How many records the next take gives, or about so many."""
 
+    def due_s(self) -> float:
+        """From when on it may be taken, by the monotonic clock; 0 = at once."""
+
     def extended(self, batch: PartitionBatch) -> bool:
         """Whether the batch, which was read after it, is a part of it now."""
 
@@ -46,6 +49,9 @@ class _Whole:
     @property
     def worth(self) -> int:
         return len(self.batch.records)
+
+    def due_s(self) -> float:
+        return 0.0
 
     def extended(self, batch: PartitionBatch) -> bool:
         fits = (
@@ -73,6 +79,9 @@ class _InTurns:
     @property
     def worth(self) -> int:
         return min(len(self.turns), limits.TURNS_OF_CALLER_UNITS_MAX)
+
+    def due_s(self) -> float:
+        return self.turns.due_s()
 
     def extended(self, batch: PartitionBatch) -> bool:
         fits = self.epoch == batch.epoch
@@ -129,16 +138,23 @@ class Ready:
     def free(self, taken: Container[int]) -> list[Waiting]:
         """What a lane may take now: no more than makes a good transaction, the other lanes live on the rest."""
         found: list[Waiting] = []
-        messages = 0
+        messages, now_s = 0, time.monotonic()
         seen = set[int]()
         for waiting in self._waiting:
             if messages >= limits.ROUND_MESSAGES_ENOUGH:
                 break
             if waiting.partition not in taken and waiting.partition not in seen:
                 seen.add(waiting.partition)
+                if waiting.due_s() > now_s:
+                    continue
                 found.append(waiting)
                 messages += waiting.worth
         return found
+
+    def due_within(self, most_s: float) -> float:
+        """The seconds until something that waits is due, so many at most."""
+        now_s = time.monotonic()
+        return min([most_s, *(due_s - now_s for waiting in self._waiting if (due_s := waiting.due_s()) > now_s)])
 
     def take(self, free: Sequence[Waiting]) -> list[PartitionBatch]:
         """The next batches of these."""

@@ -51,6 +51,18 @@ class Turns:
         """The lowest offset that waits."""
         return min((queue[0].offset for queue in self._queues.values()), default=None)
 
+    def due_s(self) -> float:
+        """From when on a round is due: at once, but for who has most of the work while others have some, too.
+
+        Its commands are gathered for a moment, so that whoever has little seldom meets a round that is under way.
+        """
+        callers = list(self._queues)
+        if len(callers) != 1 or not self.noise.has_most(callers[0]):
+            return 0.0
+        if self._units[callers[0]] >= limits.TURNS_OF_CALLER_UNITS_MAX:
+            return 0.0
+        return self.noise.took_s + limits.TURNS_PAUSE_MS / 1_000
+
     def take(self, now_s: float) -> tuple[list[Record], list[NoisyCaller]]:
         """What is decided next, by offset: of each aggregate the oldest; and who was found to be noisy.
 
@@ -102,12 +114,15 @@ class Noise:
 
     def __init__(self) -> None:
         self.callers: frozenset[str] = frozenset()
+        self.took_s = 0.0  # when the last round was taken
         self._began_s: float | None = None
         self._spent: Counter[str] = Counter()
+        self._before: Counter[str] = Counter()  # in the last whole window
         self._left: Counter[str] = Counter()  # the most that waited at once
 
     def heard(self, spent: Mapping[str, int], left: Mapping[str, int], now_s: float) -> list[NoisyCaller]:
         """A round gave so much and left so much waiting. At the end of a window those who were noisy in it."""
+        self.took_s = now_s
         if self._began_s is None:
             self._began_s = now_s
         self._spent.update(spent)
@@ -116,10 +131,15 @@ class Noise:
             return []
         found = noisy_of(self._spent, self._left)
         self.callers = frozenset(one.caller for one in found)
-        self._began_s = now_s
+        self._began_s, self._before = now_s, Counter(self._spent)
         self._spent.clear()
         self._left.clear()
         return found
+
+    def has_most(self, caller: str) -> bool:
+        """Whether more than half of what was done in this window and the last was its, and others' the rest."""
+        known, mine = self._spent.total() + self._before.total(), self._spent[caller] + self._before[caller]
+        return known > mine > limits.NOISE_SHARE_MAX * known
 
 
 def noisy_of(spent: Mapping[str, int], left: Mapping[str, int]) -> list[NoisyCaller]:

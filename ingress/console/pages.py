@@ -97,13 +97,15 @@ def words(name: str) -> str:
 #: the colour of each state, by its words; what stands in none of them is plain
 _TONES: Final = {
     "good": """succeeded captured authorized refunded committed applied delivered matched posted resolved won active
-        done reinstated voided decided taken_in allow verified""",
+        done completed finalized paid reinstated voided decided taken_in allow verified""",
     "bad": """failed declined manual_review lost rejected given_up parked case duplicate missing short over sign_flipped
-        orphan withdrawn truncated block blocked review halted disabled unexplained refused remove removed""",
+        orphan withdrawn truncated block blocked review halted disabled unexplained refused remove removed
+        violated revoked denied aborted void disputed""",
     "open": """created pending unknown processing requires_capture requires_action requires_confirmation
         requires_merchant_action requires_payment_method proposed approved open waiting needs_response under_review
         stored due reported leased warning_needs_response warning_under_review appeal_needs_response appeal_under_review
-        submitted in_transit assigned limit label""",
+        submitted in_transit requested soaking
+        copying verifying fencing planned prepared catching_up aborting rolling_back unpaid assigned limit label""",
 }
 _TONE_OF: Final = {state: name for name, states in _TONES.items() for state in states.split()}
 

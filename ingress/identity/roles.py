@@ -34,13 +34,13 @@ _BY_ACTION: Final = {
 _BY_WORD: Final = {
     # money that moves by hand, and what prices it
     **dict.fromkeys(("account", "money", "repair", "attempt"), FINANCE),
-    **dict.fromkeys(("fees_policy", "processor_fees_policy", "bank_rules_policy"), FINANCE),
+    **dict.fromkeys(("invoice", "fees_policy", "processor_fees_policy", "bank_rules_policy"), FINANCE),
     # who may pay, and what is looked at
     **dict.fromkeys(("risk", "risk_policy", "access"), RISK),
     # what merchants and their payments need
-    **dict.fromkeys(("case", "signing_key", "signature_requirement"), SUPPORT),
+    **dict.fromkeys(("case", "signing_key", "signature_requirement", "grant"), SUPPORT),
     # how the installation works
-    **dict.fromkeys(("routing_policy", "maintenance_policy", "parked"), PLATFORM),
+    **dict.fromkeys(("routing_policy", "maintenance_policy", "parked", "move", "isolation"), PLATFORM),
 }
 
 

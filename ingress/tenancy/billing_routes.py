@@ -1,4 +1,4 @@
-"""Billing runs and invoices: read by staff, and by the tenant that is billed."""
+"""Billing runs, billing entries, entitlements: read by staff, and by the tenant that is billed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.tenancy.billing import Billing
-from ingress.tenancy.callers import is_member, member, of_tenant
+from ingress.tenancy.callers import member, of_tenant
 from ingress.tenancy.entitlements import Entitlements
-from ingress.tenancy.tenants import Tenants
-from schemas import errors
-from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
 from schemas.tenancy.operations import READ
 
 if TYPE_CHECKING:
-    from ingress.tenancy.billing import StoredInvoice
     from ingress.tenancy.tenants import Known
 
 router: Final = APIRouter()
-_FOR_EVER: Final = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
 @router.get("/v1/tenants/{tenant_id}/billing_runs/{billing_run_id}")
@@ -66,35 +60,3 @@ async def own_entitlements(request: Request) -> Response:
 async def _entitlements(request: Request, known: Known) -> Response:
     found, version = await parts_of(request).get(Entitlements).of(known.tenant)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{version}"'})
-
-
-@router.get("/v1/invoices/{invoice_id}")
-async def get_invoice(request: Request, invoice_id: str) -> Response:
-    """The invoice: it never changes."""
-    return calling.json((await _invoice(request, invoice_id)).document, _FOR_EVER)
-
-
-@router.get("/v1/invoices/{invoice_id}/document")
-async def get_document(request: Request, invoice_id: str) -> Response:
-    """Its bytes; with ``recompute``, made again from the events and the run's prices."""
-    is_made_again = reading.choice(request, "recompute", ("true", "false")) == "true"
-    stored = await _invoice(request, invoice_id)
-    if is_made_again:
-        return calling.json(await parts_of(request).get(Billing).made_again(stored))
-    return calling.json(stored.document, _FOR_EVER)
-
-
-async def _invoice(request: Request, invoice_id: str) -> StoredInvoice:
-    """Of the caller's own tenant, or anybody's for staff. Raises NotFound."""
-    parts = parts_of(request)
-    caller = await calling.caller_of(request, STAFF, TENANT_ADMIN)
-    calling.require_id(invoice_id)
-    if is_member(caller):
-        caller.require(TENANT_ADMIN)
-        await parts.get(Tenants).active(caller)
-    else:
-        caller.require(STAFF)
-    found = await parts.get(Billing).invoice(invoice_id)
-    if is_member(caller) and caller.tenant != found.tenant_id:
-        raise errors.NotFound
-    return found

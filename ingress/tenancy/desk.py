@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ingress.tenancy import billing_routes, isolation_routes, support_routes, usage_routes
+from ingress.tenancy import billing_routes, invoice_routes, isolation_routes, support_routes, usage_routes
 from ingress.tenancy.billing import Billing
 from ingress.tenancy.entitlements import Entitlements
 from ingress.tenancy.support import SupportAccess
@@ -15,7 +15,13 @@ from ingress.tenancy.usage_producer import UsageProducer
 if TYPE_CHECKING:
     from ingress.http_service import Platform
 
-ROUTERS: Final = (usage_routes.router, billing_routes.router, support_routes.router, isolation_routes.router)
+ROUTERS: Final = (
+    usage_routes.router,
+    billing_routes.router,
+    invoice_routes.router,
+    support_routes.router,
+    isolation_routes.router,
+)
 
 
 class Desk:

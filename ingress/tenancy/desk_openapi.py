@@ -7,8 +7,10 @@ from typing import Any, Final
 from ingress.http import openapi_commands
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
+from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
 from ingress.tenancy.openapi import committed, list_of, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
+from schemas.services import OPERATIONS
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.operations import READ
@@ -61,6 +63,11 @@ def paths() -> Json:
             parameters=(recompute,),
             refusals=("state_conflict",),  # its usage is not kept any more
         ),
+        "/v1/invoices/{invoice_id}/payment": read(
+            "get_invoice_payment", "Whether it is paid", "InvoicePayment", ("invoice_id",), scopes=_DESK
+        ),
+        "/v1/invoices/{invoice_id}/pay": {"post": _settle("pay_invoice", "Pay an invoice", CONFIRM, TENANT_ADMIN)},
+        "/v1/invoices/{invoice_id}/void": {"post": _settle("void_invoice", "Let nobody pay an invoice", CANCEL, STAFF)},
         grant: read(
             "list_support_grants", "Grants, newest first", "SupportGrantPage", own, scopes=_GRANTS, parameters=_PAGE
         ),
@@ -116,6 +123,28 @@ def _meter() -> Json:
     }
 
 
+def _settle(operation_id: str, summary: str, name: str, scope: str) -> Json:
+    """A command on the intent of an invoice, under the invoice's own route."""
+    operation = OPERATIONS[name]
+    forms = [ref(f"{operation.record}{form}") for form in ("Command", "Payload")]
+    schema = {"description": "The envelope; or, with Idempotency-Key, the bare payload", "anyOf": forms}
+    accepted = elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS)
+    committed_ = elements.answer("Committed", elements.JSON, operation.result, elements.COMMITTED_HEADERS)
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "tags": ["tenancy"],
+        "security": [{"bearer": [scope]}],
+        "parameters": [elements.object_id("invoice_id"), *elements.COMMAND_HEADERS],
+        "requestBody": {"required": True, "content": {elements.JSON: {"schema": schema}}},
+        "responses": {
+            "200": committed_,
+            "202": accepted,
+            **elements.refusals(tuple(elements.codes_of(operation))),
+        },
+    }
+
+
 def _token() -> Json:
     return {
         "operationId": "get_support_token",
@@ -161,6 +190,9 @@ def components() -> Json:
     invoice = a_schema(
         {"invoice_id": OBJECT_ID, "currency": _STRING, "lines": {"type": "array", "items": line}, "total": _INTEGER}
     )
+    amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), _INTEGER)
+    named = {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": _STRING}
+    paid = a_schema(named | amounts | {"payment_intent": _TEXT_OR_NULL, "last_payment_error": _TEXT_OR_NULL})
     grant = a_schema({"grant_id": OBJECT_ID, "requester": _STRING, "state": _STRING, "expires_at": _TEXT_OR_NULL})
     call = a_schema({"seq": _INTEGER, "at": _INSTANT, "actor": _STRING, "object": _STRING, "result": _STRING})
     isolation = a_schema({"status": _STRING, "as_of": _TEXT_OR_NULL, "probes": _INTEGER, "violations": _INTEGER})
@@ -179,6 +211,7 @@ def components() -> Json:
         "BillingRunPage": list_of("BillingRun"),
         "CommittedBillingRun": committed(run),
         "Invoice": invoice,
+        "InvoicePayment": paid,
         "BillingEntry": entry,
         "BillingEntryPage": list_of("BillingEntry"),
         "CommittedBillingEntry": committed(entry),

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
+from schemas.tenancy import dictionary
 from sinks.clickhouse import tables
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.social.service import EVENTS
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 TEXT = (Path(__file__).parents[2] / "docs" / "dictionary.md").read_text()
 TABLES = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL))
+IN_POSTGRES = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", TEXT, re.MULTILINE | re.DOTALL))
+WORDS = re.compile(r"^\| `(\w+)` \| ([^|]+) \|$", re.MULTILINE)
 COLUMN = re.compile(r"^\| `(\w+)` \| ([^|]+) \|", re.MULTILINE)
 QUERY = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOW = datetime.now(UTC)
@@ -63,3 +67,27 @@ def test_columns_are_those_that_are_there(client: Client, table: str) -> None:
 @pytest.mark.parametrize("query", QUERY.findall(TEXT))
 def test_every_question_is_answered(client: Client, query: str) -> None:
     assert client.query(query).result_rows
+
+
+def test_tables_of_postgres_are_as_they_are_declared() -> None:
+    assert IN_POSTGRES.keys() == dictionary.TABLES.keys()
+    for name, text in IN_POSTGRES.items():
+        declared = dictionary.TABLES[name]
+        assert text.partition(".\n")[0] == declared.says
+        assert WORDS.findall(text) == list(declared.columns.items())
+
+
+def test_comments_of_postgres_are_as_they_are_declared(stack: World) -> None:
+    """Of every column that there is: one that a migration adds has its word."""
+    said = (
+        "select c.relname, coalesce(a.attname, ''), d.description from pg_class c"
+        " join pg_attribute a on a.attrelid = c.oid and a.attnum >= 0 and not a.attisdropped"
+        " left join pg_description d on d.objoid = c.oid and d.classoid = 'pg_class'::regclass and d.objsubid = a.attnum"
+        " where c.relnamespace = 'public'::regnamespace and c.relname = any(%s) order by a.attnum"
+    )
+    whole = "select obj_description(%s::regclass, 'pg_class')"
+    with psycopg.connect(stack.settings.addresses().postgres_superuser_dsn) as connection:
+        rows = connection.execute(said, (list(dictionary.TABLES),)).fetchall()
+        for name, declared in dictionary.TABLES.items():
+            assert {c: words for table, c, words in rows if table == name} == declared.columns, name
+            assert connection.execute(whole, (name,)).fetchone() == (declared.says,)

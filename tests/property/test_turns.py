@@ -175,3 +175,43 @@ def test_what_is_left_of_an_earlier_lease_keeps_nothing_of_the_next_one_apart() 
     took = [batch for _ in range(6) for batch in ready.take(ready.free(()))]
     second = [batch for batch in took if batch.epoch == 2]
     assert [batch.begins_at for batch in second] == [0, 500, 1000]
+
+
+def test_who_has_most_is_gathered_for_a_moment_and_whoever_has_little_is_due_at_once() -> None:
+    """So a round of the one is seldom under way when another one comes; nobody waits for nobody."""
+    turns, offsets = Turns(), itertools.count()
+
+    def comes(caller: str, count: int = 1) -> None:
+        turns.add(record(next(offsets), caller) for _ in range(count))
+
+    comes(NOISY)
+    assert turns.due_s() == 0.0  # alone
+    comes(NOISY, 20)
+    comes(QUIET[0], 2)
+    turns.take(100.0)
+    comes(NOISY)
+    assert turns.due_s() == 100.0 + limits.TURNS_PAUSE_MS / 1_000
+    comes(QUIET[1])
+    assert turns.due_s() == 0.0
+    turns.take(100.0)
+    comes(NOISY, limits.TURNS_OF_CALLER_UNITS_MAX)
+    assert turns.due_s() == 0.0  # enough for a round
+
+
+def test_what_is_not_due_is_not_free_and_is_soon() -> None:
+    ready = Ready(takes_turns=True)
+
+    def put(first: int, *callers: str) -> None:
+        ready.put(PartitionBatch(0, [record(first + n, caller) for n, caller in enumerate(callers)], 1))
+
+    put(0, *[NOISY] * 20, QUIET[0])
+    ready.take(ready.free(()))
+    put(21, NOISY)
+    with mock.patch.object(limits, "TURNS_PAUSE_MS", 1_000_000):
+        assert ready.free(()) == []
+        assert ready.due_within(5.0) == 5.0
+    assert 0 < ready.due_within(5.0) <= 5.0
+    with mock.patch.object(limits, "TURNS_PAUSE_MS", 1_000_000):
+        put(22, QUIET[0])
+        assert len(ready.free(())) == 1
+    assert ready.due_within(5.0) <= 5.0

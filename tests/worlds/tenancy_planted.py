@@ -11,6 +11,11 @@ PLANTED: Final = {
     " where number = (select max(number) from billing_run o where o.tenant_id = r.tenant_id)",
     "tenancy_invoices_recomputable": "update tenant_invoice set document = document || ' '",
     "tenancy_invoice_cuts": "update tenant_invoice set cut = array[0] where ordinal > 1",
+    "tenancy_invoices_paid": "insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method,"
+    " processor, amount_capturable, amount_received, amount_refunded, amount_disputed, latest_attempt, metadata, partition,"
+    " created_at, updated_at, reference) select 'pi_planted', 'm_millrace_billing', 1 + (convert_from(document, 'UTF8')::jsonb"
+    "->>'total')::bigint, 'USD', 'succeeded', 1, 'automatic', 'p', 0, 1, 0, 0, 1, '{}', 0, now(), now(), invoice_id"
+    " from tenant_invoice limit 1",
     "tenancy_support_audited": "delete from tenant_audit where seq = 1",
     "tenancy_support_grants": "update support_grant set duration_s = 20000",
     "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",

@@ -34,6 +34,8 @@ from sinks.tenancy import contexts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from confluent_kafka import Producer
+
     from compose.proof.bench.world import World
     from sinks.kafka.connection import KafkaConnection
 
@@ -128,9 +130,10 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
         keys = [*quiet, noisy]
         send(world, [(time.monotonic(), signed(kafka, create(key))) for key in keys])
         wait_until(connection, _MADE, (), len(keys))
-        _latency(world, kafka, quiet, rate, proof_limits.BENCH_WARM_UP_S)
-        alone = _latency(world, kafka, quiet, rate, seconds)
-        beside = _latency(world, kafka, quiet, rate, seconds, noisy)
+        with _line(world) as line:
+            _latency(world, line, quiet, rate, proof_limits.BENCH_WARM_UP_S)
+            alone = _latency(world, line, quiet, rate, seconds)
+            beside = _latency(world, line, quiet, rate, seconds, noisy)
         noticed = connection.execute("select caller, share_percent from noisy_caller").fetchall()
     return {
         "alone": alone,
@@ -141,37 +144,45 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
     }
 
 
-def _latency(
-    world: World, kafka: KafkaConnection, quiet: Sequence[str], rate: float, seconds: float, noisy: str = ""
-) -> dict[str, Any]:
-    run = time.monotonic_ns()
+@contextmanager
+def _line(world: World) -> Iterator[tuple[Producer, Answers]]:
+    """Connected once for all measurements: a connection in the midst of one would be a wait of somebody."""
     answers = Answers(world)
     answers.start()
-    began = time.perf_counter() + 0.1
-    due: dict[int, float] = {}
-    sent: list[tuple[float, Record]] = []
-    for n in range(int(rate * seconds) * len(quiet)):
-        due[n + 1] = began + n / (rate * len(quiet))
-        one = _write(quiet[n % len(quiet)], f"{run}-{n}", reply_id=n + 1)
-        sent.append((due[n + 1], signed(kafka, one)))
-    if noisy:
-        ours = rate * proof_limits.BENCH_NOISY_TIMES
-        sent += [
-            (began + n / ours, signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))
-        ]
-        sent.sort(key=lambda one: one[0])
     try:
-        send(world, sent, clock=time.perf_counter)
-        wait_for(answers, set(due))
+        yield world.producer(linger_ms=0), answers
     finally:
         answers.over.set()
         answers.join()
-    return summary([answers.arrived.get(n, float("inf")) - at for n, at in due.items()], rate * len(quiet))
 
 
-def send(world: World, timed: Sequence[tuple[float, Record]], clock: Any = time.monotonic) -> None:
+def _latency(
+    world: World, line: tuple[Producer, Answers], quiet: Sequence[str], rate: float, seconds: float, noisy: str = ""
+) -> dict[str, Any]:
+    producer, answers = line
+    kafka, run, before = world.signer(), time.monotonic_ns(), max(answers.arrived, default=0)
+    each = 1 / (rate * len(quiet))
+    answered = {before + n: n * each for n in range(1, int(rate * seconds) * len(quiet) + 1)}
+    timed = [(at, signed(kafka, _write(quiet[n % len(quiet)], f"{run}-{n}", reply_id=n))) for n, at in answered.items()]
+    if noisy:
+        ours = rate * proof_limits.BENCH_NOISY_TIMES
+        timed += [(n / ours, signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))]
+        timed.sort(key=lambda one: one[0])
+    began = time.perf_counter()  # once all are signed: a schedule that begins before would be late from the beginning
+    send(world, [(began + at, one) for at, one in timed], time.perf_counter, producer)
+    wait_for(answers, set(answered))
+    return summary([answers.arrived.get(n, float("inf")) - began - at for n, at in answered.items()], rate * len(quiet))
+
+
+def send(
+    world: World,
+    timed: Sequence[tuple[float, Record]],
+    clock: Any = time.monotonic,
+    producer: Producer | None = None,
+) -> None:
     """Records into the command topic, each at its time."""
-    producer, topic = world.producer(linger_ms=0), world.addresses.kafka.topic(SERVICE.commands_topic)
+    producer = producer or world.producer(linger_ms=0)
+    topic = world.addresses.kafka.topic(SERVICE.commands_topic)
     for at, (key, value, headers) in timed:
         while (left := at - clock()) > 0:
             time.sleep(left)

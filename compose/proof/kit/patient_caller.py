@@ -43,9 +43,11 @@ class PatientCaller:
         """The answer to a read."""
         return self.persistently(lambda: self._http.get(path, params=params or None, headers=self._auth))
 
-    def send(self, method: str, path: str, payload: Json | None = None, version: int | None = None) -> httpx.Response:
-        """The decision about a command, whatever became of its first answers."""
-        headers = self._auth | {"Idempotency-Key": uuid.uuid4().hex}
+    def send(
+        self, method: str, path: str, payload: Json | None = None, version: int | None = None, key: str = ""
+    ) -> httpx.Response:
+        """The decision about a command, whatever became of its first answers. Without a key it is a new one."""
+        headers = self._auth | {"Idempotency-Key": key or uuid.uuid4().hex}
         if version is not None:
             headers["If-Match"] = f'"{version}"'
         body = None if method == "DELETE" else payload or {}
@@ -56,9 +58,11 @@ class PatientCaller:
         headers = self._auth | {"Content-Type": content_type}
         return self.persistently(lambda: self._http.post(path, content=content, headers=headers), taken=True)
 
-    def do(self, method: str, path: str, payload: Json | None = None, version: int | None = None) -> Json:
+    def do(
+        self, method: str, path: str, payload: Json | None = None, version: int | None = None, key: str = ""
+    ) -> Json:
         """The result of a command. Raises CallRefused."""
-        answer = self.send(method, path, payload, version)
+        answer = self.send(method, path, payload, version, key)
         if answer.is_error:
             raise CallRefused(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
         result: Json = answer.json()["result"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from dataflows.tenancy.domain.comparison import Comparison, Side, count
 from schemas.tenancy import limits
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 
 
-class Compared(NamedTuple):
-    """What a comparison found, and which resources did not match."""
+class Compared(Struct):
+    """What a comparison found, which resources did not match, and the sums of both sides where it was of all rows."""
 
     found: Comparison
     unlike: set[str]
+    source_sum: Decimal = Decimal(0)
+    target_sum: Decimal = Decimal(0)
 
 
 def compare(places: Places, source: Place, target: Place) -> Compared:
@@ -31,6 +35,8 @@ def compare(places: Places, source: Place, target: Place) -> Compared:
         page = places.digest(source, after, "", limits.MOVE_DIGEST_ROWS)
         upto = page.last_id if page.rows == limits.MOVE_DIGEST_ROWS and page.last_id else ""
         there = places.digest(target, after, upto, limits.MOVE_DIGEST_ROWS)
+        compared.source_sum += page.whole
+        compared.target_sum += there.whole
         heads = _of_heads(places, source.tenant_id, after, upto)
         if page[1:] == there[1:] and (page.rows, page.heads) == heads:
             compared.found.match += page.rows

@@ -152,6 +152,11 @@ where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 update tenant_migration set copied_after = %(after)s, rows_copied = rows_copied + %(rows)s, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
+-- name: move_digests
+-- moves: what both sides came to when all rows were compared last. Primary key.
+update tenant_migration set source_digest = %(source_digest)s, target_digest = %(target_digest)s
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+
 -- name: move_compared
 -- moves: what a comparison of all rows found; the version stays, as with copied rows. Primary key.
 update tenant_migration

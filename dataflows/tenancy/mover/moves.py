@@ -24,6 +24,7 @@ from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from decimal import Decimal
 
     from dataflows.tenancy.mover.tenant_rows import Places
 
@@ -316,6 +317,9 @@ class Moves:
         """All rows. What is written from now on is looked at again under the fence, however the owner's clock goes."""
         compared = compare(self._places, source, target)
         self._verified[move.migration_id] = Verified(now - limits.CLOCK_SKEW_MAX_S * _SECOND_US, compared.unlike)
+        sums = {source.placement_id: compared.source_sum, target.placement_id: compared.target_sum}
+        digests = {"source_digest": _hex(sums[move.source]), "target_digest": _hex(sums[move.target])}
+        self._control.execute(SQL["move_digests"].encode(), move.named | digests)
         return self._noted(move, compared.found, now)
 
     def _compared_again(self, move: Move, source: Place, target: Place, now: int) -> Comparison:
@@ -332,6 +336,11 @@ class Moves:
             SQL["move_compared"].encode(), move.named | counts | {"verified": found.match, "now": now}
         )
         return found
+
+
+def _hex(total: Decimal) -> str:
+    """A sum as people compare it."""
+    return f"{int(total) % 2**64:016x}"
 
 
 def _is_over(move: Move, now: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 from msgspec import Struct
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sinks.tenancy.secrets_file import TenancySecrets
 
 Row = tuple[str, int, bytes, bool]  # resource, version, sealed payload, deleted
+_INVALID: Final = -2  # the connection limit of a database whose drop has begun
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -171,10 +172,16 @@ class Places:
             )
 
     def _drop(self, database: str) -> None:
-        """It takes no session first: an ingress that reads there would come back at once."""
+        """It takes no session first: an ingress that reads there would come back at once.
+
+        One whose drop was cut short by a crash takes none already; whoever does anything to it but drop it loses its
+        session: the mover would, for ever.
+        """
         name = sql.Identifier(database)
-        if self.control.execute("select 1 from pg_database where datname = %s", (database,)).fetchone():
-            self.control.execute(sql.SQL("alter database {} with allow_connections false").format(name))
+        row = self.control.execute("select datconnlimit from pg_database where datname = %s", (database,)).fetchone()
+        if row is not None:
+            if row[0] != _INVALID:
+                self.control.execute(sql.SQL("alter database {} with allow_connections false").format(name))
             self.control.execute("select tenancy.end_sessions(%s)", (database,))
             self.control.execute(sql.SQL("drop database if exists {}").format(name))
 

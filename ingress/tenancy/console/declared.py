@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from ingress.console.declared import ConsolePages, place
-from ingress.tenancy.console import tenant_routes
+from ingress.tenancy.console import tenant_boards, tenant_decisions, tenant_routes
 
 CONSOLE: Final = ConsolePages(
     package="ingress.tenancy.console",
-    routers=(tenant_routes.router,),
+    routers=(tenant_routes.router, tenant_boards.router, tenant_decisions.router),
     places=(
         place("t", "/console/tenants", "Tenants"),
         place("i", "/console/billing", "Billing runs"),
         place("s", "/console/grants", "Support grants"),
+        place("n", "/console/noisy", "Noisy callers"),
+        place("x", "/console/isolation", "Isolation"),
     ),
 )

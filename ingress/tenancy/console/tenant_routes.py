@@ -1,9 +1,10 @@
-"""Tenants: who they are and what they use, what they are billed, and who of support may look at them. Looks only."""
+"""Tenants: who they are and what they use, what they are billed, and who of support may look at them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -15,9 +16,14 @@ from starlette.responses import Response
 from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
+from ingress.tenancy import invoice_payment
+from ingress.tenancy.invoice_routes import intent_of
 from schemas import errors
+from schemas.payments import limits as payments_limits
 from schemas.tenancy import entitlements, pricing
+from schemas.tenancy.value_types import MODES
 
+KEY_BYTES: Final = 16
 _FULL: Final = 40  # height of the highest bar
 
 router: Final = visits.router()
@@ -49,13 +55,14 @@ async def tenant(request: Request, tenant_id: str) -> Response:
     async with visits.reading_of(request, "tenant", tenant_id) as visit:
         calling.require_id(tenant_id)
         console, own = visit.console, {"tenant": tenant_id, "limit": limits.CONSOLE_ROWS_MAX}
-        facts, quotas, runs, entries, grants, calls = await asyncio.gather(
+        facts, quotas, runs, entries, grants, calls, moves = await asyncio.gather(
             console.records("tenant_facts", tenant=tenant_id),
             console.records("tenant_quotas", **own),
             console.records("billing_runs", **own),
             console.records("billing_entries", **own),
             console.records("grants", **own),
             console.records("grant_calls", **own),
+            console.records("tenant_moves", migration=None, **own),
         )
         if not facts:
             raise errors.NotFound("There is no such tenant.")
@@ -80,6 +87,9 @@ async def tenant(request: Request, tenant_id: str) -> Response:
         entries=entries,
         grants=grants,
         calls=calls,
+        moves=moves,
+        modes=[mode for mode in MODES if mode != facts[0]["mode"]],
+        key=secrets.token_hex(KEY_BYTES),
         days=limits.CONSOLE_USAGE_DAYS,
         counted=limits.CONSOLE_COUNTED_MAX,
     )
@@ -109,10 +119,10 @@ def _bars(by_day: dict[date, dict[str, Any]], days: list[date]) -> list[Bar]:
 
 @router.get("/grants")
 async def grants(request: Request) -> Response:
-    """The newest support grants of all tenants. They are decided over the API, by whom their own scopes allow it."""
+    """The newest support grants of all tenants, and who may decide them."""
     async with visits.reading_of(request, "grants", "grants") as visit:
         rows = await visit.console.records("grants", tenant=None, limit=limits.CONSOLE_ROWS_MAX)
-    return visit.page("grants.html", rows=rows, rows_max=limits.CONSOLE_ROWS_MAX)
+    return visit.page("grants.html", rows=rows, rows_max=limits.CONSOLE_ROWS_MAX, key=secrets.token_hex(KEY_BYTES))
 
 
 @router.get("/billing")
@@ -132,4 +142,12 @@ async def invoice(request: Request, invoice_id: str) -> Response:
         if not rows:
             raise errors.NotFound("There is no such invoice.")
     document = json.loads(bytes(rows[0]["document"]))
-    return visit.page("invoice.html", invoice=document, made_at=rows[0]["created_at"])
+    intent = await intent_of(request, invoice_id)
+    return visit.page(
+        "invoice.html",
+        invoice=document,
+        made_at=rows[0]["created_at"],
+        payment=invoice_payment.rendered(document, intent),
+        key=secrets.token_hex(KEY_BYTES),
+        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
+    )

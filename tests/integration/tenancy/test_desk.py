@@ -357,6 +357,12 @@ def test_what_lets_tenants_meet_is_found(system: PublicSystem) -> None:
             becomes(status, "violated")
             connection.execute("drop materialized view everything")
             becomes(status, "ok")
+            with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_ingress"]) as forgetful:
+                forgetful.execute("select count(*) from resource_head")  # it stays the session's newest statement
+                becomes(status, "violated")
+            found = connection.execute("update isolation_violation set resolved_at = now() returning probe, evidence")
+            assert found.fetchall() == [("statements", "of whichever tenant: select count(*) from resource_head")]
+            becomes(status, "ok")
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
+from ingress.tenancy.invoice_payment import BILLING_MERCHANT
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.console_world import HOSTILE, Visitors, visitors
 from tests.worlds.public_system import public
-from tests.worlds.tenancy_world import Caller, Tenancy
+from tests.worlds.tenancy_world import TRY_AGAIN, Caller, Tenancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,3 +106,117 @@ def test_an_invoice_is_shown_line_by_line(visitors: Visitors, scene: Scene) -> N
     assert HOSTILE not in page
     for path in ("/console/tenants/tn_none", "/console/invoices/in_none"):
         assert reader.get(path).status_code == 404
+
+
+def billed(staff: Caller, root: str, begins: datetime) -> str:
+    """The invoice of a day."""
+    period = {"from": begins.isoformat(), "to": (begins + DAY).isoformat(), "grace_s": 0}
+    run = staff.done("POST", f"{root}/billing_runs", period)["billing_run_id"]
+    found: str = eventually(lambda: staff.get(f"{root}/billing_runs/{run}")["invoice_id"])
+    return found
+
+
+@pytest.mark.faults
+def test_an_invoice_is_paid_once_by_whoever_tries_though_its_owner_is_killed(
+    public: PublicSystem, scene: Scene
+) -> None:
+    """A decline leaves it unpaid; of tries at once one succeeds; what is refunded or void is said."""
+    payer = Caller(public, scene.tenant, "tenant", ("tenant:admin",))
+    tenancy = Tenancy(public)
+    staff, stranger = tenancy.staff, tenancy.tenant()
+    path, root = f"/v1/invoices/{scene.invoice}", f"/v1/tenants/{scene.tenant}"
+    total = payer.get(path)["total"]
+    assert payer.get(f"{path}/payment")["state"] == "unpaid"
+    assert staff.send("POST", f"{path}/pay", {"payment_method": "tok_sim_approve"}).status_code == 403
+    assert payer.send("POST", f"{path}/void", {}).status_code == 403
+    for verb in ("pay", "void"):
+        assert stranger.send("POST", f"{path}/{verb}", {}).status_code == 404
+    payer.done("POST", f"{path}/pay", {"payment_method": "tok_sim_decline"})
+    becomes(lambda: bool(payer.get(f"{path}/payment")["last_payment_error"]), True, 60)
+    assert payer.get(f"{path}/payment")["state"] == "unpaid"
+    os.kill(public.pids("owner")[0], signal.SIGKILL)
+
+    def tried(key: str) -> int:
+        def ask() -> int:
+            status = payer.send("POST", f"{path}/pay", {"payment_method": "tok_sim_approve"}, key).status_code
+            return 0 if status in TRY_AGAIN else status
+
+        return eventually(ask, 60)
+
+    keys = [uuid.uuid4().hex for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(tried, keys)) == [200, 409, 409, 409]
+    becomes(lambda: payer.get(f"{path}/payment")["state"], "paid", 60)
+    assert [tried(key) for key in keys].count(200) == 1  # retries have their stored answers
+    paid = "select amount_received from payment_intent where merchant_id = %s and reference = %s"
+    assert public.rows(paid, BILLING_MERCHANT, scene.invoice) == [(total,)]
+    assert staff.send("POST", f"{path}/void", {}).status_code == 409
+    biller = Caller(public, BILLING_MERCHANT, "merchant", ("payments:write", "payments:read"))
+    refund = {"payment_intent": payer.get(f"{path}/payment")["payment_intent"], "amount": 1}
+    biller.done("POST", "/v1/refunds", refund)
+    becomes(lambda: payer.get(f"{path}/payment")["state"], "partly_refunded", 60)
+    empty = billed(staff, root, TODAY - 13 * DAY)
+    assert payer.get(f"/v1/invoices/{empty}/payment")["state"] == "nothing_due"
+    assert payer.send("POST", f"/v1/invoices/{empty}/pay", {"payment_method": "tok_sim_approve"}).status_code == 409
+    more = {"dimension": "tokens", "quantity": 8, "at": (TODAY - 12 * DAY).isoformat(), "reason": "counted by hand"}
+    staff.done("POST", f"{root}/usage_adjustments", more)
+    void = f"/v1/invoices/{billed(staff, root, TODAY - 12 * DAY)}"
+    staff.done("POST", f"{void}/void", {})
+    assert payer.get(f"{void}/payment")["state"] == "void"
+    assert payer.send("POST", f"{void}/pay", {"payment_method": "tok_sim_approve"}).status_code == 409
+    for caller in (payer, biller):
+        caller.http.close()
+    tenancy.close()
+
+
+def test_operators_decide_grants_moves_and_evidence_by_their_roles(
+    public: PublicSystem, visitors: Visitors, scene: Scene
+) -> None:
+    """Nobody approves what it asked for, forms of others are refused, and each decision stands in the audit log."""
+    tenancy, root = Tenancy(public), f"/console/tenants/{scene.tenant}"
+    token = public.token("m_support", ("support",), subject="s_ann")
+    body = {"idempotency_key": uuid.uuid4().hex, "payload": {"reason": "a look", "ticket": "T-8"}}
+    headers = {"Authorization": f"Bearer {token}", "Prefer": "wait=30"}
+    asked = tenancy.staff.http.post(f"/v1/tenants/{scene.tenant}/support_grants", json=body, headers=headers)
+    grant = f"{root}/grants/{asked.json()['result']['grant_id']}"
+    ann = visitors("m_ann", "operator:support", subject="s_ann")
+    bob = visitors("m_bob", "operator:support", subject="s_bob")
+    zoe = visitors("m_zoe", "operator:platform", subject="s_zoe")
+    assert "a second person has to approve" in ann.get("/console/grants").text
+    assert ann.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex).status_code == 409
+    assert zoe.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex).status_code == 403
+    assert bob.http.post(f"{grant}/approve", data={"form_token": "0" * 64, "key": "k"}).status_code == 403
+    approved = bob.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex)
+    assert approved.status_code == 303, approved.text
+    grants = f"/v1/tenants/{scene.tenant}/support_grants/{grant.rpartition('/')[2]}"
+    assert tenancy.staff.get(grants)["state"] == "active"
+    assert tenancy.staff.get(grants)["approvers"] == ["s_bob"]
+    assert bob.post(f"{grant}/revoke", page=root, key=uuid.uuid4().hex).status_code == 303
+    assert tenancy.staff.get(grants)["state"] == "revoked"
+    assert ann.post(f"{root}/moves", page=root, key=uuid.uuid4().hex, mode="partitioned").status_code == 403
+    started = zoe.post(f"{root}/moves", page=root, key=uuid.uuid4().hex, mode="partitioned", rows_per_second="100")
+    assert started.status_code == 303, started.text
+    move = started.headers["location"]
+    becomes(lambda: "Roll back to the source" in zoe.get(move).text, True, 60)
+    digests = re.findall(r">([0-9a-f]{16})</td>", zoe.get(move).text)
+    assert len(digests) == 2
+    assert digests[0] == digests[1] != "0" * 16
+    assert zoe.post(f"{move}/rollback", page=move, key=uuid.uuid4().hex).status_code == 303
+    becomes(lambda: "rolled back" in zoe.get(move).text, True, 60)
+    assert zoe.get("/console/noisy").status_code == 200
+    query = b"insert into isolation_violation (probe, evidence) values ('planted', %s) returning number"
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
+        ((number,),) = superuser.execute(query, (HOSTILE,)).fetchall()
+    page = zoe.get("/console/isolation").text
+    assert "violated" in page
+    assert HOSTILE not in page
+    where = f"/console/isolation/{number}"
+    assert zoe.post(where, page="/console/isolation", note="").status_code == 422
+    assert zoe.post(where, page="/console/isolation", note="planted by hand").status_code == 303
+    assert zoe.post(where, page="/console/isolation", note="again").status_code == 409
+    resolved = "select resolved_by, note from isolation_violation where number = %s"
+    assert public.rows(resolved, number) == [("s_zoe", "planted by hand")]
+    done = b"select action, outcome from audit_log where actor = 's_bob' and action like 'grant.%'"
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as superuser:
+        assert {("grant.approve", "done"), ("grant.revoke", "done")} <= set(superuser.execute(done).fetchall())
+    tenancy.close()

@@ -15,7 +15,7 @@ from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.tenant_rows import Place, Places
 from schemas.tenancy import limits
 from sinks.postgres.migrate import migrate
-from sinks.tenancy import contexts, secrets_file
+from sinks.tenancy import contexts, databases, secrets_file
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.secrets_file import TenancySecrets
 
@@ -202,14 +202,18 @@ def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> No
             for store in stores.stores
         )
 
+        ahead = set[str]()  # of both sides alike: sums cannot tell
+
         def found(change: str) -> dict[str, int]:
             """What a comparison says while the target is changed so."""
             table = f"{stores.stores[1]}.resource"
             with control.transaction(force_rollback=True):
                 control.execute("select set_config('app.ctx', %s, true)", (context,))
                 control.execute(change.format(table).encode())
-                compared, unlike = compare(places, source, target)
-                again, _ = compare_again(places, source, target, 2, unlike)
+                whole = compare(places, source, target)
+                again = compare_again(places, source, target, 2, whole.unlike).found
+            compared, unlike = whole.found, whole.unlike
+            assert bool(unlike - ahead) == (whole.source_sum != whole.target_sum)
             counted = {name: n for name in compared.__struct_fields__ if (n := getattr(compared, name))}
             assert len(unlike) == 23 - compared.match
             assert {name: getattr(again, name) for name in counted} == counted | {"match": 0}
@@ -228,6 +232,7 @@ def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> No
             assert found(f"{swapped} where resource_id in ('rs_001', 'rs_002')") == {"match": 21, "diff": 2}
             for side in stores.stores:  # both sides agree, and neither has what the head says
                 stores.apply("tenancy_mover", context, side, tenant, ("rs_007", 9, b"ahead", False))
+            ahead.add("rs_007")
             assert found("select 1") == {"match": 22, "target_ahead": 1}
             heads.execute(
                 "update resource_head set updated_at = 5 where tenant_id = %s and resource_id > 'rs_020'", (tenant,)
@@ -235,3 +240,15 @@ def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> No
             heads.commit()
             assert compare_again(places, source, target, 5, {"rs_001"}).found.match == 3
             assert compare_again(places, source, target, 6, ()).found.match == 0
+
+
+def test_a_drop_that_a_crash_cut_short_is_carried_out(stores: Stores) -> None:
+    """Postgres ends the session of whoever does anything else to such a database: no mover would get any further."""
+    with stores.of("tenancy_mover") as control:
+        name = databases.name_of(control.info.dbname, "pl_cut")
+        with psycopg.connect(stores.superuser, autocommit=True) as superuser:
+            superuser.execute(f"create database {name} owner millrace_tenancy_mover".encode())
+            superuser.execute("update pg_database set datconnlimit = -2 where datname = %s", (name,))
+        cut = Place(tenant_id="tn_a", generation=3, placement_id="pl_cut", mode="dedicated", shard_or_database="pl_cut")
+        Places(control, stores.dsns["millrace_tenancy_mover"], stores.held).empty(cut)
+        assert control.execute("select 1 from pg_database where datname = %s", (name,)).fetchone() is None

@@ -27,6 +27,18 @@ CONFLICT = (
     "insert into usage_conflict (tenant_id, source, event_id, dimension, quantity, occurred_at, digest, conflict_id)"
     " values ('tn_1', '/meter', %s, 'tokens', 2, now(), '\\x00', %s)"
 )
+#: what the metering's role may not, though it counts and bills
+NOT_ITS_OWN = (
+    "delete from usage_event",
+    "update usage_event set quantity = 0",
+    "update usage_counted set floor_seq = 0",
+    "update usage_counted set partition = partition",
+    "insert into usage_counted (partition, floor_seq) values (9, 9)",
+    "insert into usage_conflict (seen_at) values (now())",
+    "insert into tenant_invoice (created_at) values (now())",
+    "update tenant_invoice set document = ''",
+    "update stream_position set topic = topic",
+)
 FED = "insert into stream_position (follower, topic, partition, next_offset, last_seq) values ('tenancy_usage', %s, %s, 0, %s)"
 
 
@@ -60,8 +72,9 @@ def test_what_is_too_old_goes_from_below_and_nothing_else(
     dsn = stack.settings.addresses().postgres_dsns["millrace_tenancy_metering"]
     with owner_connection.connect(dsn, "keeping") as metering:
         assert [remove(metering) for _ in range(4)] == [3 + 2, 2, 0, 0]
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            metering.execute("delete from usage_event")
+        for statement in NOT_ITS_OWN:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                metering.execute(statement.encode())
     left = superuser.execute("select partition, seq from usage_event order by 1, 2").fetchall()
     assert left == [(0, 6), (0, 7), (0, 8), (1, 3), (1, 4)]  # none behind a young one, nor what no other store has
     floors = superuser.execute(

@@ -1,0 +1,1 @@
+"""Tenants beside a model: what a soak does in their name, and what must then be so."""

@@ -1,0 +1,91 @@
+"""Boards of the platform: one move with the sums of both sides, noisy callers, and what the isolation monitor found."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress import limits
+from ingress.commands import calling
+from ingress.console import visit as visits
+from ingress.tenancy.console.tenant_routes import KEY_BYTES
+from schemas import errors
+from schemas.payments import limits as payments_limits
+from schemas.tenancy import limits as tenancy_limits
+from schemas.tenancy.service import SERVICE
+
+_GATES: Final = ("planned", "prepared", "copying", "catching_up", "verifying", "fencing", "committed", "soaking")
+_ENDED: Final = frozenset({"completed", "aborted", "rolled_back"})
+
+router: Final = visits.router()
+
+
+@router.get("/tenants/{tenant_id}/moves/{migration_id}")
+async def move(request: Request, tenant_id: str, migration_id: str) -> Response:
+    """A move: its gates, how far it is, what both sides come to. It looks again by itself. Raises NotFound."""
+    async with visits.reading_of(request, "move", migration_id) as visit:
+        calling.require_id(tenant_id)
+        calling.require_id(migration_id)
+        rows = await visit.console.records("tenant_moves", tenant=tenant_id, migration=migration_id, limit=1)
+        if not rows:
+            raise errors.NotFound("There is no such move.")
+    found = rows[0]
+    return visit.page(
+        "move.html",
+        move=found,
+        gates=gates(found["state"]),
+        ended=found["state"] in _ENDED,
+        key=secrets.token_hex(KEY_BYTES),
+    )
+
+
+def gates(state: str) -> list[tuple[str, str]]:
+    """The gates of a move in their order, each done, open or to come; none of one that goes back."""
+    if state not in _GATES:
+        return []
+    at = _GATES.index(state)
+    return [(name, "done" if n < at else "open" if n == at else "to come") for n, name in enumerate(_GATES)]
+
+
+@router.get("/noisy")
+async def noisy(request: Request) -> Response:
+    """Who had others of its partition wait, and what is proposed."""
+    async with visits.reading_of(request, "noisy", "noisy") as visit:
+        rows = await visit.console.records("noisy", topic=SERVICE.commands_topic, limit=limits.CONSOLE_ROWS_MAX)
+    return visit.page("noisy.html", rows=rows)
+
+
+@router.get("/isolation")
+async def isolation(request: Request) -> Response:
+    """What the monitor saw last, and the evidence that waits for a person."""
+    async with visits.reading_of(request, "isolation", "isolation") as visit:
+        console, bound = visit.console, {"limit": limits.CONSOLE_ROWS_MAX}
+        rounds, lints, rows = await asyncio.gather(
+            console.records("isolation_state"),
+            console.records("isolation_lints", **bound),
+            console.records("isolation_evidence", **bound),
+        )
+    return visit.page(
+        "isolation.html",
+        round=rounds[0] if rounds else None,
+        status=status_of(rounds, lints, rows, datetime.now(UTC)),
+        lints=lints,
+        rows=rows,
+        key=secrets.token_hex(KEY_BYTES),
+        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
+    )
+
+
+def status_of(
+    rounds: list[dict[str, Any]], lints: list[dict[str, Any]], rows: list[dict[str, Any]], now: datetime
+) -> str:
+    """As ``GET /v1/isolation`` says it."""
+    if any(row["resolved_at"] is None for row in rows) or any(lint["gaps"] for lint in lints):
+        return "violated"
+    is_fresh = bool(rounds) and (now - rounds[0]["as_of"]).total_seconds() <= tenancy_limits.ISOLATION_STALE_S
+    return "ok" if is_fresh else "stale"

@@ -1,0 +1,41 @@
+"""The console's boards of tenants say what the API says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingress.tenancy.console.tenant_boards import gates, status_of
+from schemas.tenancy import limits
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+FRESH = [{"as_of": NOW, "probes": 1}]
+OLD = [{"as_of": NOW - timedelta(seconds=limits.ISOLATION_STALE_S + 1), "probes": 1}]
+CLEAN, GAP = [{"gaps": 0}], [{"gaps": 1}]
+OPEN, SEEN = [{"resolved_at": None}], [{"resolved_at": NOW}]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "lints", "rows", "status"),
+    [
+        (FRESH, CLEAN, [], "ok"),
+        (FRESH, CLEAN, SEEN, "ok"),
+        (FRESH, CLEAN, OPEN, "violated"),
+        (FRESH, GAP, [], "violated"),
+        (OLD, CLEAN, [], "stale"),
+        ([], [], [], "stale"),
+        (OLD, CLEAN, OPEN, "violated"),
+    ],
+)
+def test_isolation_is_ok_only_when_all_was_looked_at_lately(
+    rounds: list[dict[str, object]], lints: list[dict[str, object]], rows: list[dict[str, object]], status: str
+) -> None:
+    assert status_of(rounds, lints, rows, NOW) == status
+
+
+def test_one_gate_of_a_move_is_open_and_those_before_are_done() -> None:
+    shown = gates("verifying")
+    assert [name for name, how in shown if how == "open"] == ["verifying"]
+    assert [how for _, how in shown] == ["done"] * 4 + ["open"] + ["to come"] * 3
+    assert gates("rolling_back") == gates("aborted") == []
