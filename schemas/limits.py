@@ -627,6 +627,8 @@ ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and 
 POLICIES_FIRST_WAIT_S: Final = 0.05  # how often a starting owner looks whether they were read
 
 # --- operator console --------------------------------------------------------------------------------------
+CONSOLE_IDLE_S: Final = 900  # without a page asked for: then whoever sits down there has to sign in
+CONSOLE_SEEN_S: Final = 60  # so often is a cookie made anew for who works
 CONSOLE_SESSION_S: Final = 3_600  # or as long as the token that opened it, if that is shorter
 CONSOLE_SIGN_INS_REFUSED_MAX: Final = 20  # told and audited by one process within the window; the rest is a 429
 CONSOLE_SIGN_IN_WINDOW_S: Final = 60

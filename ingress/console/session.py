@@ -41,6 +41,7 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    seen_at: float = 0  # when the cookie was made: it is made anew while the person works
     issued_at: float = 0  # of the token that opened it, whose end is the session's, too
     token_id: str = ""
 
@@ -86,6 +87,7 @@ class Sessions:
             subject=caller.subject,
             scopes=scopes,
             expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),
+            seen_at=self._clock(),
             issued_at=caller.issued_at,
             token_id=caller.token_id,
         )
@@ -102,9 +104,18 @@ class Sessions:
             session = self._signer.read(_OWNER, COOKIE, cookie, Session)
         except errors.MalformedRequest as error:
             raise errors.Unauthenticated("Sign in to go on.") from error
-        if self._clock() >= session.expires_at:
+        now = self._clock()
+        if now >= session.expires_at:
             raise errors.Unauthenticated("The session is over; sign in again.")
+        if now >= session.seen_at + limits.CONSOLE_IDLE_S:
+            raise errors.Unauthenticated("Nothing was done for a while; sign in again.")
         return session
+
+    def renewed(self, session: Session) -> Session | None:
+        """The session as of now, where its cookie has to be made anew; None while it is fresh. It lives no longer."""
+        if self._clock() < session.seen_at + limits.CONSOLE_SEEN_S:
+            return None
+        return msgspec.structs.replace(session, seen_at=self._clock())
 
     def form_token(self, holder: str) -> str:
         """What every form of this session (or visitor) carries; nobody else can make it."""
