@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.worlds.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(examples(120, 600))]
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(examples(240, 600))]
 
 HERE = Path(__file__).parent
 #: the gate leaves the coverage of every schema keyword and chains of calls to the proof; both call every operation
