@@ -26,15 +26,19 @@ def rotate(
         bool, typer.Option("--at-once", help="A key was stolen: believe nothing that it signed, within a minute.")
     ] = False,
 ) -> None:
-    """Sign tokens with new keys; those of before are believed until no token of theirs can live any more."""
+    """Sign tokens, cursors and cookies with new keys; those of before are believed for as long as they are needed."""
+    from ingress.identity.issuer import KeyFolder  # noqa: PLC0415 - imports cryptography
     from reconciliation.audit.log import audited  # noqa: PLC0415 - imports the driver
 
     issuers = _issuers()
     names = ", ".join(issuers)
     with operator_connection() as connection, audited(connection, shell_user(), "keys.rotate", names):
         for folder in issuers.values():
-            folder.rotate(at_once=at_once, settle=lambda: time.sleep(_SETTLE_S))
-    print(f"new keys sign tokens: {names}")
+            folder.rotate(at_once=at_once, settle=_settle)
+        home = KeyFolder(load_settings().the_home().path / "keys")
+        home.ensure()
+        home.rotate_cursors(at_once=at_once, settle=_settle)
+    print(f"new keys sign tokens ({names}), cursors and cookies")
 
 
 @app.command("list")
@@ -44,6 +48,10 @@ def list_() -> None:
         for number, row in enumerate(folder.public_keys()):
             until = f"until {datetime.fromtimestamp(row['exp'], UTC):%Y-%m-%d %H:%M:%S}" if "exp" in row else ""
             print(f"{name:12}{row['kid']}  {until or ('signs' if number == 0 else 'believed')}")
+
+
+def _settle() -> None:
+    time.sleep(_SETTLE_S)
 
 
 def _issuers() -> dict[str, KeyFolder]:

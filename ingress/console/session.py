@@ -5,8 +5,6 @@ Without the key nobody can make one or read another's into it; signing out is ke
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 import time
 from typing import TYPE_CHECKING, Final
@@ -14,13 +12,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ingress.http.browser import FormTokens
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from ingress.identity.roles import CONSOLE_READ, OPERATORS
 from schemas import errors, limits
+from sinks.kept_secrets import derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sinks.kept_secrets import Secrets
 
 #: any of these opens a session
 SCOPES: Final = (CONSOLE_READ, *OPERATORS)
@@ -70,9 +72,10 @@ class Session(Struct, frozen=True, kw_only=True):
 class Sessions:
     """Opens and reads sessions, and makes the tokens of their forms."""
 
-    def __init__(self, secret: bytes, clock: Callable[[], float] = time.time) -> None:
-        self._secret = hmac.digest(secret, b"operator console", "sha256")  # another key than that of cursors
-        self._signer = Cursors(self._secret)
+    def __init__(self, secret: bytes | Secrets, clock: Callable[[], float] = time.time) -> None:
+        keys = derived(secret, b"operator console")  # others than those of cursors
+        self._signer = Cursors(keys)
+        self._form_tokens = FormTokens(keys)
         self._clock = clock
 
     def opened(self, caller: Caller) -> Session:
@@ -119,9 +122,8 @@ class Sessions:
 
     def form_token(self, holder: str) -> str:
         """What every form of this session (or visitor) carries; nobody else can make it."""
-        return hmac.new(self._secret, f"form\x1f{holder}".encode(), hashlib.sha256).hexdigest()
+        return self._form_tokens.of(holder)
 
     def require_form_token(self, holder: str, given: str) -> None:
         """Raises Forbidden for a form that this session's pages did not make; in constant time."""
-        if not hmac.compare_digest(self.form_token(holder).encode(), given.encode()):
-            raise errors.Forbidden("The form is not of this session; load the page again.")
+        self._form_tokens.require(holder, given)

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from ingress.console.session import Session
     from ingress.identity.denials import Denials
     from sinks.kafka.connection import KafkaConnection
+    from sinks.kept_secrets import Secrets
 
 
 class Console:
     """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
 
-    def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection, denials: Denials) -> None:
+    def __init__(self, dsn: str, secret: bytes | Secrets, kafka: KafkaConnection, denials: Denials) -> None:
         self._denials = denials
         self._store = Store(
             dsn, synchronous_commit="on", package="ingress.console", pool_max=limits.CONSOLE_POSTGRES_POOL_MAX

@@ -17,7 +17,8 @@ from joserfc import jwk, jwt
 
 from ingress.identity import roles
 from schemas import errors, limits
-from sinks import private_file
+from sinks import kept_secrets, private_file
+from sinks.kept_secrets import KeptSecrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,9 +92,22 @@ class KeyFolder:
         rows: list[dict[str, Any]] = json.loads(self.jwks.read_text())["keys"]
         return rows
 
-    def cursor_key(self) -> bytes:
-        """The secret that cursors are signed with."""
-        return bytes.fromhex(self.cursor.read_text().strip())
+    def cursor_key(self) -> KeptSecrets:
+        """The secrets that cursors are signed with; they follow the file."""
+        return KeptSecrets(self.cursor)
+
+    def rotate_cursors(self, *, at_once: bool = False, settle: Callable[[], None] = lambda: None) -> None:
+        """Cursors and cookies are signed by a new secret; those of the one before are believed for a while yet.
+
+        ``at_once``: no longer at all. ``settle`` runs when every process can have the new one, and before it signs.
+        """
+        new = (secrets.token_bytes(_CURSOR_KEY_BYTES), float("inf"))
+        retires_at = time.time() + limits.CURSOR_KEY_OVERLAP_S
+        old = kept_secrets.read(self.cursor.read_text())
+        private_file.replace(self.cursor, kept_secrets.written((*old, new)))
+        settle()
+        kept = tuple((secret, min(until, retires_at)) for secret, until in old if until > time.time() and not at_once)
+        private_file.replace(self.cursor, kept_secrets.written((new, *kept)))
 
 
 def issue_token(

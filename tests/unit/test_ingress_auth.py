@@ -86,9 +86,9 @@ def test_a_token_of_a_tenant_or_a_user_names_no_merchant(keys: KeyFolder) -> Non
 
 
 def test_the_key_folder_is_made_once_and_private(keys: KeyFolder) -> None:
-    before = keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key()
+    before = keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key()()
     keys.ensure()
-    assert before == (keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key())
+    assert before == (keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key()())
     assert keys.issuer.stat().st_mode & 0o077 == 0
     assert "d" not in json.loads(keys.jwks.read_text())["keys"][0]
 

@@ -6,12 +6,14 @@ import time
 
 import pytest
 
+from ingress.http.cursors import Cursors
 from ingress.identity.auth import read_header
 from ingress.identity.caller import NAME
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import read_keys
 from ingress.identity.roles import STAFF
 from schemas import errors, limits
+from sinks import kept_secrets
 from tests.unit.test_ingress_auth import caller_of, keys, signed
 
 __all__ = ["keys"]  # the fixture of here and there
@@ -90,3 +92,35 @@ def test_a_stolen_key_is_believed_no_more(keys: KeyFolder) -> None:
 
 def _kid_of(token: str) -> str:
     return str(read_header(token.removeprefix("Bearer "))["kid"])
+
+
+def test_cursors_of_before_a_rotation_are_good_and_all_processes_know_the_new_ones(
+    keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a restart; a file of an earlier release has one secret and no time."""
+    monkeypatch.setattr(limits, "CURSOR_KEYS_LOOK_S", 0)
+    mine, theirs = (Cursors(keys.cursor_key()) for _ in range(2))
+    old = mine.write("m_1", "list", 1)
+    meanwhile: list[str] = []
+
+    def settle() -> None:
+        meanwhile.append(mine.write("m_1", "list", 2))
+
+    keys.rotate_cursors(settle=settle)
+    new = mine.write("m_1", "list", 1)
+    assert new != old
+    assert meanwhile[0] == Cursors(lambda: keys.cursor_key()()[1:]).write("m_1", "list", 2)  # the old one signed
+    assert [theirs.read("m_1", "list", text, int) for text in (old, *meanwhile, new)] == [1, 2, 1]
+    retires_at = kept_secrets.read(keys.cursor.read_text())[1][1]
+    assert retires_at == pytest.approx(time.time() + limits.CURSOR_KEY_OVERLAP_S, abs=60)
+    keys.rotate_cursors(at_once=True)
+    with pytest.raises(errors.MalformedRequest):
+        theirs.read("m_1", "list", new, int)
+    assert len(keys.cursor_key()()) == 1
+    assert keys.cursor.stat().st_mode & 0o077 == 0
+
+
+def test_a_secret_retires_at_its_time(keys: KeyFolder) -> None:
+    now = int(time.time())
+    keys.cursor.write_text(f"{'aa' * 32}\n{'bb' * 32} {now + 60}\n{'cc' * 32} {now - 1}\n")
+    assert keys.cursor_key()() == (b"\xaa" * 32, b"\xbb" * 32)
