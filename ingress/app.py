@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import openapi
+from ingress import limits, openapi
 from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
@@ -24,10 +24,10 @@ from ingress.identity.slots import Bounds, Slots
 from ingress.limiter import api_limits as quotas
 from ingress.operators import access_routes, operators
 from ingress.operators.access_watch import AccessWatch
-from ingress.services import HTTP_SERVICES
+from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
-from schemas import errors, limits, services
+from schemas import errors, services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,7 +48,8 @@ API_ROUTERS: Final = (
 )
 PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
 _BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLER_MAX, limits.REQUESTS_OF_STRANGERS_MAX, limits.REQUESTS_OF_ADDRESS_MAX)
-ROUTERS: Final = (*API_ROUTERS, *PAGES, *console.ROUTERS)
+CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
+ROUTERS: Final = (*API_ROUTERS, *PAGES, *CONSOLE_ROUTERS)
 
 
 class ClearHeaders:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ingress.commands.exchange import Exchange
     from ingress.commands.stored import StoredResults
     from ingress.config import IngressConfig
+    from ingress.console.declared import ConsolePages
     from ingress.http.cursors import Cursors
     from ingress.http.parts import Parts
     from ingress.http.store import Store
@@ -51,6 +52,7 @@ class HttpService:
     declared: ClassVar[Service]
     routers: ClassVar[Sequence[APIRouter]]
     pages: ClassVar[Sequence[APIRouter]] = ()  # for people in browsers, in no published document
+    console: ClassVar[ConsolePages | None] = None
     shows_events: ClassVar[bool] = False  # to those who may read them
     forecasts: ClassVar[frozenset[str]] = frozenset()  # operations of which ``admission`` makes dry runs
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from ingress import limits
 from ingress.commands.accepted import AcceptedRequests
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
@@ -32,8 +33,8 @@ from ingress.operators.audit import Audit
 from ingress.operators.cases import Cases
 from ingress.operators.checkpoints import Checkpoints
 from ingress.operators.parked import ParkedCommands
-from ingress.services import HTTP_SERVICES
-from schemas import errors, limits
+from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.config import IngressConfig
@@ -80,7 +81,7 @@ class Ingress:
         add(AccessDenials(self._audited_store))
         add(ParkedCommands(self._audited_store, config.kafka))
         self.audit = add(Audit(self._audited_store, self.authenticator))
-        self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka, self.denials))
+        self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka, CONSOLE_PAGES, self.denials))
         self._readiness = add(Readiness(self._probe))
         add(Ownership(config.kafka, self._store))
         self._cleaner: asyncio.Task[None] | None = None

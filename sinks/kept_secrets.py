@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from sinks import limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ class KeptSecrets:
     def __call__(self) -> tuple[bytes, ...]:
         """Those that are believed now; where the file cannot be read, those of before. Raises OSError at first."""
         if time.monotonic() >= self._look_due:
-            self._look_due = time.monotonic() + limits.CURSOR_KEYS_LOOK_S
+            self._look_due = time.monotonic() + limits.SECRETS_LOOK_S
             self._look()
         now = time.time()
         return tuple(secret for secret, retires_at in self._found if retires_at > now)

@@ -11,8 +11,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import errors, identity, limits
-from vault import audit, metrics, sealing
+from schemas import errors, identity
+from vault import audit, limits, metrics, sealing
 from vault.sealing import Place, Sealed
 
 if TYPE_CHECKING:

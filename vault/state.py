@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ingress import limits
 from ingress.identity.auth import Authenticator
 from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import SignedRequests
 from ingress.trust import Trust
-from schemas import errors, limits
+from schemas import errors
 from vault import metrics
 from vault.audit import WORKER, VaultAudit
 from vault.cards import Cards

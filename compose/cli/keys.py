@@ -10,7 +10,7 @@ import typer
 
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
-from schemas import limits
+from ingress import limits
 
 if TYPE_CHECKING:
     from ingress.identity.issuer import KeyFolder

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from ingress import limits
 from ingress.commands import envelope
 from ingress.commands.accepted import Note
 from ingress.http import answers, request_ids
-from schemas import errors, limits, records
+from schemas import errors, records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

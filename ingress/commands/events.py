@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http import metrics
-from schemas import codec, errors, limits, rendering, services
+from schemas import codec, errors, rendering, services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ingress import limits
 from ingress.commands import calling
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
@@ -18,7 +19,7 @@ from ingress.http import answers, reading, request_ids
 from ingress.http.parts import parts_of
 from ingress.identity.roles import OPERATORS
 from ingress.identity.signed_requests import SignedRequests
-from schemas import errors, limits, services
+from schemas import errors, services
 from schemas.identity import operator_scope
 
 if TYPE_CHECKING:

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http.browser import FormTokens
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from ingress.identity.roles import CONSOLE_READ, OPERATORS
-from schemas import errors, limits
+from schemas import errors
 from sinks.kept_secrets import derived
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from ingress.console.declared import Guests
     from sinks.kept_secrets import Secrets
 
 #: any of these opens a session
 SCOPES: Final = (CONSOLE_READ, *OPERATORS)
-MODERATE: Final = "moderator"
-DESK: Final = "/console/moderation"
 COOKIE: Final = "millrace_console"
 #: who has not signed in yet: binds the form tokens of the sign-in page to one browser
 VISITOR: Final = "millrace_visitor"
@@ -52,11 +52,6 @@ class Session(Struct, frozen=True, kw_only=True):
         """Whether the person may propose, approve, reject and reverse something: what, its roles say."""
         return any(scope in OPERATORS for scope in self.scopes)
 
-    @property
-    def may_moderate(self) -> bool:
-        """Whether the person is a moderator: a user, who has the desk and nothing else of the console."""
-        return MODERATE in self.scopes
-
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
         return Caller(
@@ -72,16 +67,19 @@ class Session(Struct, frozen=True, kw_only=True):
 class Sessions:
     """Opens and reads sessions, and makes the tokens of their forms."""
 
-    def __init__(self, secret: bytes | Secrets, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, secret: bytes | Secrets, clock: Callable[[], float] = time.time, guests: Sequence[Guests] = ()
+    ) -> None:
         keys = derived(secret, b"operator console")  # others than those of cursors
         self._signer = Cursors(keys)
         self._form_tokens = FormTokens(keys)
+        self._guests = guests
         self._clock = clock
 
     def opened(self, caller: Caller) -> Session:
         """A session for a verified caller, no longer than its token. Raises Forbidden without a scope for it."""
-        is_moderator = MODERATE in caller.scopes and caller.principal.startswith("user:")
-        scopes = tuple(scope for scope in ((MODERATE,) if is_moderator else SCOPES) if scope in caller.scopes)
+        guests = next((g for g in self._guests if g.scope in caller.scopes and g.admits(caller)), None)
+        scopes = tuple(scope for scope in ((guests.scope,) if guests else SCOPES) if scope in caller.scopes)
         if not scopes:
             raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
@@ -94,6 +92,10 @@ class Sessions:
             issued_at=caller.issued_at,
             token_id=caller.token_id,
         )
+
+    def guests_of(self, session: Session) -> Guests | None:
+        """The guests that its person is one of; None for staff."""
+        return next((guests for guests in self._guests if guests.scope in session.scopes), None)
 
     def cookie(self, session: Session) -> str:
         """The session as a cookie's value."""

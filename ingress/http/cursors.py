@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 from sinks.kept_secrets import Secrets, secrets_of
 
 _SIGNATURE_BYTES: Final = 16

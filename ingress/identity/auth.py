@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from joserfc import jws
 from joserfc.errors import JoseError
 
+from ingress import limits as ingress_limits
 from ingress.http import strict_json
 from ingress.identity.caller import NAME, Caller
 from ingress.identity.issuer import SCOPES_OF, SERVICES_ISSUER, STAFF_KIND
@@ -132,12 +133,12 @@ class Authenticator:
             return await other.caller(authorization)
         caller = await self._verify(token)
         self._known[digest] = (self._keys.generation, caller)
-        if len(self._known) > limits.TOKENS_CACHED_MAX:
+        if len(self._known) > ingress_limits.TOKENS_CACHED_MAX:
             self._known.popitem(last=False)
         return caller
 
     async def _verify(self, token: str) -> Caller:
-        if len(token) > limits.TOKEN_BYTES_MAX or not token.isascii():
+        if len(token) > ingress_limits.TOKEN_BYTES_MAX or not token.isascii():
             raise errors.Unauthenticated
         header = read_header(token)
         kid = header.get("kid")

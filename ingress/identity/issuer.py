@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from joserfc import jwk, jwt
 
+from ingress import limits as ingress_limits
 from ingress.identity import roles
 from schemas import errors, limits
 from sinks import kept_secrets, private_file
@@ -41,7 +42,7 @@ SCOPES_OF: Final = {
 }
 
 #: so long a key that signs no more is believed: the life of a token, clocks that differ, verifiers that look seldom
-KEY_OVERLAP_S: Final = limits.TOKEN_TTL_MAX_S + 2 * limits.CLOCK_SKEW_MAX_S + limits.JWKS_REFRESH_S
+KEY_OVERLAP_S: Final = limits.TOKEN_TTL_MAX_S + 2 * limits.CLOCK_SKEW_MAX_S + ingress_limits.JWKS_REFRESH_S
 _CURSOR_KEY_BYTES: Final = 32
 
 
@@ -102,7 +103,7 @@ class KeyFolder:
         ``at_once``: no longer at all. ``settle`` runs when every process can have the new one, and before it signs.
         """
         new = (secrets.token_bytes(_CURSOR_KEY_BYTES), float("inf"))
-        retires_at = time.time() + limits.CURSOR_KEY_OVERLAP_S
+        retires_at = time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S
         old = kept_secrets.read(self.cursor.read_text())
         private_file.replace(self.cursor, kept_secrets.written((*old, new)))
         settle()

@@ -18,7 +18,7 @@ from ingress.limiter.admission import Reach
 from ingress.limiter.quota_policies import QuotaPolicies
 from ingress.operators.audit import Audit
 from limiter.policy import keys
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:

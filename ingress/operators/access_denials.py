@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ingress import limits as ingress_limits
 from schemas import access_denial, errors, limits, rendering
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class AccessDenials:
 
     async def newest(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Who is denied now, newest first."""
-        asked = {"kind": kind, "limit": limits.ACCESS_DENIED_SHOWN_MAX}
+        asked = {"kind": kind, "limit": ingress_limits.ACCESS_DENIED_SHOWN_MAX}
         return [_shown(row) for row in await self._store.records("access_denied_newest", asked)]
 
 

@@ -21,8 +21,8 @@ from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from dataflows.payments.domain.stored import payments_of
 from ingress.commands.admission import DRY_RUN
 from ingress.http import answers, problems
-from schemas import errors, records, rendering
-from schemas.payments import risk_policy
+from schemas import errors, records
+from schemas.payments import rendering, risk_policy
 from schemas.payments import routing as routing_policy
 from sinks.postgres.arrays import text_array
 from sinks.postgres.sql_files import queries

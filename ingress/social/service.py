@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ingress.http_service import HttpService, Json
 from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.console.declared import CONSOLE
 from ingress.social.desk import Desk
 from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams
@@ -48,6 +49,7 @@ class SocialHttp(HttpService):
     )
     pages = page_routes.ROUTERS
     shows_events = True
+    console = CONSOLE
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)

@@ -12,11 +12,13 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from schemas import currency, limits
+from schemas import currency
+from schemas import limits as shared_limits
+from schemas.payments import limits
 
 _BPS: Final = 10_000
 _SEPARATOR: Final = "/"
-Text = Annotated[str, Meta(min_length=1, max_length=limits.TEXT_LENGTH_MAX)]
+Text = Annotated[str, Meta(min_length=1, max_length=shared_limits.TEXT_LENGTH_MAX)]
 #: an exact decimal above zero, target per source in whole units
 Rate = Annotated[
     str,

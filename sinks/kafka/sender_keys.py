@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from schemas import limits
 from schemas.senders import OUTSIDE, ROLES, Sender
-from sinks import private_file
+from sinks import limits, private_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

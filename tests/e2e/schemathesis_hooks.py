@@ -9,7 +9,7 @@ from typing import Any
 import schemathesis
 
 from ingress.identity.roles import STAFF
-from schemas import limits
+from schemas.payments import limits
 
 
 @schemathesis.serializer("application/x-ndjson")

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from compose.supervise.state import read_state
-from schemas import limits
+from sinks import limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.worlds.sink_process import sink_process

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from ingress import limits
 from ingress.console.session import COOKIE
-from schemas import identity, limits
+from ingress.services import CONSOLE_PAGES
+from schemas import identity
 from tests.eventually import eventually, patient
 from tests.worlds.payments.console_world import HOSTILE, Scene, Visitor, Visitors, ann, posted_at_last, scene, visitors
 from tests.worlds.payments.repair_world import audited, opened, proposed, transactions
@@ -353,7 +355,9 @@ WHOLE = {
 }
 _QUERIES = {
     file.name.removesuffix(".sql"): file.read_text()
-    for file in (resources.files("ingress.console") / "queries").iterdir()
+    for package in ("ingress.console", *(pages.package for pages in CONSOLE_PAGES))
+    if (folder := resources.files(package) / "queries").is_dir()
+    for file in folder.iterdir()
 }
 
 

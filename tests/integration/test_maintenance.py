@@ -10,7 +10,8 @@ import httpx
 import psycopg
 import pytest
 
-from schemas import identity, limits
+from ingress import limits
+from schemas import identity
 from tests.eventually import becomes
 from tests.integration.operator_shell import Operator
 from tests.worlds.payments.console_world import visitors

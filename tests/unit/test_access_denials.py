@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.responses import Response
 
+from ingress import limits
 from ingress.http import problems
 from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.identity.ended import EndedWhenDenied
-from schemas import access_denial, errors, limits
+from schemas import access_denial, errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

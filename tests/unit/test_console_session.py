@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress.console.search import clean, event_place
+from ingress import limits
 from ingress.console.session import Session, Sessions
 from ingress.console.sign_in import _inside
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
-from schemas import errors, identity, limits
+from ingress.payments.console.search import clean, event_place
+from schemas import errors, identity
 
 SECRET = b"s" * 32
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
+from ingress import limits as ingress_limits
 from ingress.identity.auth import Authenticator, verify
 from ingress.identity.caller import Caller
 from ingress.identity.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
@@ -194,7 +195,7 @@ def test_forged_tokens_are_refused(keys: KeyFolder) -> None:
         f"{encoded([])}.{body}.{signature}",
         f"{encoded(b'{')}.{body}.{signature}",
         real[:-4] + "AAAA",
-        "x" * (limits.TOKEN_BYTES_MAX + 1),
+        "x" * (ingress_limits.TOKEN_BYTES_MAX + 1),
         "ключ",
         "",
     ]
@@ -269,16 +270,16 @@ def test_keys_are_stale_for_a_bounded_time_and_rotation_ends_trust(keys: KeyFold
         await authenticator.caller(header)
         text = keys.jwks.read_text()
         keys.jwks.write_text("{broken")
-        now[0] = limits.JWKS_STALE_MAX_S - 1.0
+        now[0] = ingress_limits.JWKS_STALE_MAX_S - 1.0
         assert (await authenticator.caller(header)).merchant == "m_1"
-        now[0] = limits.JWKS_STALE_MAX_S + 1.0
+        now[0] = ingress_limits.JWKS_STALE_MAX_S + 1.0
         with pytest.raises(errors.Unavailable):
             await authenticator.caller(header)
         keys.jwks.write_text(text)
-        now[0] += limits.JWKS_REFRESH_COOLDOWN_S + 1
+        now[0] += ingress_limits.JWKS_REFRESH_COOLDOWN_S + 1
         assert (await authenticator.caller(header)).merchant == "m_1"
         keys.jwks.write_text('{"keys": []}')
-        now[0] += limits.JWKS_REFRESH_S + 1
+        now[0] += ingress_limits.JWKS_REFRESH_S + 1
         with pytest.raises(errors.Unauthenticated):
             await authenticator.caller(header)
 
@@ -297,7 +298,7 @@ def test_a_new_key_is_found_without_waiting_for_the_refresh(keys: KeyFolder, tmp
         keys.jwks.write_text(json.dumps({"keys": both}))
         with pytest.raises(errors.Unauthenticated):  # within the cooldown nobody makes us look again
             await authenticator.caller("Bearer " + signed(newer))
-        now[0] = limits.JWKS_REFRESH_COOLDOWN_S + 1.0
+        now[0] = ingress_limits.JWKS_REFRESH_COOLDOWN_S + 1.0
         await authenticator.caller("Bearer " + signed(newer))
 
     asyncio.run(play())

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from ingress import limits as ingress_limits
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import read_header
 from ingress.identity.caller import NAME
@@ -14,6 +15,7 @@ from ingress.identity.jwks import read_keys
 from ingress.identity.roles import STAFF
 from schemas import errors, limits
 from sinks import kept_secrets
+from sinks import limits as sinks_limits
 from tests.unit.test_ingress_auth import caller_of, keys, signed
 
 __all__ = ["keys"]  # the fixture of here and there
@@ -98,7 +100,7 @@ def test_cursors_of_before_a_rotation_are_good_and_all_processes_know_the_new_on
     keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a restart; a file of an earlier release has one secret and no time."""
-    monkeypatch.setattr(limits, "CURSOR_KEYS_LOOK_S", 0)
+    monkeypatch.setattr(sinks_limits, "SECRETS_LOOK_S", 0)
     mine, theirs = (Cursors(keys.cursor_key()) for _ in range(2))
     old = mine.write("m_1", "list", 1)
     meanwhile: list[str] = []
@@ -112,7 +114,7 @@ def test_cursors_of_before_a_rotation_are_good_and_all_processes_know_the_new_on
     assert meanwhile[0] == Cursors(lambda: keys.cursor_key()()[1:]).write("m_1", "list", 2)  # the old one signed
     assert [theirs.read("m_1", "list", text, int) for text in (old, *meanwhile, new)] == [1, 2, 1]
     retires_at = kept_secrets.read(keys.cursor.read_text())[1][1]
-    assert retires_at == pytest.approx(time.time() + limits.CURSOR_KEY_OVERLAP_S, abs=60)
+    assert retires_at == pytest.approx(time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S, abs=60)
     keys.rotate_cursors(at_once=True)
     with pytest.raises(errors.MalformedRequest):
         theirs.read("m_1", "list", new, int)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaException
 
+from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Senders
-from schemas import limits
 from sinks.kafka.connection import KafkaConnection
 from tests.eventually import eventually, patient
 from tests.worlds.senders import KnownKeys

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from ingress import limits
 from ingress.commands.events import EventStreams
 from ingress.identity.caller import Caller
 from ingress.identity.slots import Bounds, Slots
 from ingress.operators.refusals import Refusals
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers

@@ -18,10 +18,10 @@ from compose.settings.service_processes import PROCESSES
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import read_state
+from ingress import limits
 from ingress.client import MillraceClient
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.roles import STAFF
-from schemas import limits
 from tests import run_folder, servers
 from tests.eventually import patient
 

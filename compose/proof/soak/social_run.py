@@ -19,6 +19,7 @@ import httpx
 import psycopg
 
 from compose.operator_access import check_settings
+from compose.proof import limits
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.patient_caller import CallRefused, NotInTime
 from compose.proof.soak.disturbance import Disturber
@@ -33,8 +34,8 @@ from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder
 from reconciliation.check.run import run_check
-from schemas import limits
 from schemas.errors import PlatformError
+from schemas.social import limits as social_limits
 
 if TYPE_CHECKING:
     from compose.proof.kit.narrator import Narrator
@@ -114,7 +115,7 @@ class _Soak:
             try:
                 history = History([user() for _ in range(_USERS)], user("moderator"), told.seed, _MEDIA)
                 endings = Endings(history, user("moderator"), user, _ERASURES)
-                surfaces = Surfaces(history, cached_s=limits.MEDIA_PUBLIC_AGE_S)
+                surfaces = Surfaces(history, cached_s=social_limits.MEDIA_PUBLIC_AGE_S)
                 told.has_begun.set()
                 while not self._is_calm.is_set():
                     sent_at = time.monotonic()

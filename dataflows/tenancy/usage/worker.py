@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataflows.tenancy.billing.invoicing import Invoicing
 from dataflows.tenancy.usage.keeping import Keeping
-from dataflows.tenancy.usage.own_usage import OwnUsage
+from dataflows.tenancy.usage.own_usage import own_usage
 from dataflows.tenancy.usage.stream import UsageStream
 from schemas.errors import InvariantViolation
 from schemas.services import senders_to
@@ -26,7 +26,7 @@ class Metering:
             raise InvariantViolation("who counts usage has to know who sent it")
         keys = SenderKeys(place.keys / "senders", senders_to(USAGE_TOPIC.name))
         self._usage = UsageStream(place.kafka, place.postgres_dsn, keys, place.client_id)
-        self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
+        self._own = own_usage(place)
         self._keeping = Keeping(place.postgres_dsn, f"{place.client_id}-keeping")
         self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
 

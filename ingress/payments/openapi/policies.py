@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.identity.roles import by_operators
-from schemas import limits, maintenance
+from schemas import maintenance
 from schemas.payments import bank_rules, fee_policy, policies, processor_fees, reference_rates, risk_policy, routing
+from schemas.payments import limits as payments_limits
 from schemas.payments.operations import OPERATIONS
 
 Json = dict[str, Any]
@@ -56,7 +58,10 @@ def paths() -> Json:
 
 def _paths_of(kind: str) -> Json:
     shown, name = f"{kind.title()}PolicyVersion", f"{kind} policy"
-    page = [elements.limit(limits.POLICIES_PAGE_LIMIT_DEFAULT, limits.POLICIES_PAGE_LIMIT_MAX), elements.CURSOR]
+    page = [
+        elements.limit(payments_limits.POLICIES_PAGE_LIMIT_DEFAULT, ingress_limits.POLICIES_PAGE_LIMIT_MAX),
+        elements.CURSOR,
+    ]
     version = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 20}}
     one = {"200": elements.answer("The version", elements.JSON, shown)}
     many = {"200": elements.answer("Newest first", elements.JSON, f"{shown}Page")}
@@ -87,7 +92,11 @@ def _review(intent: Json) -> Json:
         {
             "request_id": {**openapi_schemas.REQUEST_ID, "type": ["string", "null"]},
             "idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]},
-            "expected_version": {"type": ["integer", "null"], "minimum": 0, "maximum": limits.EXPECTED_VERSION_MAX},
+            "expected_version": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "maximum": ingress_limits.EXPECTED_VERSION_MAX,
+            },
             "payload": payload,
         },
         ["payload"],
@@ -134,7 +143,7 @@ def components() -> dict[str, Json]:
     )
     # the end of a text, in the regular expressions of JSON
     found: dict[str, Json] = json.loads(json.dumps(structs).replace(r"\\Z", "$"))
-    expected = {"type": "integer", "minimum": 0, "maximum": limits.POLICY_VERSION_MAX - 1, "example": 41}
+    expected = {"type": "integer", "minimum": 0, "maximum": payments_limits.POLICY_VERSION_MAX - 1, "example": 41}
     for kind, document in zip(_DOCUMENTS, documents, strict=True):
         body = found[document["$ref"].rpartition("/")[2]]
         given = {name: value for name, value in body["properties"].items() if name != "version"}

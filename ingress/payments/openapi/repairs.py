@@ -8,6 +8,7 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.identity.roles import by_operators
 from schemas import limits
+from schemas.payments import limits as payments_limits
 from schemas.payments import repair
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ _NUMBER: Final[Json] = {"type": "integer"}
 NOTE: Final[Json] = {
     "type": "string",
     "minLength": 1,
-    "maxLength": limits.REPAIR_NOTE_LENGTH_MAX,
+    "maxLength": payments_limits.REPAIR_NOTE_LENGTH_MAX,
     "pattern": r"^[^\u0000-\u001f\u007f]*[^\u0000-\u0020\u007f][^\u0000-\u001f\u007f]*$",
 }
 _SIDE: Final[Json] = {"enum": [*repair.SIDES, None]}
@@ -120,7 +121,7 @@ def components() -> dict[str, Json]:
     amount = {"type": "integer", "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX}
     entry = {"account_id": STRING, "debit": amount, "credit": amount, "currency": STRING}
     entries = {"type": "array", "items": openapi_schemas.a_schema(entry, closed=True)}
-    given = entries | {"minItems": 2, "maxItems": limits.JOURNAL_ENTRIES_MAX}
+    given = entries | {"minItems": 2, "maxItems": payments_limits.JOURNAL_ENTRIES_MAX}
     account = openapi_schemas.a_schema(
         {"account_id": STRING, "currency": STRING, "before": _NUMBER, "change": _NUMBER, "after": _NUMBER}
     )

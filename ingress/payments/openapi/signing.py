@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.identity import signing_keys
@@ -35,7 +36,7 @@ _DOC: Final = (
 _REQUIREMENT_DOC: Final = (
     "off: signatures are not looked at; optional (where nothing is set): a signature that is sent has to hold;"
     " required: calls that change something are refused without one. In force everywhere within"
-    f" {limits.SIGNING_KEYS_CACHED_S} s."
+    f" {ingress_limits.SIGNING_KEYS_CACHED_S} s."
 )
 
 
@@ -160,7 +161,7 @@ def components() -> dict[str, Json]:
         "changed_by": _TEXT_OR_NULL,
         "changed_at": _TIME_OR_NULL,
     }
-    pem = {"type": "string", "maxLength": limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
+    pem = {"type": "string", "maxLength": ingress_limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
     description = {**_REASON, "type": ["string", "null"]}
     data = {"type": "array", "items": openapi_schemas.ref("SigningKey")}
     a_schema = openapi_schemas.a_schema

@@ -12,7 +12,8 @@ from msgspec import Struct
 from ingress.http.browser import FormTokens
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.operations import WRITE
 from schemas.social.service import READ

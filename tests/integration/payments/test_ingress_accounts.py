@@ -14,7 +14,8 @@ import pytest
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from schemas.payments.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.payments.test_ingress_disputes import produce

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ingress.client.signing import RequestSigner
 from ingress.identity.signing_keys import key_id_of
-from schemas import limits
 from tests.eventually import eventually
 from tests.worlds.payments.signing_world import private_pem
 from tests.worlds.payments.vault_world import card, world
+from vault import limits
 
 if TYPE_CHECKING:
     from tests.worlds.payments.vault_world import VaultWorld

@@ -19,9 +19,9 @@ from dataflows.payments.domain.policies import Policies, PublishedRates
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants
-from schemas import identity, limits, topics
+from schemas import identity, topics
 from schemas.errors import Fenced
-from schemas.payments import money_by_hand
+from schemas.payments import limits, money_by_hand
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.worlds.payments import account_cases as cases

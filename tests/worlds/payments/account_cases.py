@@ -11,8 +11,9 @@ from dataflows.payments.domain.account_postings import available
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.facts import journal_id
+from schemas.payments.records import Payout
 from schemas.payments.reference_rates import ReferenceRate, ReferenceRates
-from schemas.records import Command, Payout, Rejection
+from schemas.records import Command, Rejection
 from tests.worlds.payments.payment_cases import command
 
 MERCHANT: Final = "m_1"
