@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
+    from sinks.kept_secrets import Secrets
     from sinks.tenancy.secrets_file import TenancySecrets
 
 
@@ -31,7 +32,7 @@ class IngressConfig:
     instance: int
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
-    cursor_key: bytes = field(repr=False)
+    cursor_key: bytes | Secrets = field(repr=False)  # what cursors, and other keys of pages, are made with
     media: MediaOrigin  # where media are uploaded to and seen
     support_issuer: Path | None = None  # its folder signs what support shows; None: no token of a grant is given
     webhook_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # by processor, all active

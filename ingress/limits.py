@@ -73,6 +73,7 @@ ACCESS_DENIED_READ_TIMEOUT_S: Final = 2
 ACCESS_DENIED_RETRY_S: Final = 0.5  # after a read that failed: callers meanwhile are refused at once
 JWKS_BYTES_MAX: Final = 256 * 1024
 JWKS_KEYS_MAX: Final = 64
+CURSOR_KEY_OVERLAP_S: Final = 90 * 86_400  # a caller may go on from a cursor of so long ago
 JWKS_REFRESH_S: Final = 60
 JWKS_REFRESH_COOLDOWN_S: Final = 5  # unknown key ids cannot make us hammer the issuer
 JWKS_TIMEOUT_S: Final = 3
@@ -98,6 +99,8 @@ CLIENT_CONNECTIONS_MAX: Final = 256
 CLIENT_SEEN_EVENTS_MAX: Final = 10_000  # event ids remembered against repetition
 
 # --- operator console
+CONSOLE_IDLE_S: Final = 900  # without a page asked for: then whoever sits down there has to sign in
+CONSOLE_SEEN_S: Final = 60  # so often is a cookie made anew for who works
 CONSOLE_SESSION_S: Final = 3_600  # or as long as the token that opened it, if that is shorter
 CONSOLE_SIGN_INS_REFUSED_MAX: Final = 20  # told and audited by one process within the window; the rest is a 429
 CONSOLE_SIGN_IN_WINDOW_S: Final = 60

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "logs": "Show the log of a server or service.",
     "migrate": "Bring the Postgres schema up to date.",
     "token": "Print a bearer token of the development issuer.",
+    "keys": "Replace the keys that tokens are signed with; show those that are believed.",
     "producers": "Show, add and remove programs outside that send commands by Kafka.",
     "check": "Run every invariant over the stored data.",
     "reconcile": "Match settlement reports and bank statements.",

@@ -13,6 +13,7 @@ from dataflows.payments.domain import account_commands
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
 from schemas.payments import money_by_hand
 from schemas.payments.records import LedgerTxn, MerchantAccount, Payout
+from schemas.payments.reference_rates import ReferenceRates
 from schemas.records import Command, Denial, Rejection
 from sinks.postgres.arrays import Texts
 
@@ -45,7 +46,10 @@ def reads(commands: Iterable[Command]) -> dict[str, Statement]:
 class AccountWorkspace:
     """The accounts of one batch. Each is read once and written once, whatever the number of commands."""
 
-    def __init__(self, partition: int, found: Mapping[str, Rows]) -> None:
+    def __init__(
+        self, partition: int, found: Mapping[str, Rows], reference_rates: ReferenceRates | None = None
+    ) -> None:
+        self._reference_rates = reference_rates
         self._partition = partition
         self._accounts: dict[str, Account] = {}
         self.elsewhere: set[str] = set()  # accounts that another partition owns
@@ -75,7 +79,7 @@ class AccountWorkspace:
             approved = self._approved.get(command.idempotency_key)
             if command.scope != money_by_hand.SCOPE or approved != (command.operation, command.payload):
                 return _NOT_APPROVED
-        context = AccountContext(now=now, held=self._held)
+        context = AccountContext(now=now, held=self._held, reference_rates=self._reference_rates)
         return account_commands.decide(self._accounts.get(command.aggregate_key), command, context)
 
     def keep(self, decision: AccountDecision) -> None:

@@ -69,7 +69,7 @@ class PaymentsPartition:
         elsewhere = {row[0] for row in intents if row[-1] != self.memory.partition}
         journals = {row[0] for row in found.pop("journals", [])}
         approved = [_approved(row) for row in found.pop("proposals", [])]
-        accounts = AccountWorkspace(self.memory.partition, found)
+        accounts = AccountWorkspace(self.memory.partition, found, self.memory.policies.current.reference_rates.document)
         return PaymentsWorkspace(self.memory, payments, elsewhere, journals, approved, accounts)
 
 

@@ -22,14 +22,14 @@ from msgspec import structs
 
 from dataflows.payments.domain import fees, risk, routing
 from dataflows.payments.domain.fees import FeeVersion
-from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
+from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth, PublishedRates, read_rates
 from dataflows.payments.domain.risk import RiskPolicy
 from schemas.payments import limits
 from schemas.payments.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.payments", "policies.sql")
-P = TypeVar("P", RiskPolicy, RoutingPolicy)
+P = TypeVar("P", RiskPolicy, RoutingPolicy, PublishedRates)
 _HEALTH_FIELDS: Final = ProcessorHealth.__struct_fields__
 _log: Final = structlog.get_logger(__name__)
 
@@ -53,6 +53,9 @@ class PolicyBook:
             risk=self._read("risk", active.get("risk"), self.current.risk, risk.read_policy),
             routing=self._read("routing", active.get("routing"), self.current.routing, routing.read_policy),
             fees=self._fees(connection),
+            reference_rates=self._read(
+                "reference_rates", active.get("reference_rates"), self.current.reference_rates, read_rates
+            ),
             frozen_merchants=frozenset(merchant for (merchant,) in connection.execute(SQL["merchants_frozen"])),
             health={
                 row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True)))

@@ -5,8 +5,6 @@ Without the key nobody can make one or read another's into it; signing out is ke
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 import time
 from typing import TYPE_CHECKING, Final
@@ -15,15 +13,18 @@ import msgspec
 from msgspec import Struct
 
 from ingress import limits
+from ingress.http.browser import FormTokens
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from ingress.identity.roles import CONSOLE_READ, OPERATORS
 from schemas import errors
+from sinks.kept_secrets import derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ingress.console.declared import Guests
+    from sinks.kept_secrets import Secrets
 
 #: any of these opens a session
 SCOPES: Final = (CONSOLE_READ, *OPERATORS)
@@ -42,6 +43,7 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    seen_at: float = 0  # when the cookie was made: it is made anew while the person works
     issued_at: float = 0  # of the token that opened it, whose end is the session's, too
     token_id: str = ""
 
@@ -65,9 +67,12 @@ class Session(Struct, frozen=True, kw_only=True):
 class Sessions:
     """Opens and reads sessions, and makes the tokens of their forms."""
 
-    def __init__(self, secret: bytes, clock: Callable[[], float] = time.time, guests: Sequence[Guests] = ()) -> None:
-        self._secret = hmac.digest(secret, b"operator console", "sha256")  # another key than that of cursors
-        self._signer = Cursors(self._secret)
+    def __init__(
+        self, secret: bytes | Secrets, clock: Callable[[], float] = time.time, guests: Sequence[Guests] = ()
+    ) -> None:
+        keys = derived(secret, b"operator console")  # others than those of cursors
+        self._signer = Cursors(keys)
+        self._form_tokens = FormTokens(keys)
         self._guests = guests
         self._clock = clock
 
@@ -83,6 +88,7 @@ class Sessions:
             subject=caller.subject,
             scopes=scopes,
             expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),
+            seen_at=self._clock(),
             issued_at=caller.issued_at,
             token_id=caller.token_id,
         )
@@ -103,15 +109,23 @@ class Sessions:
             session = self._signer.read(_OWNER, COOKIE, cookie, Session)
         except errors.MalformedRequest as error:
             raise errors.Unauthenticated("Sign in to go on.") from error
-        if self._clock() >= session.expires_at:
+        now = self._clock()
+        if now >= session.expires_at:
             raise errors.Unauthenticated("The session is over; sign in again.")
+        if now >= session.seen_at + limits.CONSOLE_IDLE_S:
+            raise errors.Unauthenticated("Nothing was done for a while; sign in again.")
         return session
+
+    def renewed(self, session: Session) -> Session | None:
+        """The session as of now, where its cookie has to be made anew; None while it is fresh. It lives no longer."""
+        if self._clock() < session.seen_at + limits.CONSOLE_SEEN_S:
+            return None
+        return msgspec.structs.replace(session, seen_at=self._clock())
 
     def form_token(self, holder: str) -> str:
         """What every form of this session (or visitor) carries; nobody else can make it."""
-        return hmac.new(self._secret, f"form\x1f{holder}".encode(), hashlib.sha256).hexdigest()
+        return self._form_tokens.of(holder)
 
     def require_form_token(self, holder: str, given: str) -> None:
         """Raises Forbidden for a form that this session's pages did not make; in constant time."""
-        if not hmac.compare_digest(self.form_token(holder).encode(), given.encode()):
-            raise errors.Forbidden("The form is not of this session; load the page again.")
+        self._form_tokens.require(holder, given)

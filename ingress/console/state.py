@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ingress.http.parts import Parts
     from ingress.identity.denials import Denials
     from sinks.kafka.connection import KafkaConnection
+    from sinks.kept_secrets import Secrets
 
 PIPELINE: Final = place("l", "/console/pipeline", "Pipeline")
 
@@ -30,7 +31,12 @@ class Console:
     """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
 
     def __init__(
-        self, dsn: str, secret: bytes, kafka: KafkaConnection, declared: Sequence[ConsolePages], denials: Denials
+        self,
+        dsn: str,
+        secret: bytes | Secrets,
+        kafka: KafkaConnection,
+        declared: Sequence[ConsolePages],
+        denials: Denials,
     ) -> None:
         self._denials = denials
         packages = [pages.package for pages in declared]

@@ -83,6 +83,8 @@ class Visit:
             **self.console.frame(self.session, parts_of(self.request)),
         }
         response = self.console.templates.html(template, context | found, status, headers)
+        if self.session is not None and (renewed := self.console.sessions.renewed(self.session)) is not None:
+            self.keep(response, sessions.COOKIE, self.console.sessions.cookie(renewed))
         if self.session is None and sessions.VISITOR not in self.request.cookies:
             self.keep(response, sessions.VISITOR, self._visitor)
         return response

@@ -11,10 +11,13 @@ from starlette.datastructures import URL
 
 from ingress.http import reading
 from schemas import errors
+from sinks.kept_secrets import secrets_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from sinks.kept_secrets import Secrets
 
 FORM: Final = ("application/x-www-form-urlencoded",)
 FORM_TOKEN: Final = "form_token"  # noqa: S105 - a name
@@ -65,14 +68,19 @@ def _require_own_site(request: Request) -> None:
 class FormTokens:
     """What every form of a session (or of a visitor) carries; nobody without the key can make it."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret: bytes | Secrets) -> None:
+        self._secrets = secrets_of(secret)
 
     def of(self, holder: str) -> str:
         """The token of this holder's forms."""
-        return hmac.new(self._secret, f"form\x1f{holder}".encode(), hashlib.sha256).hexdigest()
+        return _form_token(self._secrets()[0], holder)
 
     def require(self, holder: str, given: str) -> None:
         """Raises Forbidden for a form that this holder's pages did not make; in constant time."""
-        if not hmac.compare_digest(self.of(holder).encode(), given.encode()):
+        wanted = (_form_token(secret, holder).encode() for secret in self._secrets())
+        if not any(hmac.compare_digest(one, given.encode()) for one in wanted):
             raise errors.Forbidden("The form is not of this session; load the page again.")
+
+
+def _form_token(secret: bytes, holder: str) -> str:
+    return hmac.new(secret, f"form\x1f{holder}".encode(), hashlib.sha256).hexdigest()

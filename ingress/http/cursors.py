@@ -16,6 +16,7 @@ import msgspec
 
 from ingress import limits
 from schemas import errors
+from sinks.kept_secrets import Secrets, secrets_of
 
 _SIGNATURE_BYTES: Final = 16
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -24,15 +25,15 @@ Place = TypeVar("Place")
 
 
 class Cursors:
-    """Signs and reads cursors with a secret that all ingress processes share."""
+    """Signs and reads cursors with secrets that all ingress processes share: by the first, of any."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret: bytes | Secrets) -> None:
+        self._secrets = secrets_of(secret)
 
     def write(self, merchant: str, name: str, place: Any) -> str:
         """The cursor of a place (anything msgpack can hold) in the caller's list of that name."""
         body = _encode(place)
-        return _text(self._sign(merchant, name, body) + body)
+        return _text(_signed(self._secrets()[0], merchant, name, body) + body)
 
     def read(self, merchant: str, name: str, text: str, kind: type[Place]) -> Place:
         """The place that the cursor holds. Raises MalformedRequest for any text that we did not sign for this use."""
@@ -45,13 +46,15 @@ class Cursors:
         if _text(raw) != text:
             raise _refusal()  # base64 has spare bits: one place has one text
         signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, self._sign(merchant, name, body)):
+        wanted = (_signed(secret, merchant, name, body) for secret in self._secrets())
+        if not any(hmac.compare_digest(signature, one) for one in wanted):
             raise _refusal()
         return msgspec.msgpack.decode(body, type=kind)
 
-    def _sign(self, merchant: str, name: str, body: bytes) -> bytes:
-        text = f"{merchant}\x1f{name}\x1f".encode() + body
-        return hmac.new(self._secret, text, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+
+def _signed(secret: bytes, merchant: str, name: str, body: bytes) -> bytes:
+    text = f"{merchant}\x1f{name}\x1f".encode() + body
+    return hmac.new(secret, text, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
 
 
 def _text(raw: bytes) -> str:

@@ -82,6 +82,7 @@ _TEXTS: Final = (
     "example",
     "EXAMPLE",
     "US",
+    "EUR/USD",
     "203.0.113.7",
     "203.0.113.0/24",
     "https://shop.example/",
@@ -171,7 +172,8 @@ def _object(schema: Json, schemas: Json, depth: int) -> Json:
     made = {n: example(properties[n], schemas, n, depth + 1) for n in shown}
     others = schema.get("additionalProperties")
     if not made and isinstance(others, dict):
-        made = {"order": example(others, schemas, "order", depth + 1)}
+        key = _text(schema["propertyNames"]) if "propertyNames" in schema else "order"
+        made = {key: example(others, schemas, key, depth + 1)}
     return made
 
 

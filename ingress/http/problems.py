@@ -61,6 +61,8 @@ TABLE: Final[dict[str, Row]] = {
     "amount_not_higher": Row(422, "The amount is not more than is authorized"),
     "amount_exceeds_refundable": Row(422, "The amount is more than can be refunded"),
     "insufficient_funds": Row(422, "The amount is more than there is"),
+    "no_reference_rate": Row(422, "No reference rate is in force"),
+    "rate_outside_band": Row(422, "The rate is too far from the reference rate"),
     "amount_mismatch": Row(422, "The amount is not the recorded one"),
     "stale_fact": Row(409, "The object already has this or a later state"),
     "media_not_ready": Row(422, "Media cannot be attached"),

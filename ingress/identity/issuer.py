@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from joserfc import jwk, jwt
 
+from ingress import limits as ingress_limits
 from ingress.identity import roles
 from schemas import errors, limits
-from sinks import private_file
+from sinks import kept_secrets, private_file
+from sinks.kept_secrets import KeptSecrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +41,8 @@ SCOPES_OF: Final = {
     STAFF_KIND: (roles.OPERATOR,),
 }
 
+#: so long a key that signs no more is believed: the life of a token, clocks that differ, verifiers that look seldom
+KEY_OVERLAP_S: Final = limits.TOKEN_TTL_MAX_S + 2 * limits.CLOCK_SKEW_MAX_S + ingress_limits.JWKS_REFRESH_S
 _CURSOR_KEY_BYTES: Final = 32
 
 
@@ -70,9 +74,41 @@ class KeyFolder:
         private_file.write_once(self.jwks, json.dumps({"keys": [public]}, indent=1))
         private_file.write_once(self.cursor, secrets.token_hex(_CURSOR_KEY_BYTES))
 
-    def cursor_key(self) -> bytes:
-        """The secret that cursors are signed with."""
-        return bytes.fromhex(self.cursor.read_text().strip())
+    def rotate(self, *, at_once: bool = False, settle: Callable[[], None] = lambda: None) -> None:
+        """Tokens are signed by a new key; those of the key before are believed until none can live any more.
+
+        ``at_once``: no longer at all. ``settle`` runs when verifiers can have the new key, and before it signs.
+        """
+        new, now = _new_key(), int(time.time())
+        retires_at = now + KEY_OVERLAP_S
+        rows = [row for row in self.public_keys() if row.get("exp", retires_at) > now and not at_once]
+        kept = [{"exp": retires_at} | row for row in rows]
+        public = json.dumps({"keys": [new.as_dict(private=False), *kept]}, indent=1)
+        private_file.replace(self.jwks, public)
+        settle()
+        private_file.replace(self.issuer, json.dumps(new.as_dict(private=True)))
+
+    def public_keys(self) -> list[dict[str, Any]]:
+        """The rows of the JWKS, newest first; ``exp`` says when one retires (seconds since the epoch)."""
+        rows: list[dict[str, Any]] = json.loads(self.jwks.read_text())["keys"]
+        return rows
+
+    def cursor_key(self) -> KeptSecrets:
+        """The secrets that cursors are signed with; they follow the file."""
+        return KeptSecrets(self.cursor)
+
+    def rotate_cursors(self, *, at_once: bool = False, settle: Callable[[], None] = lambda: None) -> None:
+        """Cursors and cookies are signed by a new secret; those of the one before are believed for a while yet.
+
+        ``at_once``: no longer at all. ``settle`` runs when every process can have the new one, and before it signs.
+        """
+        new = (secrets.token_bytes(_CURSOR_KEY_BYTES), float("inf"))
+        retires_at = time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S
+        old = kept_secrets.read(self.cursor.read_text())
+        private_file.replace(self.cursor, kept_secrets.written((*old, new)))
+        settle()
+        kept = tuple((secret, min(until, retires_at)) for secret, until in old if until > time.time() and not at_once)
+        private_file.replace(self.cursor, kept_secrets.written((new, *kept)))
 
 
 def issue_token(

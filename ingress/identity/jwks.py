@@ -31,8 +31,12 @@ _SIGNING: Final[dict[str, type[jwk.OKPKey | jwk.ECKey | jwk.RSAKey]]] = {
 }  # never "oct": a public key is no secret
 
 
-def read_keys(text: str | bytes) -> dict[str, Key]:
-    """Key id to public signing key. What cannot verify signatures is left out. Raises ValueError on no JWKS."""
+def read_keys(text: str | bytes, now: float | None = None) -> dict[str, Key]:
+    """Key id to public signing key. What cannot verify signatures, or is retired, is left out.
+
+    A key retires at its ``exp``, in seconds since the epoch. Raises ValueError on no JWKS.
+    """
+    now = time.time() if now is None else now
     document = json.loads(text)
     rows = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(rows, list):
@@ -40,17 +44,23 @@ def read_keys(text: str | bytes) -> dict[str, Key]:
     found: dict[str, Key] = {}
     for row in rows[: limits.JWKS_KEYS_MAX]:
         if isinstance(row, dict) and row.get("use", "sig") == "sig" and isinstance(row.get("kid"), str):
+            if _is_retired(row.get("exp"), now):
+                continue
             key = _public_key(row)
             if key is not None:
                 found[row["kid"]] = key
     return found
 
 
+def _is_retired(expires_at: object, now: float) -> bool:
+    return isinstance(expires_at, int | float) and not isinstance(expires_at, bool) and expires_at <= now
+
+
 def _public_key(row: dict[str, Any]) -> Key | None:
     kind = _SIGNING.get(str(row.get("kty")))
     if kind is None:
         return None
-    public = {name: value for name, value in row.items() if name != "d"}
+    public = {name: value for name, value in row.items() if name not in ("d", "exp")}
     if public.get("alg") == "EdDSA":
         public["alg"] = "Ed25519"  # its name since RFC 9864
     try:

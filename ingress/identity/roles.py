@@ -34,7 +34,9 @@ _BY_ACTION: Final = {
 _BY_WORD: Final = {
     # money that moves by hand, and what prices it
     **dict.fromkeys(("account", "money", "repair", "attempt"), FINANCE),
-    **dict.fromkeys(("invoice", "fees_policy", "processor_fees_policy", "bank_rules_policy"), FINANCE),
+    **dict.fromkeys(
+        ("invoice", "fees_policy", "processor_fees_policy", "bank_rules_policy", "reference_rates_policy"), FINANCE
+    ),
     # who may pay, and what is looked at
     **dict.fromkeys(("risk", "risk_policy", "access"), RISK),
     # what merchants and their payments need

@@ -236,6 +236,9 @@ PROVIDER_EVENTS_PRUNE_BATCHES_MAX: Final = 10  # in a row; what is left waits fo
 # --- merchant accounts
 PAYOUT_DESTINATION_LENGTH_MAX: Final = 128  # the merchant's own name of its bank account
 PAYOUT_HORIZON_DAYS: Final = 7  # a payout that is pending for longer gets a case
+FX_BAND_BPS_MAX: Final = 1_000  # how far from the reference an exchange by hand may ever be allowed
+FX_PAIRS_MAX: Final = 1_000
+FX_REFERENCE_HOURS_MAX: Final = 96  # of one version: over a long weekend
 FX_RATE_DIGITS_MAX: Final = 12  # of an exchange rate, before the point and after it
 REPORT_PAGE_LIMIT_DEFAULT: Final = 100
 REPORT_PAGE_LIMIT_MAX: Final = 1_000

@@ -328,8 +328,10 @@ _ALL: Final = (
         "ConvertCurrency",
         payloads.CONVERSION,
         senders.REPAIRS,
-        "Exchange at a stated rate",
+        "Exchange at a stated rate within the band of the published reference rate",
         "insufficient_funds",
+        "no_reference_rate",
+        "rate_outside_band",
     ),
     _of_account(
         "freeze_account",

@@ -12,13 +12,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from schemas import errors, maintenance
-from schemas.payments import bank_rules, fee_policy, limits, processor_fees, risk_policy, routing
+from schemas.payments import bank_rules, fee_policy, limits, processor_fees, reference_rates, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
 
 #: these price money or move it: what one person publishes waits for another who says the same
-OF_TWO_PERSONS: Final = ("fees", "routing")
+OF_TWO_PERSONS: Final = ("fees", "routing", "reference_rates")
 _T = TypeVar("_T")
 _AT: Final = re.compile(r"(?P<reason>.*?) - at (?:`key` in )?`\$\.?(?P<field>.*)`\Z", re.DOTALL)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -70,5 +70,6 @@ READERS: Final[dict[str, Reader]] = {
     "fees": _checked(fee_policy.FeePolicy, fee_policy.faults, fee_policy.canonical),
     "maintenance": _maintenance,
     "bank_rules": _checked(bank_rules.BankRules, bank_rules.faults, _as_json),
+    "reference_rates": _checked(reference_rates.ReferenceRates, reference_rates.faults, reference_rates.canonical),
     "processor_fees": _checked(processor_fees.ProcessorFees, processor_fees.faults, _as_json),
 }

@@ -26,13 +26,17 @@ def map_headers(_: Any, headers: Any) -> Any:
     return {k: v for k, v in headers.items() if not k.lower().startswith("signature")} if headers else headers
 
 
-@schemathesis.hook
-def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """What is staff's is asked with a token of staff, where one is sent at all: it names no merchant."""
-    asked_by = {scope for one in case.operation.definition.raw.get("security", ()) for scope in one.get("bearer", ())}
-    headers = kwargs.get("headers") or {}
-    if asked_by & STAFF and "Authorization" in headers:
-        kwargs["headers"] = {**headers, "Authorization": f"Bearer {os.environ['TOKEN_OF_STAFF']}"}
+@schemathesis.auth()
+class Tokens:
+    """What is staff's is asked with a token of staff, which names no merchant; the rest with a merchant's."""
+
+    def get(self, _: Any, __: Any) -> dict[bool, str]:
+        return {False: os.environ["TOKEN_OF_MERCHANT"], True: os.environ["TOKEN_OF_STAFF"]}
+
+    def set(self, case: Any, data: dict[bool, str], _: Any) -> None:
+        security = case.operation.definition.raw.get("security", ())
+        asked_by = {scope for one in security for scope in one.get("bearer", ())}
+        case.headers = {**(case.headers or {}), "Authorization": f"Bearer {data[bool(asked_by & STAFF)]}"}
 
 
 @schemathesis.hook

@@ -37,8 +37,10 @@ SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
 
 def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
     """Examples, coverage of every schema keyword, fuzzing and stateful calls; all checks of schemathesis."""
-    token = public.token("m_schemathesis", ("payments:read", "payments:write", "payouts:write"))
-    of_staff = {"TOKEN_OF_STAFF": public.token("m_schemathesis", ("operator",))}
+    tokens = {
+        "TOKEN_OF_MERCHANT": public.token("m_schemathesis", ("payments:read", "payments:write", "payouts:write")),
+        "TOKEN_OF_STAFF": public.token("m_schemathesis", ("operator",)),
+    }
     done = subprocess.run(
         [
             SCHEMATHESIS,
@@ -46,8 +48,6 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
             str(HERE / "schemathesis.toml"),
             "run",
             f"{public.base_url}/openapi.json",
-            "--header",
-            f"Authorization: Bearer {token}",
             "--phases",
             PHASES,
             "--max-examples",  # of fuzzing; its seed is fixed, so that more of them are the same ones again each run
@@ -60,7 +60,7 @@ def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
         ],
         cwd=tmp_path,
         env=os.environ
-        | of_staff
+        | tokens
         | {"PYTHONPATH": str(HERE.parents[1]), "SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks"},
         capture_output=True,
         text=True,

@@ -13,12 +13,12 @@ from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator
 from tests.worlds.payments.console_world import Visitor
 from tests.worlds.payments.repair_world import audited
-from tests.worlds.public_system import public
+from tests.worlds.public_system import merchant, public
 
 if TYPE_CHECKING:
     from tests.worlds.public_system import Merchant, PublicSystem
 
-__all__ = ["public"]  # the fixture of this module
+__all__ = ["merchant", "public"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 REASON = "a court's order"
 
@@ -33,17 +33,17 @@ def answers(caller: Merchant) -> set[tuple[int, str | None]]:
     return {(a.status_code, a.json().get("code")) for a in found}
 
 
-def test_a_suspended_merchant_is_refused_everywhere_and_what_it_has_open_ends(public: PublicSystem) -> None:
-    merchant, risk = public.merchant(), public.merchant(scopes=("operator:risk",))
-    made = merchant.create(capture_method="manual").json()["result"]["id"]
-    merchant.act(made, "confirm")
+def test_a_suspended_merchant_is_refused_everywhere_and_what_it_has_open_ends(
+    public: PublicSystem, merchant: Merchant
+) -> None:
+    risk = public.merchant(scopes=("operator:risk",))
     vault = httpx.Client(base_url=public.settings.addresses().vault_url, headers=merchant.http.headers, trust_env=False)
-    with merchant.http, risk.http, vault:
+    with risk.http, vault:
         assert vault.get("/v1/tokens/tok_unknown").status_code == 404
         opened, ended = threading.Event(), threading.Event()
 
         def listen() -> None:
-            with public.merchant(merchant.name).http.stream("GET", "/v1/events/stream") as stream:
+            with public.merchant(merchant.name).http as other, other.stream("GET", "/v1/events/stream") as stream:
                 opened.set()
                 for _ in stream.iter_lines():
                     pass
@@ -101,8 +101,11 @@ def test_a_session_ends_with_its_token_and_a_person_signs_in_anew(public: Public
     assert said.stdout.strip() == f"subject {name} is refused at every door within 5 s"
     eventually(lambda: visitor.get("/console").status_code == 303, 20, what="the session is over")
     becomes(lambda: person.fresh("/v1/cases").json().get("code"), "unauthenticated", 20)
-    fresh = eventually(
-        lambda: (p := public.merchant(name, ("operator",))).fresh("/v1/cases?limit=1").status_code == 200 and p, 20
-    )
-    for client in (visitor.http, person.http, fresh.http):
-        client.close()
+
+    def signs_in_anew() -> int:
+        with public.merchant(name, ("operator",)).http as http:
+            return http.get("/v1/cases?limit=1").status_code
+
+    becomes(signs_in_anew, 200, 20)
+    visitor.http.close()
+    person.http.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,12 +51,32 @@ def test_a_cookie_is_read_back_by_any_process(sessions: Sessions, clock: Clock) 
 def test_a_session_ends_with_its_token_or_sooner(
     sessions: Sessions, clock: Clock, expires_at: float, ends: float
 ) -> None:
-    cookie = sessions.cookie(sessions.opened(caller("operator", expires_at=expires_at)))
+    opened = sessions.opened(caller("operator", expires_at=expires_at))
+    cookie = sessions.cookie(msgspec.structs.replace(opened, seen_at=ends - 1))  # somebody worked until then
     clock.now = ends - 1
     assert sessions.read(cookie).expires_at == ends
     clock.now = ends
     with pytest.raises(errors.Unauthenticated):
         sessions.read(cookie)
+
+
+def test_a_session_ends_when_nothing_is_done_and_lives_while_somebody_works(sessions: Sessions, clock: Clock) -> None:
+    """And never longer than it would have."""
+    session = sessions.opened(caller("operator"))
+    began, cookie = clock.now, sessions.cookie(session)
+    clock.now = began + limits.CONSOLE_SEEN_S - 1
+    assert sessions.renewed(session) is None
+    clock.now = began + limits.CONSOLE_IDLE_S - 1
+    renewed = sessions.renewed(sessions.read(cookie))
+    assert renewed is not None
+    assert renewed.expires_at == session.expires_at
+    clock.now = began + limits.CONSOLE_IDLE_S
+    with pytest.raises(errors.Unauthenticated):
+        sessions.read(cookie)
+    assert sessions.read(sessions.cookie(renewed)) == renewed
+    clock.now = session.expires_at
+    with pytest.raises(errors.Unauthenticated):
+        sessions.read(sessions.cookie(msgspec.structs.replace(renewed, seen_at=clock.now)))
 
 
 def test_a_token_without_a_scope_of_the_console_opens_nothing(sessions: Sessions) -> None:
@@ -98,6 +119,7 @@ def test_a_session_says_nothing_secret(sessions: Sessions) -> None:
         "subject",
         "scopes",
         "expires_at",
+        "seen_at",
         "issued_at",
         "token_id",
     }

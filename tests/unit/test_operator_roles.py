@@ -13,7 +13,7 @@ DECIDED = {
         *("account.convert_currency", "account.hold_reserve", "account.release_reserve"),
         *("account.record_payout_outcome", "money.approve", "money.reject", "repair.propose", "repair.approve"),
         *("repair.reverse", "attempt.propose_outcome", "attempt.approve_outcome", "fees_policy.publish"),
-        *("processor_fees_policy.publish", "bank_rules_policy.publish"),
+        *("processor_fees_policy.publish", "bank_rules_policy.publish", "reference_rates_policy.publish"),
     ),
     RISK: ("account.freeze_account", "account.unfreeze_account", "risk.review", "risk_policy.publish"),
     SUPPORT: ("attempt.ask", "case.close", "case.reopen", "signing_key.revoke", "signature_requirement.set"),

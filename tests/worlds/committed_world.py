@@ -28,6 +28,7 @@ from schemas.records import Command, Rejection
 from sinks.postgres.ledger_chain import GENESIS, link_hash
 from tests.worlds.committed_event import Decided, event_of, parts_of
 from tests.worlds.committed_store import Commit, store_aggregates, store_ledger, store_parts, store_results
+from tests.worlds.payments.account_cases import rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 START_US = 1_790_000_000_000_000
 _SPENT = 40  # at least what ``account_used`` spends
 _CURRENCIES = (("USD", 2), ("EUR", 2), ("JPY", 0), ("KWD", 3))
+_PAIRS = {f"{source}/{target}": ("1", 1) for source, _ in _CURRENCIES for target in ("GBP", "KRW")}
+_RATES = rates_of(_PAIRS, START_US - 1, life_s=10**8)
 
 
 @dataclass(slots=True)
@@ -295,7 +298,7 @@ class CommittedWorld:
         if operation == "post_journal":
             decided: Decided | Rejection = decide_post(command, exists=False)
         elif operation in account_commands.OPERATIONS_OF_ACCOUNTS:
-            held = account.AccountContext(now=self._now, held=self._held)
+            held = account.AccountContext(now=self._now, held=self._held, reference_rates=_RATES)
             decided = account_commands.decide(self._accounts.get(intent_id), command, held)
         else:
             decided = domain.decide(self._payments.get(intent_id), command, context)

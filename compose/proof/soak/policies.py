@@ -23,8 +23,8 @@ _ASKED: Final = ("review", "", _ASKS)
 ASSESSED: Final[dict[Risk, list[tuple[str, ...]]]] = {
     "": [],
     "blocked": [("block", "", _BLOCKS)],
-    "approved": [_ASKED, ("allow", f"merchant:{REVIEWER}", _BY_HAND)],
-    "rejected": [_ASKED, ("block", f"merchant:{REVIEWER}", _BY_HAND)],
+    "approved": [_ASKED, ("allow", REVIEWER, _BY_HAND)],
+    "rejected": [_ASKED, ("block", REVIEWER, _BY_HAND)],
 }
 
 #: goes to one processor while the others are split: the second version of the routing policy, published under load

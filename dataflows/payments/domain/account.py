@@ -17,6 +17,7 @@ from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import MerchantAccount, Payout
+from schemas.payments.reference_rates import ReferenceRates
 from schemas.records import Command, Rejection
 
 NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
@@ -34,6 +35,7 @@ class AccountContext(Struct, frozen=True, kw_only=True):
 
     now: int
     held: Mapping[str, int]  # by ledger account, credits less debits; absent = nothing
+    reference_rates: ReferenceRates | None = None  # as published last; None = never
 
 
 class AccountDecision(Struct, frozen=True, kw_only=True):

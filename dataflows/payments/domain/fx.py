@@ -12,6 +12,7 @@ from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, advanced, insufficient
 from schemas import identity
 from schemas.currency import EXPONENTS
+from schemas.payments import reference_rates
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
 
@@ -26,6 +27,8 @@ def decide_convert(account: Account, command: Command, context: AccountContext) 
         return _wrong("target_currency", "must be another currency than the source")
     if not agrees(wanted["rate"], source, target):
         return _wrong("rate", "does not give the target from the source within one minor unit")
+    if (refusal := _outside(wanted["rate"], source[1], target[1], context)) is not None:
+        return refusal
     held = context.held.get(account_postings.available(merchant, source[1]), 0)
     if source[0] > held:
         return insufficient(source[1], available=held)
@@ -39,12 +42,24 @@ def decide_convert(account: Account, command: Command, context: AccountContext) 
 
 def agrees(rate: str, source: tuple[int, str], target: tuple[int, str]) -> bool:
     """Whether the target (minor units, currency) is what the source gives at the rate, to one minor unit."""
-    whole, _, decimals = rate.partition(".")
-    numerator, denominator = int(whole + decimals), 10 ** len(decimals)
+    numerator, denominator = reference_rates.fraction(rate)
     # Both sides times the denominator and the exponent of the source: no division, no remainder.
     unit: int = denominator * 10 ** EXPONENTS[source[1]]
     exact: int = source[0] * numerator * 10 ** EXPONENTS[target[1]]
     return abs(target[0] * unit - exact) <= unit
+
+
+def _outside(rate: str, source: str, target: str, context: AccountContext) -> Rejection | None:
+    """Rule: two persons name no rate of their own: a published reference that is in force has it in its band."""
+    document = context.reference_rates
+    if document is None or not reference_rates.is_in_force(document, context.now):
+        return Rejection("no_reference_rate", "No reference rates are in force: publish them first.", {})
+    is_within = reference_rates.is_within(document, rate, source, target)
+    if is_within is None:
+        return Rejection("no_reference_rate", f"The reference rates name no {source}/{target}.", {})
+    if not is_within:
+        return Rejection("rate_outside_band", "The rate is too far from the reference rate.", {})
+    return None
 
 
 def _wrong(field: str, reason: str) -> Rejection:

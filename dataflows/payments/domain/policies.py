@@ -8,6 +8,8 @@ from msgspec import Struct, field
 
 from dataflows.payments.domain.fees import FeeVersion
 from dataflows.payments.domain.risk import RiskPolicy
+from schemas.payments import reference_rates
+from schemas.payments.reference_rates import ReferenceRates
 from schemas.payments.routing import RoutingPolicy
 
 
@@ -27,12 +29,25 @@ class ProcessorHealth(Struct, frozen=True, kw_only=True):
         return self.succeeded + self.declined + self.failed + self.unknown
 
 
+class PublishedRates(Struct, frozen=True, kw_only=True):
+    """One version of the reference rates; version 0 has none, and nothing is exchanged by hand."""
+
+    version: int = 0
+    document: ReferenceRates | None = None
+
+
+def read_rates(version: int, body: str) -> PublishedRates:
+    """A published version. Raises msgspec.DecodeError for a document of a newer build."""
+    return PublishedRates(version=version, document=reference_rates.read(body))
+
+
 class Policies(Struct, frozen=True, kw_only=True):
     """What operators published, as an owner read it last. May be seconds old; a decision names the versions it used."""
 
     risk: RiskPolicy = RiskPolicy()
     routing: RoutingPolicy = RoutingPolicy()
     fees: tuple[FeeVersion, ...] = ()  # every version, newest first: a payment keeps the terms it was made under
+    reference_rates: PublishedRates = PublishedRates()
     frozen_merchants: frozenset[str] = frozenset()
     processors: frozenset[str] = frozenset()  # that this installation has; empty = whatever a rule names
     health: dict[str, ProcessorHealth] = field(default_factory=dict)  # by processor; unknown = healthy

@@ -12,7 +12,7 @@ from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.identity.roles import by_operators
 from schemas import maintenance
-from schemas.payments import bank_rules, fee_policy, policies, processor_fees, risk_policy, routing
+from schemas.payments import bank_rules, fee_policy, policies, processor_fees, reference_rates, risk_policy, routing
 from schemas.payments import limits as payments_limits
 from schemas.payments.operations import OPERATIONS
 
@@ -25,6 +25,7 @@ _DOCUMENTS: Final[dict[str, Any]] = {
     "maintenance": maintenance.Maintenance,
     "bank_rules": bank_rules.BankRules,
     "processor_fees": processor_fees.ProcessorFees,
+    "reference_rates": reference_rates.ReferenceRates,
 }
 _READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
 _WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")
@@ -37,7 +38,7 @@ _DOC: Final = (
     "Makes the next version and retires the one before; no version ever changes. expected_version is the active one"
     " (0 when there is none), and the identity of the call: the same person who says the same again hears the same"
     " version again, with Idempotency-Replayed."
-    " Of fees and routing the first person's document waits (202) until another person says the same."
+    " Of fees, routing and reference rates the first person's document waits (202) until another person says the same."
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import time
 from typing import TYPE_CHECKING, Final
@@ -18,9 +17,12 @@ from schemas.social import limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.operations import WRITE
 from schemas.social.service import READ
+from sinks.kept_secrets import derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sinks.kept_secrets import Secrets
 
 COOKIE: Final = "millrace_app"
 #: who has not signed in yet: binds the form tokens of the sign-in page to one browser
@@ -66,11 +68,11 @@ class Session(Struct, frozen=True, kw_only=True):
 class Sessions:
     """Opens and reads sessions."""
 
-    def __init__(self, secret: bytes, clock: Callable[[], float] = time.time) -> None:
-        key = hmac.digest(secret, b"pages of users", "sha256")  # another key than that of cursors
-        self._signer = Cursors(key)
+    def __init__(self, secret: bytes | Secrets, clock: Callable[[], float] = time.time) -> None:
+        keys = derived(secret, b"pages of users")  # others than those of cursors
+        self._signer = Cursors(keys)
         self._clock = clock
-        self.form_tokens = FormTokens(key)
+        self.form_tokens = FormTokens(keys)
 
     def opened(self, caller: Caller) -> Session:
         """A session for a verified user, no longer than its token. Raises Forbidden for whoever may not read posts."""

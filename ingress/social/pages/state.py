@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from ingress.identity.caller import Caller
     from ingress.identity.denials import Denials
     from ingress.social.pages.session import Session
+    from sinks.kept_secrets import Secrets
 
 
 class Pages:
     """Sessions of this process; that one has ended is kept in the database, for all processes."""
 
-    def __init__(self, store: Store, secret: bytes, denials: Denials) -> None:
+    def __init__(self, store: Store, secret: bytes | Secrets, denials: Denials) -> None:
         self.store = store
         self._denials = denials
         self.sessions = Sessions(secret)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -18,6 +19,7 @@ from schemas.payments import limits
 from schemas.payments.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.payments.test_ingress_disputes import produce
+from tests.worlds.payments.reference_rates import publish_rates
 from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
@@ -325,6 +327,10 @@ def test_who_takes_a_partition_obeys_a_freeze_that_was_published_while_postgres_
 def test_reserves_and_exchanges_move_what_there_is(
     public: PublicSystem, merchant: Merchant, operator: Merchant, other: Merchant
 ) -> None:
+    publish_rates(public, operator, other)
+    poor = {"source_amount": 100, "source_currency": "EUR", "target_amount": 162, "target_currency": "JPY"}
+    ask = partial(operate, operator, "accounts/m_without_money/convert_currency", rate="162", **poor)
+    becomes(lambda: approved(ask(), other)["refusal"], "insufficient_funds", 30)  # owners have read it
     fund(public, merchant, 10_000)
     account = f"accounts/{merchant.name}"
     held = {"currency": "EUR", "reason": "many refunds"}
@@ -336,6 +342,9 @@ def test_reserves_and_exchanges_move_what_there_is(
     exchange = {"source_amount": 7_000, "source_currency": "EUR", "target_amount": 11_365, "target_currency": "JPY"}
     wrong = approved(operate(operator, f"{account}/convert_currency", rate="162.5", **exchange), other)
     assert (wrong["state"], wrong["refusal"]) == ("refused", "invalid_command")
+    far = exchange | {"target_amount": 11_450}
+    dear = approved(operate(operator, f"{account}/convert_currency", rate="163.57", **far), other)
+    assert (dear["state"], dear["refusal"]) == ("refused", "rate_outside_band")
     same = exchange | {"target_currency": "EUR"}
     assert approved(operate(operator, f"{account}/convert_currency", rate="1", **same), other)["state"] == "refused"
     exact = operate(operator, f"{account}/convert_currency", rate="162.35", **exchange)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.commit import Committer
 from dataflows.owner.leases import Lease, Leases
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.policies import Policies, PublishedRates
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants
@@ -232,6 +233,8 @@ def test_the_way_of_a_payout_reserve_exchange_and_freeze_is_in_the_tables(owner:
     )
     assert owner.rows("select merchant_id from frozen_merchant") == [(cases.MERCHANT,)]
     exchange = {"source_amount": 100, "source_currency": "EUR", "target_amount": 162, "target_currency": "JPY"}
+    rates = cases.rates_of({"EUR/JPY": ("162", 50)}, time.time_ns() // 1_000 - 60_000_000)
+    owner.policies.current = Policies(reference_rates=PublishedRates(version=1, document=rates))
     owner.batch(cases.operator("convert_currency", key="x", scope=money_by_hand.SCOPE, rate="162.35", **exchange))
     book = PolicyBook()
     book.refresh(owner.connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -11,7 +12,8 @@ from dataflows.payments.domain import commands as payments
 from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.fx import agrees
 from dataflows.payments.domain.policies import Policies
-from schemas import identity, limits
+from schemas import errors, identity, limits
+from schemas.payments import policies, reference_rates
 from schemas.records import Command, Rejection
 from tests.worlds.payments import account_cases as cases
 from tests.worlds.payments import payment_cases
@@ -201,10 +203,69 @@ def test_an_exchange_balances_in_each_currency() -> None:
         (conversion("162.35", 10_000, 16_237), "invalid_command"),
         (conversion("162.35", 10_001, 16_237), "insufficient_funds"),
         (conversion("1", 10_000, 10_000, target_currency="EUR"), "invalid_command"),
+        (conversion("1", 10_000, 10_000, target_currency="USD"), "no_reference_rate"),
+        (conversion("163.98", 10_000, 16_398), "rate_outside_band"),
+        (conversion("160.72", 10_000, 16_072), "rate_outside_band"),
     ],
 )
 def test_an_exchange_that_is_wrong_is_refused(step: Command, code: str) -> None:
     assert refused(cases.Books(available=10_000), step).code == code
+
+
+@pytest.mark.parametrize(
+    ("rates", "code"),
+    [
+        (None, "no_reference_rate"),
+        (cases.rates_of({"EUR/JPY": ("162.35", 100)}, cases.NOW - 3_600_000_000), "no_reference_rate"),  # over
+        (cases.rates_of({"EUR/JPY": ("162.35", 100)}, cases.NOW + 1), "no_reference_rate"),  # of later
+        (cases.rates_of({"EUR/USD": ("162.35", 100)}), "no_reference_rate"),
+        (cases.rates_of({"EUR/JPY": ("160", 146)}), "rate_outside_band"),  # 146.9 basis points away
+        (cases.rates_of({"EUR/JPY": ("160", 147)}), None),
+        (cases.rates_of({"JPY/EUR": ("0.00615", 15)}), "rate_outside_band"),  # the same pair the other way round
+        (cases.rates_of({"JPY/EUR": ("0.00615", 16)}), None),
+    ],
+)
+def test_money_is_exchanged_in_the_band_of_a_reference_that_is_in_force(rates: Any, code: str | None) -> None:
+    """Two persons price nothing: what they state is looked up by the account's owner, in its own commit."""
+    books = cases.Books(available=10_000)
+    books.rates = rates
+    decided = books.decide(conversion("162.35", 10_000, 16_235))
+    assert (decided.code if isinstance(decided, Rejection) else None) == code
+    assert books.held[cases.AVAILABLE] == (0 if code is None else 10_000)
+
+
+RATES = {
+    "source": "the bank",
+    "as_of": "2026-12-01T00:00:00+01:00",
+    "valid_until": "2026-12-02T00:00:00Z",
+    "rates": {"EUR/JPY": {"rate": "162.35", "band_bps": 50}},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({}, None),
+        ({"valid_until": "2026-12-01T00:00:00"}, "valid_until"),
+        ({"valid_until": "2026-11-30T00:00:00Z"}, "valid_until"),
+        ({"valid_until": "2027-12-01T00:00:00Z"}, "valid_until"),
+        ({"rates": {"EUR/EUR": {"rate": "1", "band_bps": 1}}}, "rates.EUR/EUR"),
+        ({"rates": {"EUR/QQQ": {"rate": "1", "band_bps": 1}}}, "rates.EUR/QQQ"),
+        ({"rates": {p: {"rate": "1", "band_bps": 1} for p in ("EUR/JPY", "JPY/EUR")}}, "rates.JPY/EUR"),
+        ({"rates": {"EUR/JPY": {"rate": "0.0", "band_bps": 1}}}, "rates"),
+        ({"rates": {"EUR/JPY": {"rate": "1e9", "band_bps": 1}}}, "rates"),
+        ({"rates": {"EUR/JPY": {"rate": "1", "band_bps": 1_001}}}, "rates"),
+        ({"source": ""}, "source"),
+    ],
+)
+def test_reference_rates_are_read_strictly(changed: dict[str, Any], field: str | None) -> None:
+    try:
+        body = policies.canonical("reference_rates", RATES | changed, ())
+    except errors.InvalidCommand as error:
+        assert error.errors[0]["field"].startswith(str(field))
+        return
+    assert field is None
+    assert reference_rates.read(body).as_of.isoformat() == "2026-11-30T23:00:00+00:00"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from dataflows.payments.domain import account_commands
@@ -11,6 +12,7 @@ from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.facts import journal_id
 from schemas.payments.records import Payout
+from schemas.payments.reference_rates import ReferenceRate, ReferenceRates
 from schemas.records import Command, Rejection
 from tests.worlds.payments.payment_cases import command
 
@@ -81,6 +83,20 @@ def funding(amount: int, reference: str = "funds:1", merchant: str = MERCHANT, c
     return command("post_journal", payload, key=reference, scope="ledger:test", aggregate_key=journal_id(reference))
 
 
+def rates_of(pairs: dict[str, tuple[str, int]], as_of: int = NOW - 1, life_s: int = 3_600) -> ReferenceRates:
+    """Reference rates with their bands in basis points, from a moment (microseconds) on."""
+    begins = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=as_of)
+    return ReferenceRates(
+        source="test",
+        as_of=begins,
+        valid_until=begins + timedelta(seconds=life_s),
+        rates={pair: ReferenceRate(rate=rate, band_bps=band) for pair, (rate, band) in pairs.items()},
+    )
+
+
+RATES: Final = rates_of({"EUR/JPY": ("162.35", 100)})
+
+
 class Books:
     """One account with a ledger of its own: what an owner's batches come to, without servers."""
 
@@ -88,10 +104,13 @@ class Books:
         self.known: Account | None = None
         self.held: dict[str, int] = {AVAILABLE: held.get("available", 0)}
         self.references: list[str] = []
+        self.rates: ReferenceRates | None = RATES
 
     def decide(self, step: Command) -> AccountDecision | Rejection:
         """Decides, and keeps what was decided."""
-        decided = account_commands.decide(self.known, step, AccountContext(now=NOW, held=self.held))
+        decided = account_commands.decide(
+            self.known, step, AccountContext(now=NOW, held=self.held, reference_rates=self.rates)
+        )
         if isinstance(decided, AccountDecision):
             self.known = self.known or Account(account=decided.account)
             self.known.account = decided.account

@@ -1,0 +1,128 @@
+"""Tokens of staff name nobody else, and keys that sign tokens are replaced without one refused."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ingress import limits as ingress_limits
+from ingress.http.cursors import Cursors
+from ingress.identity.auth import read_header
+from ingress.identity.caller import NAME
+from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.jwks import read_keys
+from ingress.identity.roles import STAFF
+from schemas import errors, limits
+from sinks import kept_secrets
+from sinks import limits as sinks_limits
+from tests.unit.test_ingress_auth import caller_of, keys, signed
+
+__all__ = ["keys"]  # the fixture of here and there
+
+
+@pytest.mark.parametrize("scope", sorted(STAFF))
+def test_staff_acts_in_nobodys_name(keys: KeyFolder, scope: str) -> None:
+    """An operator that were a merchant, too, would move its own money; the issuer makes no such token."""
+    ann = caller_of(keys, "Bearer " + issue_token(keys, "ann", (scope,), kind="staff"))
+    assert (ann.principal, ann.subject, ann.scopes) == ("staff:ann", "ann", {scope})
+    for kind in ("merchant", "tenant", "user"):
+        with pytest.raises(errors.Forbidden):
+            getattr(ann, kind)
+        both = signed(keys, lambda c, kind=kind: (c.pop("merchant"), c.update({kind: "m_1", "scope": scope})))  # type: ignore[misc]
+        with pytest.raises(errors.Unauthenticated, match="must name no merchant"):
+            caller_of(keys, "Bearer " + both)
+        with pytest.raises(errors.InvalidCommand, match="do not go together"):
+            issue_token(keys, "m_1", (scope, "limits:read"), kind=kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("beyond", [*SCOPES_DEFAULT, "resources:write", "posts:write"])
+def test_staff_has_no_scope_of_callers(keys: KeyFolder, beyond: str) -> None:
+    token = signed(keys, lambda c: (c.pop("merchant"), c.update(scope=f"operator:finance {beyond}")))
+    with pytest.raises(errors.Unauthenticated, match="must not have the scope"):
+        caller_of(keys, f"Bearer {token}")
+    with pytest.raises(errors.InvalidCommand, match="do not go together"):
+        issue_token(keys, "ann", ("operator:finance", beyond), kind="staff")
+
+
+@pytest.mark.parametrize(
+    ("subject", "taken"), [("ann@example.org", True), ("a" * 64, True), ("", False), ("\n", False)]
+)
+def test_staff_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> None:
+    """Whatever an issuer calls it: its principal is a name that keys can hold, and another's is another."""
+    header = "Bearer " + signed(keys, lambda c: (c.pop("merchant"), c.update(scope="operator", sub=subject)))
+    if not taken:
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, header)
+        return
+    kind, _, name = caller_of(keys, header).principal.partition(":")
+    assert (kind, NAME.match(name) is not None) == ("staff", True)
+
+
+def test_a_key_is_rotated_without_a_token_refused(keys: KeyFolder) -> None:
+    """What the key before signed is believed as long as such a token can live; then that key is none."""
+    before = "Bearer " + issue_token(keys, "m_1")
+    seen: list[bool] = []
+
+    def settle() -> None:
+        (new, _) = keys.public_keys()
+        seen.append(new["kid"] in read_keys(keys.jwks.read_text()) and _kid_of(issue_token(keys, "m_1")) != new["kid"])
+
+    keys.rotate(settle=settle)
+    assert seen == [True]  # verifiers can know a key before it signs
+    after = "Bearer " + issue_token(keys, "m_1")
+    assert _kid_of(after) == keys.public_keys()[0]["kid"] != _kid_of(before)
+    assert [caller_of(keys, token).merchant for token in (before, after)] == ["m_1", "m_1"]
+    text = keys.jwks.read_text()
+    (retires_at,) = [row["exp"] for row in keys.public_keys() if "exp" in row]
+    assert retires_at >= time.time() + limits.TOKEN_TTL_MAX_S
+    assert read_keys(text, retires_at - 1).keys() == {_kid_of(before), _kid_of(after)}
+    assert read_keys(text, retires_at).keys() == {_kid_of(after)}
+    keys.rotate()
+    assert keys.public_keys()[-1]["exp"] == retires_at  # a later rotation keeps no key longer
+    assert keys.issuer.stat().st_mode & 0o077 == 0
+    assert all("d" not in row for row in keys.public_keys())
+
+
+def test_a_stolen_key_is_believed_no_more(keys: KeyFolder) -> None:
+    before = "Bearer " + issue_token(keys, "m_1")
+    keys.rotate(at_once=True)
+    with pytest.raises(errors.Unauthenticated):
+        caller_of(keys, before)
+    assert caller_of(keys, "Bearer " + issue_token(keys, "m_1")).merchant == "m_1"
+
+
+def _kid_of(token: str) -> str:
+    return str(read_header(token.removeprefix("Bearer "))["kid"])
+
+
+def test_cursors_of_before_a_rotation_are_good_and_all_processes_know_the_new_ones(
+    keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a restart; a file of an earlier release has one secret and no time."""
+    monkeypatch.setattr(sinks_limits, "SECRETS_LOOK_S", 0)
+    mine, theirs = (Cursors(keys.cursor_key()) for _ in range(2))
+    old = mine.write("m_1", "list", 1)
+    meanwhile: list[str] = []
+
+    def settle() -> None:
+        meanwhile.append(mine.write("m_1", "list", 2))
+
+    keys.rotate_cursors(settle=settle)
+    new = mine.write("m_1", "list", 1)
+    assert new != old
+    assert meanwhile[0] == Cursors(lambda: keys.cursor_key()()[1:]).write("m_1", "list", 2)  # the old one signed
+    assert [theirs.read("m_1", "list", text, int) for text in (old, *meanwhile, new)] == [1, 2, 1]
+    retires_at = kept_secrets.read(keys.cursor.read_text())[1][1]
+    assert retires_at == pytest.approx(time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S, abs=60)
+    keys.rotate_cursors(at_once=True)
+    with pytest.raises(errors.MalformedRequest):
+        theirs.read("m_1", "list", new, int)
+    assert len(keys.cursor_key()()) == 1
+    assert keys.cursor.stat().st_mode & 0o077 == 0
+
+
+def test_a_secret_retires_at_its_time(keys: KeyFolder) -> None:
+    now = int(time.time())
+    keys.cursor.write_text(f"{'aa' * 32}\n{'bb' * 32} {now + 60}\n{'cc' * 32} {now - 1}\n")
+    assert keys.cursor_key()() == (b"\xaa" * 32, b"\xbb" * 32)
