@@ -22,6 +22,7 @@ METADATA_KEYS_MAX: Final = 50
 METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
 TEXT_LENGTH_MAX: Final = 500
+NEXT_ACTION_LENGTH_MAX: Final = 4_096  # what a processor says that the payer has to do, as JSON
 
 # --- social posts ----------------------------------------------------------------------------------------
 POST_TEXT_LENGTH_MAX: Final = 5_000
@@ -78,6 +79,9 @@ TOKEN_TTL_DEFAULT_S: Final = 3_600
 TOKEN_TTL_MAX_S: Final = 86_400
 JWKS_STALE_MAX_S: Final = 3_600
 CLOCK_SKEW_MAX_S: Final = 30
+OWNER_CLOCK_OFF_MAX_S: Final = (
+    60  # of the database: what is decided by a clock further away has wrong times and deadlines
+)
 INGRESS_POSTGRES_POOL_MAX: Final = 8
 POSTGRES_CONNECT_TIMEOUT_S: Final = 5
 POSTGRES_RECONNECT_S: Final = 2  # a pool's growing pauses begin anew then: so late it may see that Postgres is back

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from schemas import records
+from schemas.payments import payer_action
 from schemas.renderer import renderer, timestamp
 
 __all__ = [
@@ -27,7 +28,7 @@ payment_intent: Final = renderer(
     "payment_intent",
     {
         "last_payment_error": lambda code: {"code": code},
-        "next_action": lambda url: {"type": "redirect_to_url", "url": url},
+        "next_action": payer_action.shown,
     },
 )
 refund: Final = renderer(records.Refund, "refund")
