@@ -19,10 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from compose.simulator import limits
 from compose.stripe_simulator import operations
 from compose.stripe_simulator.forms import form_read
 from compose.stripe_simulator.problems import Object, Refused
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.simulator import limits
 from compose.simulator.statements import named, read
 from compose.simulator.storage import book_connect
 from compose.stripe_simulator.problems import Refused, missing
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

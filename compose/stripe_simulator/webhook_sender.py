@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from schemas import limits
+from compose.simulator import limits
 
 if TYPE_CHECKING:
     from compose.stripe_simulator.book import Book

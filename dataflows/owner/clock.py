@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from dataflows import limits
 from schemas.errors import ClockOff
 from sinks.postgres.sql_files import queries
 

@@ -16,7 +16,8 @@ from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.decide.identities import Identities

@@ -9,7 +9,7 @@ import hashlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from starlette.types import Scope

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits
 from schemas.payments.processor_currency import from_processor
 from schemas.payments.processors import adapter_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from schemas import limits
+from schemas.payments import limits
 
 REDIRECT: Final = "redirect_to_url"
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from dataflows import limits
 from dataflows.owner import clock
-from schemas import limits
 from schemas.errors import ClockOff, OwnershipLost
 
 _SECOND_US = 1_000_000

@@ -7,8 +7,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Decision, Payment
-from schemas import rendering
-from schemas.payments import payer_action
+from schemas.payments import payer_action, rendering
 from schemas.records import Rejection
 from tests.worlds.payments import payment_cases as cases
 
