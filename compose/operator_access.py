@@ -56,7 +56,7 @@ def check_settings(settings: Settings, acknowledged: Path | None = None) -> Chec
         postgres_dsn=addresses.postgres_dsns[ROLE],
         kafka=addresses.kafka,
         clickhouse=ClickHouseConnection(url=addresses.clickhouse_url),
-        processor_urls=addresses.simulator_urls,
+        processor_urls=addresses.book_urls,
         services=tuple(map(checked, SERVICES)),
         acknowledged=acknowledged,
     )

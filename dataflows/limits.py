@@ -51,3 +51,4 @@ WORKER_POLL_MS: Final = 200
 
 # --- streams
 READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database
+OWNER_CLOCK_OFF_MAX_S: Final = 60  # of the database: decided by a clock further away, times and deadlines are wrong

@@ -13,7 +13,7 @@ PlatformError                  code, public message (first line of the docstring
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
     Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
   OwnershipLost                stop this owner; nothing is wrong with the data
-    Fenced
+    Fenced  ClockOff
   Corrupt                      park the record and go on
     UndecodableRecord  UnknownSchema
   InvariantViolation           a bug or tampering: stop the partition, page, never retry
@@ -261,6 +261,12 @@ class Fenced(OwnershipLost):
     """Another owner has taken the partition: its epoch in the database is higher than ours."""
 
     code = "fenced"
+
+
+class ClockOff(OwnershipLost):
+    """The clock of this machine and the database's are too far apart: set it, and the owner goes on by itself."""
+
+    code = "clock_off"
 
 
 class Corrupt(PlatformError):

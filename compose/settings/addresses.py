@@ -171,8 +171,13 @@ class Addresses:
 
     @property
     def simulator_urls(self) -> dict[str, str]:
-        """The processors that show their own books and reports: the simulators."""
+        """The processors whose reports are fetched from them: the simulators."""
         return {p.name: p.url for p in self.processors if p.adapter == "simulator"}
+
+    @property
+    def book_urls(self) -> dict[str, str]:
+        """The processors that show their own books, by name."""
+        return {p.name: p.book for p in self.processors if p.book is not None}
 
     @property
     def media_url(self) -> str:

@@ -28,6 +28,7 @@ class ProcessorAddress:
     url: str
     port: int = 0
     key: SecretStr | None = field(default=None, repr=False)
+    book: str | None = None  # where it shows its own book; None when it shows none
 
     @property
     def secret(self) -> str | None:
@@ -49,6 +50,9 @@ class ProcessorSettings(BaseSettings):
     processor_urls: dict[str, str] = Field(default_factory=dict)
     #: by name, as a JSON object: what we prove ourselves to a processor with (Stripe: the API key)
     processor_secrets: dict[str, SecretStr] = Field(default_factory=dict)
+    #: by name, as a JSON object: where a processor other than a simulator shows its own book, as simulators do at their
+    #: address; what ``millrace check`` compares with the ledger
+    processor_books: dict[str, str] = Field(default_factory=dict)
     #: by name, as a JSON object: as MILLRACE_WEBHOOK_SECRETS_*, of processors whose name is more than their adapter's
     processor_webhook_secrets: dict[str, SecretStr] = Field(default_factory=dict)
 
@@ -64,7 +68,7 @@ class ProcessorSettings(BaseSettings):
                 raise ValueError(f"give 1 to {limits.PROCESSORS_MAX} processors, each once")
         return names
 
-    @field_validator("processor_urls", "processor_secrets", "processor_webhook_secrets")
+    @field_validator("processor_urls", "processor_books", "processor_secrets", "processor_webhook_secrets")
     @classmethod
     def _of_processors(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         unknown = sorted(value.keys() - set(info.data.get("processors", value)))
@@ -88,13 +92,15 @@ class ProcessorSettings(BaseSettings):
         embedded = self.embedded_processors()
         listening = {name: ports[port_name(name) if n else "processor_port"] for n, name in enumerate(embedded)}
         return tuple(
-            ProcessorAddress(name=name, url=f"http://{LOOPBACK}:{listening[name]}", port=listening[name])
-            if name in listening
-            else ProcessorAddress(
-                name=name, url=_checked_url(name, self.processor_urls), key=_checked_key(name, self.processor_secrets)
-            )
-            for name in self.processors
+            _embedded(name, listening[name]) if name in listening else self._elsewhere(name) for name in self.processors
         )
+
+    def _elsewhere(self, name: str) -> ProcessorAddress:
+        url = _checked_url(name, self.processor_urls)
+        book = url if adapter_of(name) == "simulator" else None
+        if name in self.processor_books:
+            book = _checked_url(name, self.processor_books, "BOOKS")
+        return ProcessorAddress(name=name, url=url, key=_checked_key(name, self.processor_secrets), book=book)
 
 
 def port_name(processor: str) -> str:
@@ -108,13 +114,18 @@ def secrets_of(value: SecretStr | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _checked_url(name: str, urls: Mapping[str, str]) -> str:
+def _embedded(name: str, port: int) -> ProcessorAddress:
+    url = f"http://{LOOPBACK}:{port}"
+    return ProcessorAddress(name=name, url=url, port=port, book=url)
+
+
+def _checked_url(name: str, urls: Mapping[str, str], setting: str = "URLS") -> str:
     url = urls.get(name, STRIPE_URL)
     parts = urlsplit(url)
     # A card goes there: without TLS to this machine alone.
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACKS)
     if not is_safe or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise StackError(f"MILLRACE_PROCESSOR_URLS: {name} needs an address https://host[:port][/path]")
+        raise StackError(f"MILLRACE_PROCESSOR_{setting}: {name} needs an address https://host[:port][/path]")
     return url.rstrip("/")
 
 

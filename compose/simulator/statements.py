@@ -12,17 +12,19 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
-def _read(file_name: str) -> str:
-    return resources.files(__package__).joinpath(file_name).read_text(encoding="utf-8")
+def read(file_name: str, package: str = str(__package__)) -> str:
+    """The text of a file beside a package's modules."""
+    return resources.files(package).joinpath(file_name).read_text(encoding="utf-8")
 
 
-def _named(text: str) -> Mapping[str, str]:
+def named(text: str) -> Mapping[str, str]:
+    """The statements of a file by the names above them."""
     _, *parts = _NAME.split(text)
     return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 
 
-SCHEMA: Final = _read("schema.sql")
-UPGRADE_BEFORE: Final = _read("upgrade_before.sql")
-UPGRADE_AFTER: Final = _read("upgrade_after.sql")
-UPGRADE_OPERATIONS: Final = _read("upgrade_operations.sql")
-QUERIES: Final = {**_named(_read("queries.sql")), **_named(_read("settlements.sql"))}
+SCHEMA: Final = read("schema.sql")
+UPGRADE_BEFORE: Final = read("upgrade_before.sql")
+UPGRADE_AFTER: Final = read("upgrade_after.sql")
+UPGRADE_OPERATIONS: Final = read("upgrade_operations.sql")
+QUERIES: Final = {**named(read("queries.sql")), **named(read("settlements.sql"))}

@@ -14,7 +14,6 @@ The spec's order (1, section 3) in two round trips. The caller was authenticated
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,7 +21,7 @@ import psycopg
 from msgspec import Struct
 
 from dataflows import limits
-from dataflows.owner import fail_points
+from dataflows.owner import clock, fail_points
 from dataflows.owner.batch import CommittedBatch, NoisyCaller, PartitionBatch, Published, Record, Statement
 from dataflows.owner.fold import Fold, Folded, Known, NewIdentity, OutboxRow
 from dataflows.owner.joining import joined
@@ -68,8 +67,8 @@ class Committer:
     def commit_round(self, shares: Sequence[Share]) -> list[CommittedBatch]:
         """Commits batches of different partitions, all once or none; what it returns may be published.
 
-        Raises Fenced when another owner has one of the partitions, UnbalancedPosting and CasMiss as InvariantViolation,
-        and psycopg errors; after any of them nothing of the round is in the database.
+        Raises Fenced when another owner has one of the partitions, ClockOff, UnbalancedPosting and CasMiss as
+        InvariantViolation, and psycopg errors; after any of them nothing of the round is in the database.
         """
         fail_points.reach("before_claim")
         try:
@@ -102,9 +101,9 @@ class Committer:
         ]
 
     def _transaction(self, shares: Sequence[Share]) -> list[tuple[Share, Folded, Workspace]]:
-        clock = time.time_ns() // 1_000
+        now_us = clock.now_us()
         for share in shares:
-            share.now = share.lease.time_of_batch(clock)
+            share.now = share.lease.time_of_batch(now_us)
         commands = [[r.command for r in share.batch.records if r.command is not None] for share in shares]
         keys = [list(dict.fromkeys(c.aggregate_key for c in mine)) for mine in commands]
         reads, places = joined(
@@ -114,6 +113,7 @@ class Committer:
         ours = [claim, *(_known_reads(commands, keys) if any(keys) else ())]
         _, claimed, *rows = self._trips.run([("begin", None), *ours, *reads])
         _require_all(shares, claimed)
+        clock.compare(now_us, claimed[0][1])
         fail_points.reach("after_claim")
         identities, parked, *found = rows or ([], [])
         known = {(row[0], row[1]): Known(row[2], row[3], row[4]) for row in identities}

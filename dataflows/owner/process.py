@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from dataflows import limits
+from dataflows.owner import clock
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.collector import collect_rarely
 from dataflows.owner.commit import Committer, Share
@@ -50,9 +51,12 @@ class OwnerProcess:
     def run(self, turn: Callable[[Lane], None]) -> None:
         """Joins the consumer group and turns every lane until all have drained. Raises what the first of them raised.
 
+        Raises ClockOff before it joins.
+
         The first lane is turned by the calling thread, each further one by a thread of its own.
         """
         collect_rarely()
+        clock.compare_with(self._reader_connection)
         self.reader.start()
         threads = [
             threading.Thread(target=self._turn, args=(turn, lane), name=f"owner-lane-{n}", daemon=True)

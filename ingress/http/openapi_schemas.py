@@ -104,9 +104,15 @@ def _intent() -> Json:
         "payment_intent",
         {
             "last_payment_error": {"anyOf": [a_schema({"code": _STRING}), {"type": "null"}]},
-            "next_action": {"anyOf": [a_schema({"type": _STRING, "url": _STRING}), {"type": "null"}]},
+            "next_action": {"anyOf": [_payer_action(), {"type": "null"}]},
         },
     )
+
+
+def _payer_action() -> Json:
+    """Of kinds other than ``redirect_to_url``, ``details`` are the processor's own."""
+    parts = {"type": _STRING, "url": {"type": ["string", "null"]}, "details": {"type": "object"}}
+    return a_schema(parts, required=["type", "url"])
 
 
 def _refund() -> Json:

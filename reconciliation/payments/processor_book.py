@@ -14,6 +14,8 @@ import httpx
 
 from schemas.errors import Unavailable
 from schemas.payments import limits
+from schemas.payments.processor_currency import from_processor
+from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,10 +67,17 @@ def read_books(urls: Mapping[str, str]) -> Books:
                     books.doubled.append(
                         {"operation_id": operation_id, "booked": twice, "reason": "the processor booked it twice"}
                     )
-                books.entries[operation_id] = Entry(
-                    processor, section, row["reference"], row["amount"], row["currency"]
-                )
+                amount = _minor(processor, row["amount"], row["currency"])
+                books.entries[operation_id] = Entry(processor, section, row["reference"], amount, row["currency"])
     return books
+
+
+def _minor(processor: str, amount: int, currency: str) -> int:
+    """What a processor booked in its own unit, in minor units; as it stands where that cannot be said."""
+    try:
+        return from_processor(adapter_of(processor), amount, currency)
+    except (KeyError, ValueError):
+        return amount
 
 
 class ProcessorBooks:

@@ -300,3 +300,4 @@ ATTEMPT_ACTION_MAX_S: Final = 25 * 3_600  # longer than any processor waits for 
 EVIDENCE_KINDS_MAX: Final = 20
 EVIDENCE_KIND_LENGTH_MAX: Final = 40
 EVIDENCE_TEXT_LENGTH_MAX: Final = 2_000
+NEXT_ACTION_LENGTH_MAX: Final = 4_096  # what a processor says that the payer has to do, as JSON

@@ -44,6 +44,9 @@ CONFIRM: Final[Fields] = {
     "customer_ip": Field(own.IP, "the payer's address, as the merchant saw it", None, nullable=True, since=2),
     "customer_country": Field(own.COUNTRY, "the payer's country, ISO 3166-1 alpha-2", None, nullable=True, since=2),
     "card_country": Field(own.COUNTRY, "the country of the card, ISO 3166-1 alpha-2", None, nullable=True, since=2),
+    "return_url": Field(
+        types.WEB_ADDRESS, "where the payer goes after a challenge; replaces the intent's", None, nullable=True, since=3
+    ),
 }
 UPDATE_INTENT: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units; null = as it is", None, nullable=True),
@@ -100,6 +103,13 @@ ATTEMPT_OUTCOME: Final[Fields] = {
         None,
         nullable=True,
         since=3,
+    ),
+    "next_action": Field(
+        own.NEXT_ACTION,
+        "what the payer has to do when that is more than to go to redirect_url; only with requires_action",
+        None,
+        nullable=True,
+        since=4,
     ),
 }
 

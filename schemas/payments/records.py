@@ -94,9 +94,10 @@ class PaymentIntent(Struct, kw_only=True):
             minimum=0,
         ),
     ] = 0
-    next_action: Annotated[str | None, Column("what the payer has to do: a URL; null when nothing", written=LATER)] = (
-        None
-    )
+    next_action: Annotated[
+        str | None,
+        Column("what the payer has to do: a URL, or a JSON object of its kind; null when nothing", written=LATER),
+    ] = None
     authorized_until: Annotated[
         int | None, Column("when the hold on the card ends, microseconds since the epoch", time=True, written=LATER)
     ] = None

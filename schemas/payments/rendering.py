@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas.payments import records
+from schemas.payments import payer_action, records
 from schemas.renderer import renderer, timestamp
 
 payment_intent: Final = renderer(
@@ -12,7 +12,7 @@ payment_intent: Final = renderer(
     "payment_intent",
     {
         "last_payment_error": lambda code: {"code": code},
-        "next_action": lambda url: {"type": "redirect_to_url", "url": url},
+        "next_action": payer_action.shown,
     },
 )
 refund: Final = renderer(records.Refund, "refund")

@@ -22,6 +22,13 @@ def _token(value: object) -> str | None:
     return None
 
 
+def _next_action(value: object) -> str | None:
+    """A processor's own words, as the text of a JSON object."""
+    if reason := validation.clean_text(value, payments_limits.NEXT_ACTION_LENGTH_MAX):
+        return reason
+    return None if str(value).startswith("{") else "must be the text of an object"
+
+
 def _evidence(value: object) -> str | None:
     """Texts by kind, such as "receipt" or "customer_communication"."""
     if not isinstance(value, dict):
@@ -154,3 +161,4 @@ IP: Final = ValueType(
 COUNTRY: Final = ValueType(_country, "string", {"type": "string", "pattern": "^[A-Z]{2}$"})
 MERCHANT: Final = ValueType(_merchant, "string", {"type": "string", "pattern": f"^{MERCHANT_NAME.pattern}$"})
 RATE: Final = ValueType(_rate, "string", {"type": "string", "pattern": f"^{_RATE.pattern}$"})
+NEXT_ACTION: Final = ValueType(_next_action, "string", types.text_schema(payments_limits.NEXT_ACTION_LENGTH_MAX))

@@ -141,12 +141,8 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
     "ConfirmPaymentIntent": _ENVELOPE
     | {
         "expected_version": 1,
-        "payload": {
-            "payment_method": "tok_a",
-            "customer_ip": "2001:db8::1",
-            "customer_country": "AT",
-            "card_country": None,
-        },
+        "payload": {"payment_method": "tok_a", "return_url": "https://shop.example/back"}
+        | {"customer_ip": "2001:db8::1", "customer_country": "AT", "card_country": None},
         "signals": {"network": "visa", "velocity:card:count:3600": "3"},
     },
     "ReviewPaymentIntent": _ENVELOPE
@@ -254,6 +250,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "redirect_url": "https://acs.example/challenge",
             "authorized_until": 1_800_000_600_000_000,
             "pending_reason": "charge_pending",
+            "next_action": '{"details": {}, "type": "use_stripe_sdk", "url": null}',
         },
     },
     "UpdatePaymentIntent": _ENVELOPE

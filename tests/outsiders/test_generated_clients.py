@@ -7,13 +7,16 @@ dependency of ours.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import venv
 from typing import TYPE_CHECKING, Final
 
 import httpx
+import jgo
 import pytest
 
+from compose.stack import kafka_jars
 from tests.eventually import patient
 from tests.worlds.public_system import public
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["public"]  # the fixture of this module
 pytestmark = [pytest.mark.servers, pytest.mark.proof]
 _TOOLS: Final = ("openapi-python-client==0.29.1", "openapi-spec-validator==0.9.0", "ruff")
+_GENERATOR: Final = "org.openapitools:openapi-generator-cli:7.16.0"
+_OF_NPM: Final = ("typescript@5.9", "@types/node@20")
 _VALIDATE: Final = "import json, sys, openapi_spec_validator as v; v.validate(json.load(open(sys.argv[1])))"
 _PAY: Final = """
 import sys, time
@@ -55,6 +60,43 @@ def test_openapi_python_client_makes_a_client_that_takes_a_payment(public: Publi
     generate = ("generate", "--path", str(document), "--output-path", str(tmp_path / "client"), "--meta", "none")
     _run(tmp_path, str(tools / "openapi-python-client"), *generate)
     paid = _run(tmp_path, str(tools / "python"), "-c", _PAY, public.base_url, public.token("m_generated"))
+    assert paid.split() == ["succeeded", "1099"]
+
+
+_PAY_IN_TYPESCRIPT: Final = """
+import { Configuration, PaymentsApi } from "./client";
+
+async function pay(basePath: string, accessToken: string): Promise<void> {
+  const payments = new PaymentsApi(new Configuration({ basePath, accessToken }));
+  const payment = { amount: 1099, currency: "USD", paymentMethod: "tok_sim_approve" } as const;
+  const made = await payments.createPaymentIntent({ idempotencyKey: "ts-1", createPaymentIntentRequest: payment as any });
+  const intentId = made.result!.id;
+  await payments.confirmPaymentIntent({ intentId, idempotencyKey: "ts-2", confirmPaymentIntentRequest: {} as any });
+  const found = await payments.getPaymentIntent({ intentId, prefer: "wait=20" });
+  console.log(found.state, found.amountReceived);
+}
+pay(process.argv[2], process.argv[3]).catch((error) => { console.error(error); process.exit(1); });
+"""
+_STRICT: Final = ("--strict", "--target", "es2020", "--module", "commonjs", "--lib", "es2020,dom", "--types", "node")
+
+
+def test_openapi_generator_makes_a_client_in_typescript_that_compiles_and_takes_a_payment(
+    public: PublicSystem, tmp_path: Path
+) -> None:
+    """The generator's jar comes from Maven Central, as Kafka's do, the compiler from npm."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    document = tmp_path / "openapi.json"
+    document.write_text(httpx.get(f"{public.base_url}/openapi.json", timeout=60, trust_env=False).text)
+    found = jgo.build(_GENERATOR)
+    jars = os.pathsep.join(str(jar) for jar in (*found.class_path_jars, *found.module_path_jars))
+    generate = ("generate", "-i", str(document), "-g", "typescript-fetch", "-o", str(tmp_path / "client"))
+    _run(tmp_path, kafka_jars.java(), "-cp", jars, "org.openapitools.codegen.OpenAPIGenerator", *generate)
+    _run(tmp_path, shutil.which("npm") or "", "install", "--silent", "--no-audit", *_OF_NPM)
+    (tmp_path / "pay.ts").write_text(_PAY_IN_TYPESCRIPT)
+    _run(tmp_path, str(tmp_path / "node_modules" / ".bin" / "tsc"), *_STRICT, str(tmp_path / "pay.ts"))
+    token = public.token("m_typescript")
+    paid = _run(tmp_path, shutil.which("node") or "", str(tmp_path / "pay.js"), public.base_url, token)
     assert paid.split() == ["succeeded", "1099"]
 
 

@@ -6,6 +6,7 @@ The owner's own commit path, without Kafka: hundreds of steps a second.
 from __future__ import annotations
 
 import random
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park, committed_together
 from dataflows.payments.service import payments_service
 from schemas import codec, identity, topics
-from schemas.errors import Fenced, OwnershipLost, UndecodableRecord
+from schemas.errors import ClockOff, Fenced, OwnershipLost, UndecodableRecord
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.gate import examples
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 PARTITIONS = payments_topics.PARTITIONS
-_NOON = 1_790_000_000_000_000
+_NOON = time.time_ns() // 1_000
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
 
 
@@ -219,7 +220,7 @@ def test_time_never_goes_back_in_a_partition(
 
     def decided(clock: int, *commands: Command) -> list[str]:
         """What becomes of one batch of these at an owner whose clock says so."""
-        monkeypatch.setattr("dataflows.owner.commit.time.time_ns", lambda: clock * 1_000)
+        monkeypatch.setattr("dataflows.owner.clock.time.time_ns", lambda: clock * 1_000)
         for one in commands:
             owners.append(Step(len(owners.log[place]), place, one))
         lease = owners.leases[place]
@@ -229,13 +230,18 @@ def test_time_never_goes_back_in_a_partition(
     late = structs.replace(cases.confirm(key="late"), deadline_at=_NOON - 1, reply_to=0)
     try:
         assert decided(_NOON, cases.create(), late) == ["expired"]
-        decided(_NOON - 3_600_000_000, cases.confirm(key="confirm"))  # the clock was set back
+        decided(_NOON - 10_000_000, cases.confirm(key="confirm"))  # the clock was set back
         owners.committer.connection.close()
         owners.start()  # on another machine, whose clock is behind
-        assert decided(_NOON - 7_200_000_000, late, cases.cancel(key="cancel")) == ["expired"]
+        assert decided(_NOON - 20_000_000, late, cases.cancel(key="cancel")) == ["expired"]
         occurred = stored.rows("select (extract(epoch from occurred_at) * 1000000)::bigint from outbox order by seq")
         assert occurred[:2] == [(_NOON,), (_NOON + 2,)]
         created = 'select (extract(epoch from created_at) * 1000000)::bigint from idempotency order by "offset"'
+        assert stored.rows(created) == [(_NOON,), (_NOON + 2,), (_NOON + 3,)]
+        for off_s in (-3_600, 3_600):  # with such a clock nothing is decided
+            with pytest.raises(ClockOff):
+                decided(_NOON + off_s * 1_000_000, cases.cancel(key="later"))
+            owners.log[place].pop()
         assert stored.rows(created) == [(_NOON,), (_NOON + 2,), (_NOON + 3,)]
     finally:
         monkeypatch.undo()

@@ -88,7 +88,7 @@ def gather(addresses: Addresses) -> Evidence:
         found.volume_postgres = connection.execute(_QUERIES["volume_hourly"]).fetchall()
     found.volume_clickhouse = _volume_in_clickhouse(addresses.clickhouse_url)
     found.differences += unbalanced(found.trial_balance)
-    books = read_books(addresses.simulator_urls)
+    books = read_books(addresses.book_urls)
     found.differences += [f"{row['operation_id']}: {row['reason']}" for row in books.doubled]
     found.book, apart = compare_books(_of_book(books.entries), _of_ledger(effects))
     found.differences += apart

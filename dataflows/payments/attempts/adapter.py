@@ -63,10 +63,14 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class RequiresAction:
-    """The payer has to do something first, at ``redirect_url`` when there is an address; asked for meanwhile."""
+    """The payer has to do something first, at ``redirect_url`` when there is an address; asked for meanwhile.
+
+    ``action`` (``schemas.payments.payer_action``) says what, where that is more than to go there.
+    """
 
     provider_ref: str
     redirect_url: str | None
+    action: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Fact:
     error_code: str | None
     redirect_url: str | None = None  # where the payer has to go; only with requires_action
     authorized_until: int | None = None  # when a hold ends, as the processor says
+    next_action: str | None = None  # what the payer has to do, when that is more than to go there
     pending_reason: str | None = None  # why a refund is pending, as the processor says
 
 
@@ -55,6 +56,7 @@ def command_of(fact: Fact, issued_at: int) -> Command:
         "redirect_url": fact.redirect_url,
         "authorized_until": fact.authorized_until,
         "pending_reason": fact.pending_reason,
+        "next_action": fact.next_action,
     }
     return facts.fact_command(
         "record_attempt_outcome",

@@ -61,8 +61,8 @@ def settle(lease: AttemptLease, answer: Answer, now: float, jitter: float) -> At
             return _still_a_persons(lease, answer)
         case Pending(provider_ref, pending_reason):
             return _open(lease, "pending", "pending", now, provider_ref, pending_reason)
-        case RequiresAction(provider_ref, redirect_url):
-            return _waits_for_payer(lease, provider_ref, redirect_url, now)
+        case RequiresAction():
+            return _waits_for_payer(lease, answer, now)
         case Unknown(reason):
             return _open(lease, "unknown", reason, now)
         case NotSent(reason) | NotExecuted(reason):
@@ -95,7 +95,7 @@ def _open(
     return AttemptSettlement(fact, record)
 
 
-def _waits_for_payer(lease: AttemptLease, provider_ref: str, redirect_url: str | None, now: float) -> AttemptSettlement:
+def _waits_for_payer(lease: AttemptLease, answer: RequiresAction, now: float) -> AttemptSettlement:
     """One fact, however often it is asked; the processor itself ends the wait, and long after that a person looks."""
     if _age_s(lease, now) > limits.ATTEMPT_ACTION_MAX_S:
         return _given_to_a_person(lease, "requires_action")
@@ -105,9 +105,9 @@ def _waits_for_payer(lease: AttemptLease, provider_ref: str, redirect_url: str |
         status="waiting",
         delay_ms=schedule.action_delay_ms(),
         outcome="requires_action",
-        provider_ref=provider_ref,
+        provider_ref=answer.provider_ref,
     )
-    fact = _fact(lease, "requires_action", provider_ref=provider_ref, redirect_url=redirect_url)
+    fact = _fact(lease, "requires_action", provider_ref=answer.provider_ref, waits=answer)
     return AttemptSettlement(fact, record)
 
 
@@ -167,7 +167,7 @@ def _fact(
     answer: Definitive | None = None,
     error_code: str | None = None,
     provider_ref: str | None = None,
-    redirect_url: str | None = None,
+    waits: RequiresAction | None = None,
     pending_reason: str | None = None,
 ) -> Fact:
     return Fact(
@@ -183,7 +183,8 @@ def _fact(
         currency=answer.currency if answer else None,
         error_code=answer.error_code if answer else error_code,
         authorized_until=answer.authorized_until if answer else None,
-        redirect_url=redirect_url,
+        redirect_url=waits.redirect_url if waits else None,
+        next_action=waits.action if waits else None,
         pending_reason=pending_reason,
     )
 

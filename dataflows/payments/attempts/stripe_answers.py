@@ -14,6 +14,7 @@ import stripe
 from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, Pending, RequiresAction, Unknown
 from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
 from schemas import limits
+from schemas.payments import payer_action
 from schemas.payments.processor_currency import from_processor
 from schemas.payments.records import RefundPendingReason
 from schemas.validation import clean_text, web_address
@@ -56,7 +57,7 @@ def answer_to_charge(call: Call, intent: Object) -> Answer:
         case (_, "processing"):
             answer = Pending(ref)
         case (_, "requires_action"):
-            answer = RequiresAction(ref, redirect_of(intent))
+            answer = RequiresAction(ref, redirect_of(intent), action_of(intent))
         case (_, "requires_payment_method") if isinstance(error, dict):
             answer = _refused("declined", ref, error)
         case ("authorize", "canceled") if intent.get("cancellation_reason") == "automatic":
@@ -79,10 +80,19 @@ def answer_to_capture(call: Call, intent: Object) -> Answer:
         return Pending(str(intent["id"]))
     if status not in {"succeeded", "requires_capture"}:
         return Unknown(f"payment_intent_{status}")
-    if sum(name.startswith("op_") for name in metadata) > 1:
-        # One of several captures: the sum says nothing of this one, and Stripe took exactly what we asked for.
+    if one_of_several(call.operation_id, metadata) is not None:
         return _done("captured", intent, None, amount_minor=call.amount)
     return _done("captured", intent, intent.get("amount_received"))
+
+
+def one_of_several(operation_id: str, metadata: Mapping[str, object]) -> int | None:
+    """What a capture took of a payment with several, in minor units; None of the only one.
+
+    Their sum says nothing of one of them, and Stripe took exactly what each left in the metadata.
+    """
+    taken = str(metadata.get(operation_id))
+    is_one = sum(name.startswith("op_") for name in metadata) > 1 and taken.isdecimal()
+    return int(taken) if is_one else None
 
 
 def answer_to_increment(call: Call, intent: Object) -> Answer:
@@ -212,6 +222,24 @@ def redirect_of(intent: Object) -> str | None:
     kinds = [told for told in action.values() if isinstance(told, dict)] if isinstance(action, dict) else []
     urls = (told.get(name) for told in kinds for name in _ADDRESSES)
     return next((u for u in urls if isinstance(u, str) and u.startswith("https://") and not web_address(u)), None)
+
+
+def action_of(intent: Object) -> str | None:
+    """What the payer has to do, of a kind that is no plain redirect, with what Stripe says of it.
+
+    Most kinds are carried out by Stripe's script in the payer's browser, which asks for the client secret.
+    """
+    action = intent.get("next_action")
+    kind = action.get("type") if isinstance(action, dict) else None
+    if not isinstance(action, dict) or not isinstance(kind, str) or clean_text(kind, limits.TEXT_LENGTH_MAX):
+        return None
+    url, said = redirect_of(intent), action.get(kind)
+    if kind == payer_action.REDIRECT and url is not None:
+        return None
+    details = said if isinstance(said, dict) else {}
+    if isinstance(secret := intent.get("client_secret"), str):
+        details = details | {"client_secret": secret}
+    return payer_action.kept(kind, url, details)
 
 
 def _ref_of(intent: object) -> str | None:

@@ -40,7 +40,8 @@ def undecided(
     after = changed(attempt, context, status=status, error_code=fact["error_code"], provider_ref=fact["provider_ref"])
     intent = payment.intent
     if attempt.kind in CHARGES and status == "requires_action" and intent.state == "processing":
-        action = advance(intent, context, state="requires_action", next_action=fact.get("redirect_url"))
+        told = fact.get("next_action") or fact.get("redirect_url")
+        action = advance(intent, context, state="requires_action", next_action=told)
         return Decision(intent=action, attempt=after)
     return Decision(intent=action_over(advance(intent, context)), attempt=after)
 

@@ -86,6 +86,13 @@ def decide_confirm(payment: Payment, command: Command, context: Context) -> Deci
     if not method:
         return Rejection("state_conflict", "Give a payment_method to confirm with.", {"current_state": intent.state})
     changed = structs.replace(intent, payment_method=method, last_payment_error=None)
+    if return_url := command.payload.get("return_url"):
+        changed.return_url = str(return_url)
+        return structs.replace(_confirmed(changed, command, context), amended=True)
+    return _confirmed(changed, command, context)
+
+
+def _confirmed(changed: PaymentIntent, command: Command, context: Context) -> Decision:
     if not context.policies.risk.version:
         return start_charge(changed, context, command)
     facts = risk.facts_of(changed, command.payload, command.signals)

@@ -18,6 +18,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True):
     after_success: bool = False  # a refund's failure that came after its success, whatever we have heard of that
     redirect_url: str | None = None  # where the payer has to go
     authorized_until: int | None = None  # when the hold ends, microseconds since the epoch
+    next_action: str | None = None  # what the payer has to do, when that is more than to go there
     pending_reason: str | None = None  # why a refund is pending
 
 

@@ -63,19 +63,23 @@ def _payment(event_type: str, found: dict[str, Any]) -> Finding:
     status, amount_field, only_kind = _PAYMENTS[event_type]
     error = fields.part(found, "last_payment_error") if status == "declined" else {}
     amount = fields.optional_amount(found, amount_field)
+    currency = fields.currency(found, "currency")
+    minor = _minor(fields.optional_amount(found, "amount") if amount is None else amount, currency)
+    if status == "captured":  # one of several captures: the sum says nothing of it
+        minor = stripe_answers.one_of_several(operation_id, fields.part(found, "metadata")) or minor
     error_code = fields.optional_text(error, "decline_code") or fields.optional_text(error, "code")
     if status == "voided" and found.get("cancellation_reason") == "automatic":  # Stripe lets holds end after some days
         error_code, only_kind = "expired", "authorize"
-    currency = fields.currency(found, "currency")
     return AttemptOutcome(
         operation_id=operation_id,
         status=status,
         provider_ref=fields.text(found, "id"),
-        amount=_minor(fields.optional_amount(found, "amount") if amount is None else amount, currency),
+        amount=minor,
         currency=currency,
         error_code=error_code,
         only_kind=only_kind,
         redirect_url=stripe_answers.redirect_of(found) if status == "requires_action" else None,
+        next_action=stripe_answers.action_of(found) if status == "requires_action" else None,
     )
 
 

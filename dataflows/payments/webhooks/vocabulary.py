@@ -84,6 +84,7 @@ def outcome_payload(found: AttemptOutcome, attempt: int) -> dict[str, Any]:
         "redirect_url": found.redirect_url,
         "authorized_until": found.authorized_until,
         "pending_reason": found.pending_reason,
+        "next_action": found.next_action,
     }
 
 

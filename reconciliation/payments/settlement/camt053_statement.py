@@ -188,6 +188,8 @@ def _signed(node: Node, account_currency: str | None) -> tuple[int, str]:
     if code != (account_currency or code):
         raise Unclassifiable(f"is in {code}, and the account in {account_currency}")
     amount = minor_of_major(money.text, code, are_zeros_allowed=True)
+    if amount < 0:  # is a debit of -3.00 one, or none? The standard has no such amount
+        raise Unclassifiable(f"is {money.text.strip()[:30]}: whether money came or went is not for its sign to say")
     match node.word("CdtDbtInd"):
         case "CRDT":
             return amount, code

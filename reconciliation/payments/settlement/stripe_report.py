@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
 from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of
 from reconciliation.payments.settlement.line import ATTEMPT_KINDS, Defect, Line, LineType, Unclassifiable
+from schemas.currency import EXPONENTS
+from schemas.payments.processor_currency import exponent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +107,11 @@ def _line(number: int, cells: list[str], columns: dict[str, int]) -> Line:
     if line_id is None:
         raise Unclassifiable("has no balance_transaction_id")
     code = currency_code(cells[columns["currency"]])
-    gross, fee, net = (minor_of_major(cells[columns[name]] or "0", code) for name in ("gross", "fee", "net"))
+    has_zeros = exponent("stripe", code) > EXPONENTS[code]
+    gross, fee, net = (
+        minor_of_major(cells[columns[name]] or "0", code, are_zeros_allowed=has_zeros)
+        for name in ("gross", "fee", "net")
+    )
     paid = _customer_facing(cells, columns) if kind in ATTEMPT_KINDS else None
     created = columns.get("created", columns.get("created_utc"))
     reference = identity_of(category) if kind == "other" else next(iter(named(*_REFERENCES)), None)

@@ -33,7 +33,8 @@ where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
 
 -- name: partitions_claim
 -- First statement of every transaction, for each partition that it has commands of: compare-and-set on (epoch,
--- next_offset). A partition that does not come back is fenced. Its batch begins exactly where the one before it ended, so
+-- next_offset). A partition that does not come back is fenced; with each comes the time, beside which the owner's is
+-- judged. Its batch begins exactly where the one before it ended, so
 -- that no command is passed over and none is decided at two places; where callers take turns, what is decided above
 -- next_offset is stored with it. Partitions ascend: locks are taken in one order.
 update partition_owner o
@@ -43,7 +44,11 @@ set next_offset = b.next_offset, published_seq = greatest(o.published_seq, b.pub
 from unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[])
          as b (partition, epoch, first_offset, next_offset, published_seq, decided_at, leader_epoch, ahead)
 where o.topic = %s and o.partition = b.partition and o.epoch = b.epoch and o.next_offset = b.first_offset
-returning o.partition;
+returning o.partition, (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+
+-- name: clock_read
+-- Before an owner joins its group: whose clock is off takes no partition from anybody.
+select (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 
 -- name: partition_halt
 -- After a broken invariant: no owner goes on until an operator clears it.

@@ -241,7 +241,7 @@ class Model(Holds, Evidence, Risks):
             i["last_payment_error"] = amount if p["status"] == SUCCESS[a["kind"]] else "unexpected_status"
             a["status"] = "manual_review"
         if a["status"] == "requires_action" and a["kind"] in ("authorize", "purchase") and i["state"] == "processing":
-            i.update(state="requires_action", next_action=p.get("redirect_url"))
+            i.update(state="requires_action", next_action=p.get("next_action") or p.get("redirect_url"))
         elif i["state"] == "requires_action":
             i.update(state="processing", next_action=None)
         return None

@@ -90,6 +90,8 @@ def test_a_statement_that_cannot_be_so_is_refused(data: bytes, finding: str) -> 
         (entry("5", currency="XAU"), "not a currency"),
         (entry("5.00", direction="BOTH"), "neither credit nor debit"),
         (entry("5.00").replace("5.00", "five"), "not a decimal"),
+        (entry("5.00").replace("5.00", "-5.00"), "not for its sign to say"),
+        (entry("5.00", direction="DBIT").replace("5.00", "-5.00"), "not for its sign to say"),
     ],
 )
 def test_an_entry_that_cannot_be_read_is_its_own_finding_and_the_rest_is_taken_in(bad: str, finding: str) -> None:

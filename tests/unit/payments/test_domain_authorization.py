@@ -7,6 +7,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Decision, Payment
+from schemas.payments import payer_action, rendering
 from schemas.records import Rejection
 from tests.worlds.payments import payment_cases as cases
 
@@ -42,6 +43,28 @@ def expire(payment: Payment, *, until: int | None = None) -> Decision | Rejectio
 def increment(amount: int) -> commands.Command:
     """The new total."""
     return cases.command("increment_authorization", {"amount": amount})
+
+
+def test_an_action_of_another_kind_is_kept_with_what_the_processor_says_of_it() -> None:
+    open_ = cases.after(cases.after(None, cases.create()), cases.confirm())
+    told = payer_action.kept("use_stripe_sdk", None, {"client_secret": "s"})
+    payment = cases.told(open_, "requires_action", next_action=told)
+    assert rendering.payment_intent(payment.intent)["next_action"] == {
+        "type": "use_stripe_sdk",
+        "url": None,
+        "details": {"client_secret": "s"},
+    }
+
+
+def test_a_confirm_says_where_the_payer_comes_back_to_and_it_is_stored_with_what_was_agreed() -> None:
+    """The sweep of a later worker reads it in the intent's row; an update may have said something else before."""
+    made = cases.after(None, cases.create())
+    decision = commands.decide(made, cases.confirm(return_url="https://shop.example/back"), cases.CONTEXT)
+    assert isinstance(decision, Decision)
+    assert (decision.intent.return_url, decision.amended) == ("https://shop.example/back", True)
+    without = commands.decide(made, cases.confirm(), cases.CONTEXT)
+    assert isinstance(without, Decision)
+    assert (without.intent.return_url, without.amended) == (made.intent.return_url, False)
 
 
 @pytest.mark.parametrize("capture", ["automatic", "manual"])

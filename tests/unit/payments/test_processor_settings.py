@@ -42,12 +42,14 @@ def test_stripe_and_a_simulator_elsewhere_are_not_started(tmp_path: Path, monkey
     monkeypatch.setenv("MILLRACE_PROCESSORS", "stripe, simulator_x")
     monkeypatch.setenv("MILLRACE_PROCESSOR_URLS", '{"simulator_x": "https://sim.example/base/"}')
     monkeypatch.setenv("MILLRACE_PROCESSOR_SECRETS", '{"stripe": "sk_1"}')
+    monkeypatch.setenv("MILLRACE_PROCESSOR_BOOKS", '{"stripe": "http://127.0.0.1:1"}')
     settings = started(tmp_path)
     addresses = settings.addresses()
     assert settings.embedded_processors() == ()
     assert addresses.processor_urls == {"stripe": "https://api.stripe.com", "simulator_x": "https://sim.example/base"}
     assert (addresses.processors[0].adapter, addresses.processors[0].secret) == ("stripe", "sk_1")
     assert addresses.simulator_urls == {"simulator_x": "https://sim.example/base"}
+    assert addresses.book_urls == addresses.simulator_urls | {"stripe": "http://127.0.0.1:1"}
     assert "sk_1" not in repr(addresses) + repr(settings)
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)

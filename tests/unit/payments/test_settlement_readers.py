@@ -270,6 +270,20 @@ def stripe(*rows: str) -> list[Line | Defect]:
     return read("\n".join((",".join(STRIPE), *rows, "")).encode(), stripe_report)
 
 
+def test_kronas_are_read_as_stripe_writes_them() -> None:
+    """With two decimals, which their currency has not; an amount that needs them is a defect."""
+    columns = "balance_transaction_id,currency,gross,fee,net,reporting_category"
+    rows = (
+        "txn_1,isk,100.00,5.00,95.00,charge",
+        "txn_2,isk,100.50,0,100.50,charge",
+        "txn_3,jpy,100.00,0,100.00,charge",
+    )
+    line, *defects = read("\n".join((columns, *rows, "")).encode(), stripe_report)
+    assert isinstance(line, Line)
+    assert (line.gross, line.fee, line.net) == (100, 5, 95)
+    assert all(isinstance(one, Defect) for one in defects)
+
+
 def test_what_stripe_settles_in_another_currency_tells_both() -> None:
     charge, refund, fee, same, *_ = stripe(
         "txn_1,ch_1,po_1,usd,11.00,0.62,10.38,charge,10.00,eur",

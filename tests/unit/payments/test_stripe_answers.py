@@ -23,6 +23,7 @@ from dataflows.payments.attempts.stripe_answers import (
 )
 from dataflows.payments.webhooks import stripe_events, vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, Nothing
+from schemas.payments import payer_action, payloads
 from tests.unit.payments.test_attempts_settlement import CALL
 
 PURCHASE = replace(CALL, payment_method="pm_1")
@@ -49,6 +50,7 @@ def done(status: str, ref: str = "pi_s", amount: int | None = 1_099, code: str |
 
 SDK = {"type": "use_stripe_sdk",
        "use_stripe_sdk": {"type": "three_d_secure_redirect", "stripe_js": "https://hooks.example/sdk"}}  # fmt: skip
+OF_SDK = payer_action.kept("use_stripe_sdk", "https://hooks.example/sdk", SDK["use_stripe_sdk"])
 REDIRECT = {"type": "redirect_to_url", "redirect_to_url": {"url": "https://hooks.example/3ds"}}
 
 
@@ -59,7 +61,7 @@ REDIRECT = {"type": "redirect_to_url", "redirect_to_url": {"url": "https://hooks
         (AUTHORIZE, intent(status="requires_capture", amount_capturable=1_099), done("authorized")),
         (PURCHASE, intent(amount_received=5), done("captured", amount=5)),  # the owner compares
         (PURCHASE, intent(status="processing"), Pending("pi_s")),
-        (PURCHASE, intent(status="requires_action", next_action=SDK), RequiresAction("pi_s", "https://hooks.example/sdk")),
+        (PURCHASE, intent(status="requires_action", next_action=SDK), RequiresAction("pi_s", "https://hooks.example/sdk", OF_SDK)),
         (PURCHASE, intent(status="requires_action", next_action=REDIRECT), RequiresAction("pi_s", "https://hooks.example/3ds")),
         (PURCHASE, intent(status="requires_action"), RequiresAction("pi_s", None)),
         (PURCHASE, intent(status="requires_payment_method", last_payment_error={"code": "card_declined", "decline_code": "lost"}), done("declined", amount=None, code="lost")),
@@ -85,6 +87,37 @@ REDIRECT = {"type": "redirect_to_url", "redirect_to_url": {"url": "https://hooks
 )  # fmt: skip
 def test_a_payment_intent_says_what_it_says(call: Any, found: dict[str, Any], answer: Answer) -> None:
     assert answer_to_charge(call, found) == answer
+
+
+BY_SCRIPT = {"type": "use_stripe_sdk", "use_stripe_sdk": {"source": "src_1"}}
+QR_CODE = {"type": "wechat_pay_display_qr_code", "wechat_pay_display_qr_code": {"data": "weixin://pay/1"}}
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        (REDIRECT, {"type": "redirect_to_url", "url": "https://hooks.example/3ds"}),
+        (SDK, {"type": "use_stripe_sdk", "url": "https://hooks.example/sdk",
+               "details": SDK["use_stripe_sdk"] | {"client_secret": "pi_s_secret"}}),
+        (BY_SCRIPT, {"type": "use_stripe_sdk", "url": None, "details": {"source": "src_1", "client_secret": "pi_s_secret"}}),
+        (QR_CODE, {"type": "wechat_pay_display_qr_code", "url": None,
+                   "details": {"data": "weixin://pay/1", "client_secret": "pi_s_secret"}}),
+        ({"type": "of_tomorrow", "of_tomorrow": {"a": "x" * 5_000}}, {"type": "of_tomorrow", "url": None, "details": {}}),
+        ({"type": "redirect_to_url", "redirect_to_url": {"url": "javascript:1"}},
+         {"type": "redirect_to_url", "url": None, "details": {"url": "javascript:1", "client_secret": "pi_s_secret"}}),
+        ({"type": 7}, None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_what_the_payer_has_to_do_is_handed_on_whatever_its_kind(action: object, told: object) -> None:
+    waiting = intent(status="requires_action", next_action=action, client_secret="pi_s_secret")
+    answer = answer_to_charge(PURCHASE, waiting)
+    assert isinstance(answer, RequiresAction)
+    kept = answer.action or answer.redirect_url
+    assert (kept and payer_action.shown(kept)) == told
+    if answer.action is not None:
+        field = payloads.ATTEMPT_OUTCOME["next_action"]
+        assert field.type.check(answer.action) is None
 
 
 CAPTURED = OURS | {"op_a_1": "1099"}

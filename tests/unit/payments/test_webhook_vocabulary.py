@@ -49,6 +49,17 @@ def test_a_payers_action_comes_with_an_address_or_without(url: object, told: boo
     assert (found.status, found.redirect_url) == ("requires_action", url if told else None)
 
 
+def test_of_several_captures_the_event_of_the_last_one_is_not_their_sum() -> None:
+    """The sum would be an amount that nobody asked for, and the payment a person's to clear up."""
+    several = {"operation_id": CHARGE, CHARGE: "400", f"{CHARGE}0": "600"}
+    only = {"operation_id": CHARGE, CHARGE: "400"}
+    for metadata, amount in ((several, 400), (only, 1_000)):
+        raw = stripe_object(metadata=metadata, amount_received=1_000)
+        found = vocabulary.read("stripe", "payment_intent.succeeded", raw)
+        assert isinstance(found, AttemptOutcome)
+        assert found.amount == amount
+
+
 def test_a_hold_that_a_processor_let_end_is_about_the_authorization() -> None:
     raw = stripe_object(metadata={"operation_id": CHARGE}, cancellation_reason="automatic")
     stripe = vocabulary.read("stripe", "payment_intent.canceled", raw)

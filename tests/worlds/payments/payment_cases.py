@@ -77,10 +77,10 @@ def create(
     )
 
 
-def confirm(method: str | None = None, **envelope: int) -> Command:
+def confirm(method: str | None = None, return_url: str | None = None, **envelope: int) -> Command:
     """A confirm."""
     said = dict.fromkeys(("customer_ip", "customer_country", "card_country"))
-    return command(CONFIRM, {"payment_method": method, **said}, **envelope)
+    return command(CONFIRM, {"payment_method": method, **said, "return_url": return_url}, **envelope)
 
 
 def capture(amount: int | None = None, *, final: bool = True, **envelope: int) -> Command:
@@ -118,6 +118,7 @@ def fact(payment: Payment, status: str, *, number: int = 0, **said: object) -> C
         "currency": attempt.currency if attempt else None,
         "error_code": None,
         "redirect_url": None,
+        "next_action": None,
         "authorized_until": None,
         "pending_reason": None,
     }

@@ -1,127 +1,104 @@
-"""A Stripe account with a memory, in front of Stripe's own mock, which has none.
-
-Every request goes to the mock first, that is, through Stripe's OpenAPI document: what the mock refuses is refused here in
-its words. What it lets through takes effect once per idempotency key, and the mock's fixture is answered with the
-account's state in it.
-"""
+"""An account at Stripe with a book of its own, as a process: every request goes through Stripe's OpenAPI document first."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import Counter
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from compose.stripe_simulator.__main__ import KEY_VARIABLE, SECRET_VARIABLE
+from tests.eventually import eventually, patient
+from tests.worlds.payments import stripe_mock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-FOR_PAYER = ("description", "receipt_email", "statement_descriptor_suffix", "return_url")
-_HOP_BY_HOP = frozenset({"host", "connection", "content-length", "accept-encoding"})
-Object = dict[str, Any]
+_START_WITHIN_S: Final = 20
 
 
 class StripeAccount:
-    """What the account holds, by id, and how often anything took effect."""
+    """The running account; a lever is what happens to it from outside its API."""
 
-    def __init__(self) -> None:
-        self.intents: dict[str, Object] = {}
-        self.refunds: dict[str, Object] = {}
-        self.effects: Counter[str] = Counter()
-        self._answers: dict[str, Object] = {}
-        self._lock = threading.Lock()
+    def __init__(self, folder: Path, port: int, *options: str, secret: str = "") -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        program = [sys.executable, "-m", "compose.stripe_simulator", "--folder", str(folder), "--port", str(port)]
+        self._command = [*program, *options]
+        self._environment = os.environ | {KEY_VARIABLE: stripe_mock.API_KEY, SECRET_VARIABLE: secret}
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {stripe_mock.API_KEY}"},
+            timeout=patient(20),
+            trust_env=False,
+        )
+        self.process = self._start()
 
-    def answer(self, method: str, path: str, key: str | None, form: dict[str, str], fixture: Object) -> Object:
-        """The mock's fixture with what is so here."""
-        with self._lock:
-            if key is not None and key in self._answers:
-                return self._answers[key]
-            found = self._carried_out(method, path.strip("/").split("/")[1:], form, fixture)
-            if key is not None:
-                self._answers[key] = json.loads(json.dumps(found))
-            return found
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(self._command, env=self._environment)
+        eventually(lambda: process.poll() is not None or self._is_ready(), _START_WITHIN_S, what="the account answers")
+        assert process.poll() is None, "the account ended at its start"
+        return process
 
-    def _carried_out(self, method: str, place: list[str], form: dict[str, str], fixture: Object) -> Object:
-        metadata = {name[9:-1]: text for name, text in form.items() if name.startswith("metadata[")}
-        match method, place:
-            case "POST", ["payment_intents"]:
-                intent = self.intents[fixture["id"]] = {"amount": int(form["amount"]), "metadata": metadata}
-                intent |= {"currency": form["currency"], "last_payment_error": None}
-                intent |= {name: form[name] for name in FOR_PAYER if name in form}
-                self._take(intent, 0 if form["capture_method"] == "manual" else intent["amount"], "charge")
-                return fixture | intent
-            case "POST", ["payment_intents", name, act]:
-                intent = self.intents[name]
-                intent["metadata"] = intent["metadata"] | metadata
-                if act == "increment_authorization":
-                    intent["amount"] = int(form["amount"])
-                    self._take(intent, 0, "increment")
-                else:
-                    self._take(intent, int(form["amount_to_capture"]), act)
-                return fixture | intent
-            case "GET", ["payment_intents", "search"]:
-                ours = [name for name, i in self.intents.items() if i["metadata"]["operation_id"] in form["query"]]
-                return fixture | {"data": [fixture["data"][0] | self.intents[name] | {"id": name} for name in ours]}
-            case "GET", ["payment_intents", name]:
-                return fixture | self.intents[name]
-            case "POST", ["refunds"]:
-                refund = {"amount": int(form["amount"]), "metadata": metadata, "status": "succeeded"}
-                refund["payment_intent"] = form["payment_intent"]
-                refund["currency"] = self.intents[form["payment_intent"]]["currency"]
-                self.refunds[fixture["id"]] = refund
-                self.effects["refund"] += 1
-                return fixture | refund
-        return fixture
+    def _is_ready(self) -> bool:
+        try:
+            return self._http.get("/readyz").is_success
+        except httpx.TransportError:
+            return False
 
-    def _take(self, intent: Object, amount: int, effect: str) -> None:
-        self.effects[effect] += 1
-        intent["amount_received"] = amount
-        intent["amount_capturable"] = 0 if amount else intent["amount"]
-        intent["status"] = "succeeded" if amount else "requires_capture"
+    def restart_when_dead(self) -> None:
+        """Waits for the end that was planned for it, and starts it again on its book."""
+        assert self.process.wait(patient(60)) == -9
+        self.process = self._start()
+
+    def kill_and_restart(self) -> None:
+        """SIGKILL, now."""
+        self.process.kill()
+        self.restart_when_dead()
+
+    def stop(self) -> None:
+        """Ends it, however it is."""
+        self.process.kill()
+        self.process.wait()
+        self._http.close()
+
+    def post(self, path: str, key: str | None = None, **form: Any) -> httpx.Response:
+        """A call of the API, or of a lever."""
+        return self._http.post(path, data=form, headers={"Idempotency-Key": key} if key else {})
+
+    def lever(self, path: str, **form: Any) -> Any:
+        """Pulls one that works."""
+        answer = self.post(f"/levers/{path}", **form)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def get(self, path: str, **query: Any) -> Any:
+        """What the API says."""
+        answer = self._http.get(path, params=query)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def booked(self, reference: str) -> dict[str, list[int]]:
+        """The effects of one payment of ours: section to amounts, smallest first."""
+        book = self.get("/book")
+        found = {name: sorted(e["amount"] for e in rows if e["reference"] == reference) for name, rows in book.items()}
+        return {name: amounts for name, amounts in found.items() if amounts}
+
+    def report(self) -> bytes:
+        """Pays everything out and fetches the itemized report of all payouts, as Stripe's API has it."""
+        self.lever("payouts")
+        run = self.post("/v1/reporting/report_runs", report_type="payout_reconciliation.itemized.5").json()
+        return self._http.get(run["result"]["url"]).content
 
 
 @contextmanager
-def stripe_account(mock_url: str) -> Iterator[tuple[str, StripeAccount]]:
-    """Its address while it stands, and the account behind it."""
-    account = StripeAccount()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._serve(b"")
-
-        def do_POST(self) -> None:
-            self._serve(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-        def _serve(self, body: bytes) -> None:
-            headers = {name: text for name, text in self.headers.items() if name.lower() not in _HOP_BY_HOP}
-            checked = httpx.request(
-                self.command, mock_url + self.path, headers=headers, content=body, timeout=20, trust_env=False
-            )
-            found = checked.json()
-            if checked.is_success:
-                place = urlsplit(self.path)
-                form = dict(parse_qsl(body.decode() or place.query))
-                found = account.answer(self.command, place.path, self.headers.get("Idempotency-Key"), form, found)
-            encoded = json.dumps(found).encode()
-            self.send_response(checked.status_code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(encoded)))
-            self.end_headers()
-            self.wfile.write(encoded)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def running(folder: Path, port: int, *options: str, secret: str = "") -> Iterator[StripeAccount]:
+    """The account while it runs."""
+    account = StripeAccount(folder, port, *options, secret=secret)
     try:
-        yield f"http://127.0.0.1:{server.server_port}", account
+        yield account
     finally:
-        server.shutdown()
-        server.server_close()
+        account.stop()
