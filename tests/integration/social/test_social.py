@@ -142,6 +142,26 @@ def test_a_stream_tells_what_comes_home_and_nothing_that_is_hidden(people: list[
     assert told["post_id"] == wanted
 
 
+def test_neither_old_versions_nor_pages_of_a_search_tell_of_what_is_hidden(people: list[SocialUser]) -> None:
+    """Of a version that was for fewer they alone know; a search that finds only hidden posts is as one that finds none."""
+    author, fan, stranger = people
+    fan.follow(author)
+    path = f"/v1/posts/{author.post('draft', visibility='private')['post_id']}"
+    author.do("PATCH", path, {"text": "for friends", "visibility": "followers"}, version=1)
+    author.do("PATCH", path, {"text": "for all", "visibility": "public"}, version=2)
+    told = {user.name: [one["text"] for one in user.walk(f"{path}/versions")] for user in people}
+    wanted = ["for all", "for friends", "draft"]
+    assert told == {author.name: wanted, fan.name: wanted[:2], stranger.name: wanted[:1]}
+    word, count = f"hidden{author.name}", limits.TIMELINE_ROUNDS_MAX * (1 + limits.TIMELINE_MARGIN)
+    lines = [{"text": word, "visibility": "private"}] * (count + 1)
+    with ThreadPoolExecutor(4) as pool:
+        assert {one.status_code for one in pool.map(lambda said: author.send("POST", "/v1/posts", said), lines)} == {
+            201
+        }
+    assert stranger.read("/v1/search", q=word, limit=1) == stranger.read("/v1/search", q=f"{word}x", limit=1)
+    assert len(author.ids("/v1/search", q=word)) == len(lines)
+
+
 def test_a_private_account_asks_and_a_block_ends_edges_both_ways(people: list[SocialUser]) -> None:
     author, fan, other = people
     fan.follow(author)
