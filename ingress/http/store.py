@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 from ingress.http import metrics
 from ingress.http.breaker import Breaker
 from schemas import errors, limits
+from sinks.postgres import arrays
 from sinks.postgres.column_lists import variants
 from sinks.postgres.session import INDEXED
 
@@ -51,6 +52,10 @@ def _read_queries(package: str) -> dict[str, LiteralString]:
     return found
 
 
+async def _configured(connection: psycopg.AsyncConnection[Any]) -> None:
+    arrays.register(connection)
+
+
 class Store:
     """A bounded pool of connections and the named queries. ``open`` before use, ``close`` after."""
 
@@ -72,6 +77,7 @@ class Store:
             timeout=limits.STORE_POOL_WAIT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
+            configure=_configured,
             kwargs={
                 "autocommit": True,
                 "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
