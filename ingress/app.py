@@ -81,9 +81,10 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
+    sessions = [service.session_of for service in ingress.services]
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
-        askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies)
+        askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies, sessions)
         app.add_middleware(
             QuotaMiddleware,
             limiter=ingress.config.limiter,
@@ -103,7 +104,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         bounds=_BOUNDS,
         refused=metrics.SLOTS_REFUSED,
         trusted_proxies=ingress.config.trusted_proxies,
-        sessions=[service.principal_of for service in ingress.services],
+        sessions=sessions,
     )
     for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
         app.add_middleware(layer.cls, *layer.args, **layer.kwargs)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.parts import Parts
     from ingress.http.store import Store
-    from ingress.identity.auth import Authenticator
+    from ingress.identity.auth import Authenticator, Caller
     from schemas.service import Service
 
 Json = dict[str, Any]
@@ -60,7 +60,7 @@ class HttpService:
         del authenticator
         return ()
 
-    def principal_of(self, headers: Headers) -> str | None:
+    def session_of(self, headers: Headers) -> Caller | None:
         """In whose name a request without a token comes, where the service proves that by a session of its pages."""
         del headers
         return None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
     from ingress.http_service import Platform
+    from ingress.identity.auth import Caller
 
 
 class SocialHttp(HttpService):
@@ -68,9 +69,9 @@ class SocialHttp(HttpService):
         add(Cards(store, uploads))
         add(MediaBoard(store, cursors, uploads))
 
-    def principal_of(self, headers: Headers) -> str | None:
+    def session_of(self, headers: Headers) -> Caller | None:
         """The user of a session."""
-        return self._pages.principal_of(headers)
+        return self._pages.caller_of(headers)
 
     def drain(self) -> None:
         """Ends every stream."""

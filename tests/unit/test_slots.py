@@ -17,6 +17,7 @@ from ingress.operators.refusals import Refusals
 from schemas import errors, limits
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
     from starlette.types import Receive, Scope, Send
 
 
@@ -66,6 +67,11 @@ async def asked(
     return sent[0]
 
 
+def of_cookie(headers: Headers) -> Caller | None:
+    name = headers.get("cookie")
+    return None if name is None else caller(name)
+
+
 def test_each_takes_from_its_own() -> None:
     refused_by_kind = CollectorRegistry()
     refusals = Counter("refused", "by kind", ["kind"], registry=refused_by_kind)
@@ -73,7 +79,7 @@ def test_each_takes_from_its_own() -> None:
     async def flood() -> None:
         app = Hanging()
         bounds = Bounds(of_caller=3, of_strangers=5, of_address=2)
-        slots = Slots(app, believed, bounds, refusals, sessions=[lambda headers: headers.get("cookie")])
+        slots = Slots(app, believed, bounds, refusals, sessions=[of_cookie])
         async with asyncio.TaskGroup() as hanging:
             wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(5)]
             for name, address in wanted:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
     from ingress.http.store import Store
+    from ingress.identity.auth import Caller
     from ingress.social.pages.session import Session
 
 
@@ -34,9 +35,9 @@ class Pages:
         """The cookie is worth nothing from now on, at any process."""
         await self.store.rows("app_session_end", {"id": session.id, "expires_at": session.expires_at})
 
-    def principal_of(self, headers: Headers) -> str | None:
-        """In whose name a request without a token comes, by its signed cookie alone: whose places it takes."""
+    def caller_of(self, headers: Headers) -> Caller | None:
+        """In whose name a request without a token comes, by its signed cookie alone: whose quota it takes."""
         try:
-            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).principal
+            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).caller()
         except errors.Unauthenticated:
             return None
