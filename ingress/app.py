@@ -18,10 +18,11 @@ from ingress.console import routes as console
 from ingress.http import header_fields, health, metrics, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
 from ingress.limiter import api_limits as quotas
-from ingress.operators import operators
+from ingress.operators import access_routes, operators
 from ingress.operators.access_watch import AccessWatch
 from ingress.services import HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
@@ -41,6 +42,7 @@ API_ROUTERS: Final = (
     *(router for service in HTTP_SERVICES for router in service.routers),
     command_routes.router,
     operators.router,
+    access_routes.router,
     health.router,
     registry.router,
 )
@@ -81,7 +83,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
-    sessions = [service.session_of for service in ingress.services]
+    sessions = [service.caller_of for service in ingress.services]
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
         askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies, sessions)
@@ -97,6 +99,13 @@ def create_app(ingress: Ingress) -> FastAPI:
         authenticator=ingress.authenticator,
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
+    )
+    app.add_middleware(
+        EndedWhenDenied,
+        authenticator=ingress.authenticator,
+        denials=ingress.denials,
+        refusal=_problem,
+        sessions=sessions,
     )
     app.add_middleware(
         Slots,

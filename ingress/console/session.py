@@ -15,16 +15,15 @@ import msgspec
 from msgspec import Struct
 
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
-from ingress.identity.roles import OPERATORS
+from ingress.identity.caller import Caller
+from ingress.identity.roles import CONSOLE_READ, OPERATORS
 from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-READ: Final = "console:read"
 #: any of these opens a session
-SCOPES: Final = (READ, *OPERATORS)
+SCOPES: Final = (CONSOLE_READ, *OPERATORS)
 MODERATE: Final = "moderator"
 DESK: Final = "/console/moderation"
 COOKIE: Final = "millrace_console"
@@ -42,6 +41,8 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    issued_at: float = 0  # of the token that opened it, whose end is the session's, too
+    token_id: str = ""
 
     @property
     def may_decide(self) -> bool:
@@ -56,7 +57,12 @@ class Session(Struct, frozen=True, kw_only=True):
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
         return Caller(
-            principal=self.merchant, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+            principal=self.merchant,
+            subject=self.subject,
+            scopes=frozenset(self.scopes),
+            expires_at=self.expires_at,
+            issued_at=self.issued_at,
+            token_id=self.token_id,
         )
 
 
@@ -76,10 +82,12 @@ class Sessions:
             raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
             id=secrets.token_hex(_ID_BYTES),
-            merchant=caller.principal if is_moderator else caller.merchant,
+            merchant=caller.principal,
             subject=caller.subject,
             scopes=scopes,
             expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),
+            issued_at=caller.issued_at,
+            token_id=caller.token_id,
         )
 
     def cookie(self, session: Session) -> str:

@@ -12,13 +12,15 @@ from schemas import errors, limits
 
 if TYPE_CHECKING:
     from ingress.console.session import Session
+    from ingress.identity.denials import Denials
     from sinks.kafka.connection import KafkaConnection
 
 
 class Console:
     """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
 
-    def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection) -> None:
+    def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection, denials: Denials) -> None:
+        self._denials = denials
         self._store = Store(
             dsn, synchronous_commit="on", package="ingress.console", pool_max=limits.CONSOLE_POSTGRES_POOL_MAX
         )
@@ -40,8 +42,12 @@ class Console:
         return await self._store.records(query, parameters)
 
     async def session(self, cookie: str | None) -> Session:
-        """The session of a cookie, unless its holder has signed out. Raises Unauthenticated."""
+        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
         session = self.sessions.read(cookie)
+        try:
+            await self._denials.require(session.caller())
+        except errors.Suspended as error:  # to a browser the session is over
+            raise errors.Unauthenticated(error.public) from error
         if await self._store.rows("session_ended", {"id": session.id}):
             raise errors.Unauthenticated("You have signed out; sign in again.")
         return session

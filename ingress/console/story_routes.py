@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from ingress.console import pages, search, story
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
-from ingress.identity.auth import NAME
+from ingress.identity.caller import NAME
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies
 from schemas import codec, errors, limits, validation

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas.client_network import Network
 
 _NOT_COUNTED: Final = frozenset(("/healthz", "/readyz"))
@@ -85,9 +85,9 @@ class Slots:
         try:
             return _CALLER, await self._name_of(headers.get("authorization"))
         except errors.PlatformError:  # the route says what is wrong with it
-            known = next((found.principal for session in self._sessions if (found := session(headers))), None)
+            known = next((found for session in self._sessions if (found := session(headers))), None)
             if known is not None:
-                return _CALLER, known
+                return _CALLER, known.principal
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
 
     def _take(self, holder: Holder) -> bool:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Scope
 
-    from ingress.identity.auth import Authenticator, Caller
+    from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
     from limiter.spending.decision import Decision
     from schemas.client_network import Network
     from schemas.limiter.limit_policy import LimitPolicy
@@ -83,7 +84,7 @@ class Askers:
         network, headers = client_address(scope, self._trusted_proxies), Headers(scope=scope)
         try:
             caller = await self._authenticator.caller(headers.get("authorization"))
-        except errors.Unauthenticated:
+        except (errors.Unauthenticated, errors.Suspended):
             if route.startswith(PROVEN_OTHERWISE):
                 return None
             known = next((found for session in self._sessions if (found := session(headers))), None)

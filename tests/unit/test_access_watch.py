@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.operators.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from schemas import errors, limits
 

@@ -76,7 +76,7 @@ def _carry_out(stack: OwnStack, short: Discrepancy, done: Repair) -> None:
 
 
 def _person(stack: OwnStack, name: str) -> httpx.Client:
-    token = issue_token(KeyFolder(stack.home / "keys"), name, ("operator",), limits.TOKEN_TTL_MAX_S)
+    token = issue_token(KeyFolder(stack.home / "keys"), name, ("operator",), limits.TOKEN_TTL_MAX_S, kind="staff")
     return httpx.Client(
         base_url=stack.settings.addresses().base_url,
         headers={"Authorization": f"Bearer {token}"},

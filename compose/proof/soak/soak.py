@@ -101,7 +101,9 @@ class _Soak:
 
     async def _open(self, clients: AsyncExitStack) -> None:
         run = self._run
-        ann, bob = (issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S) for who in OPERATORS)
+        ann, bob = (
+            issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S, kind="staff") for who in OPERATORS
+        )
         operators = await clients.enter_async_context(Operators(self._addresses.base_url, (ann, bob), run.books))
         run.operators = operators
         await operators.publish(self._processors)

@@ -85,7 +85,7 @@ def test_what_is_proven_otherwise_counts_for_nobody(keys: KeyFolder, path: str) 
 def test_a_session_of_a_page_counts_for_its_user_there_and_nowhere_else(keys: KeyFolder) -> None:
     authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,))
     user = asyncio.run(authenticator.caller(f"Bearer {issue_token(keys, 'u_1', ('posts:read',), kind='user')}"))
-    pages = Pages(None, b"s" * 32)  # type: ignore[arg-type]
+    pages = Pages(None, b"s" * 32, None)  # type: ignore[arg-type]
     cookie = pages.sessions.cookie(pages.sessions.opened(user))
 
     def of(path: str, value: str) -> Asker | None:
