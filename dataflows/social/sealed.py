@@ -19,12 +19,11 @@ _NOT_OURS: Final = Rejection(
     "The command has wrong values; see errors.",
     {"errors": [{"field": "payload", "reason": "is not sealed with its user's key"}]},
 )
-_ANSWERS: Final = frozenset({"publish_post", "edit_post", "change_profile"})  # say a text again
 
 
 def needs_key(command: Command) -> bool:
     """Whether the key of its user must be read."""
-    return command.operation in _ANSWERS or sealed_texts.is_sealed(command.operation, command.signals)
+    return command.operation in sealed_texts.ANSWERING or sealed_texts.is_sealed(command.operation, command.signals)
 
 
 def decided(
@@ -32,7 +31,7 @@ def decided(
 ) -> Committed | Rejection:
     """What the domain decides of the command in the clear, as it is stored and published: under the key again.
 
-    A user without a key, which comes with the first text that is sealed, is answered in the clear.
+    A user without a key is answered in the clear: nothing of it came by an ingress that seals.
     """
     key, found = batch.keys.get(user), None
     is_sealed = sealed_texts.is_sealed(command.operation, command.signals)

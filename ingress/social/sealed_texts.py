@@ -38,9 +38,10 @@ class SealedTexts:
     async def sealed(self, user_id: str, request: Request) -> Signals | None:
         """What travels beside a command: its text, if it has one. Raises Unavailable and Gone."""
         operation = request.operation
-        if sealed_texts.text_of(operation.name, request.payload) is None or not _may_seal(request):
+        says_text = sealed_texts.text_of(operation.name, request.payload) is not None
+        if not _may_seal(request) or not (says_text or operation.name in sealed_texts.ANSWERING):
             return None
-        key = await self._key(user_id)
+        key = await self._key(user_id)  # its owner seals the answer with it, too
         return sealed_texts.sealed_command(operation.name, request.payload, key, user_id, request.idempotency_key)
 
     @staticmethod

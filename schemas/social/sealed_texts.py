@@ -24,6 +24,8 @@ WRITTEN: Final = {
 }
 #: what stands where a text was that travels beside its command
 PLACEHOLDER: Final = "(sealed)"
+#: those whose result says a text again, be it one of before
+ANSWERING: Final = frozenset({"publish_post", "edit_post", "change_profile"})
 #: fields of results that say a text again
 ANSWERED: Final = ("text", "display_name")
 KEY_BYTES: Final = sealing.KEY_BYTES
