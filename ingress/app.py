@@ -84,9 +84,10 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
+    sessions = [service.caller_of for service in ingress.services]
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
-        askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies)
+        askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies, sessions)
         app.add_middleware(
             QuotaMiddleware,
             limiter=ingress.config.limiter,
@@ -100,7 +101,6 @@ def create_app(ingress: Ingress) -> FastAPI:
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
     )
-    sessions = [service.caller_of for service in ingress.services]
     app.add_middleware(
         EndedWhenDenied,
         authenticator=ingress.authenticator,

@@ -99,9 +99,9 @@ class MediaOrigin:
         return bool(_SIGNATURE.fullmatch(signature)) and hmac.compare_digest(signature, self._sign(*said))
 
 
-def media_key(media_id: str) -> str:
-    """What caches know all copies of a medium by."""
-    return f"media:{media_id}"
+def cache_keys(*object_ids: str) -> str:
+    """What caches know a copy by, with spaces between: its medium, post and author. None of them has a space."""
+    return " ".join(f"object:{object_id}" for object_id in object_ids if object_id)
 
 
 def _of_part(part: Part) -> tuple[str | int, ...]:

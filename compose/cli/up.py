@@ -16,6 +16,7 @@ from compose import limits
 from compose.cli.status_table import status_table
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
+from compose.stack.varnish import NOT_INSTALLED
 from compose.supervise import launch
 from compose.supervise.state import StackState, read_state
 
@@ -52,6 +53,8 @@ def up(
         console.print(status_table(state))
         if not servers_only:
             console.print(f"ready: {settings.addresses().base_url}")
+            if settings.may_have_media_cache() and not settings.addresses().media_cache_port:
+                console.print(NOT_INSTALLED)
             if settings.issuer is None:
                 console.print(
                     "for development: the issuer of this home signs tokens (MILLRACE_ISSUER names a real one)"

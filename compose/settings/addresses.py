@@ -35,7 +35,7 @@ class SettingsOfAddresses(Protocol):
     redis_url: SecretStr | None
     clickhouse_url: SecretStr | None
     clickhouse_reader_url: SecretStr | None
-    media_cache: Literal["none", "varnish"]
+    media_cache: Literal["auto", "none", "varnish"]
 
     def the_home(self) -> Home:
         """The home folder."""
@@ -84,7 +84,8 @@ class Addresses:
         self.rls_port = ports["rls_port"]
         self.media_port = ports["media_port"]
         # where a cache is in front of the media origin
-        self.media_cache_port = ports["media_cache_port"] if settings.media_cache == "varnish" else 0
+        #: 0 where there is none; with "auto" it was remembered by who started the stack
+        self.media_cache_port = ports.get("media_cache_port", 0) if settings.media_cache != "none" else 0
 
     @property
     def kafka(self) -> KafkaConnection:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
+from compose.stack import varnish
 from schemas.media_origin import Bucket
 from vault import limits
 
@@ -24,12 +25,18 @@ class MediaSettings(BaseSettings):
     media_bucket_region: str = "us-east-1"
     media_bucket_key_id: str = ""
     media_bucket_key: SecretStr | None = None
-    #: a cache in front of the media origin: Varnish with varnish-modules, where they are installed
-    media_cache: Literal["none", "varnish"] = "none"
+    #: a cache in front of the media origin, Varnish with varnish-modules; "auto": where they are installed and all
+    #: servers are the stack's own
+    media_cache: Literal["auto", "none", "varnish"] = "auto"
+    media_cache_port: int | None = Field(default=None, ge=1, le=65_535)
     #: what URLs of media are signed with; otherwise made in the home
     media_urls_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
     #: host and port of clamd, which then scans media too
     clamd: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
+
+    def preferred_cache_port(self, *, may: bool) -> dict[str, int]:
+        """The port of a cache that was asked for, or ``may`` be there and is installed; none where there is none."""
+        return varnish.PORT if self.media_cache == "varnish" or (may and varnish.is_installed()) else {}
 
     def bucket(self) -> Bucket | None:
         """The bucket of media; None where they lie in the folder."""

@@ -29,6 +29,7 @@ from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
 from compose.settings.secret_files import secret_fields
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
+from compose.stack import varnish
 from compose.stack.errors import StackError
 from compose.stack.home import Home
 from compose.stack.ports import remembered
@@ -58,7 +59,6 @@ PREFERRED_PORTS: Final = {
     "rls_port": 8083,
     "media_port": 8084,
 }
-_CACHE_PORT: Final = {"media_cache_port": 8085}
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
     "simulator",
@@ -142,7 +142,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     vault_port: int | None = Port
     rls_port: int | None = Port
     media_port: int | None = Port
-    media_cache_port: int | None = Port
 
     #: networks of proxies in front of the ingress whose X-Forwarded-For is believed, separated by commas
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
@@ -217,14 +216,21 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
 
     def explicit_ports(self) -> dict[str, int]:
         """The ports that the operator set and that are never replaced."""
-        named = {name: getattr(self, name) for name in PREFERRED_PORTS | _CACHE_PORT}
+        named = {name: getattr(self, name) for name in PREFERRED_PORTS | self._cache_port()}
         return {name: port for name, port in named.items() if port is not None}
 
     def preferred_ports(self) -> dict[str, int]:
         """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
         further = self.embedded_processors()[1:]
-        cache = _CACHE_PORT if self.media_cache == "varnish" else {}
-        return PREFERRED_PORTS | cache | {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        simulators = {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        return PREFERRED_PORTS | self._cache_port() | simulators
+
+    def may_have_media_cache(self) -> bool:
+        """Whether there is one where Varnish is installed: nobody said anything else, and all servers are our own."""
+        return self.media_cache == "auto" and "social_media" in self.services and self.postgres_dsn is None
+
+    def _cache_port(self) -> dict[str, int]:
+        return self.preferred_cache_port(may=self.may_have_media_cache())
 
     def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
         """The security options of a Kafka client, by librdkafka's names.
@@ -344,18 +350,19 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
 
         Who signs none is not given the key.
         """
-        home = self.the_home()
+        home, addresses = self.the_home(), self.addresses()
         secret = (secret_text(self.media_urls_secret) or home.secret("media_urls")) if signs else ""
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
-        url = self.addresses().media_url
-        caches = (url,) if self.media_cache == "varnish" else ()
-        return MediaOrigin(url=url, key=secret.encode(), folder=folder, bucket=self.bucket(), caches=caches)
+        caches = (addresses.media_url,) if addresses.media_cache_port else ()
+        return MediaOrigin(
+            url=addresses.media_url, key=secret.encode(), folder=folder, bucket=self.bucket(), caches=caches
+        )
 
     def addresses(self) -> Addresses:
         """Where everything is; raises ``StackError`` when the home has no ports yet ("millrace up" first)."""
         home = self.the_home()
         ports = remembered(home) | self.explicit_ports()
-        missing = [name for name in self.preferred_ports() if name not in ports]
+        missing = [name for name in self.preferred_ports() if name not in ports and name not in varnish.PORT]
         if missing:
             raise StackError(f"nothing was started in {home.path} yet: run 'millrace up'")
         return Addresses(self, ports)

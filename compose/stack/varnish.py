@@ -6,6 +6,7 @@ import http.client
 import shutil
 import signal
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,12 @@ from schemas.social import limits as social_limits
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: that it prefers
+PORT: Final = {"media_cache_port": 8085}
 _OK: Final = 200
+_PURGES: Final = "varnish/vmods/libvmod_xkey.so"  # of varnish-modules
+#: what a stack says that could have a cache
+NOT_INSTALLED: Final = "varnish and varnish-modules are not installed: there is no cache in front of media"
 
 
 @dataclass(slots=True)
@@ -83,9 +89,21 @@ class Varnish:
         """Nothing: copies come with requests."""
 
 
+def _found() -> str | None:
+    return shutil.which("varnishd") or shutil.which("varnishd", path="/usr/sbin")
+
+
+@cache
+def is_installed() -> bool:
+    """Whether the program is there, with its purges by key."""
+    found = _found()
+    libraries = () if found is None else Path(found).parents[1].glob("lib*")
+    return any(next(folder.glob(f"{deep}{_PURGES}"), None) for folder in libraries for deep in ("", "*/"))
+
+
 def varnishd() -> str:
     """The program. Raises StackError where it is not installed."""
-    found = shutil.which("varnishd") or shutil.which("varnishd", path="/usr/sbin")
+    found = _found()
     if found is None:
         raise StackError("no varnishd found: install varnish and varnish-modules, or unset MILLRACE_MEDIA_CACHE")
     return found

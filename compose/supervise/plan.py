@@ -57,7 +57,10 @@ def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) 
     if not servers_only:
         _lease_frames_ports(settings, leases)
     explicit = {name: port for name, port in settings.explicit_ports().items() if name not in unused}
-    return leases.assign(settings.the_home(), settings.preferred_ports(), explicit)
+    preferred = settings.preferred_ports()
+    if servers_only:
+        preferred.pop("media_cache_port", None)  # it is in front of a service
+    return leases.assign(settings.the_home(), preferred, explicit)
 
 
 def _lease_frames_ports(settings: Settings, leases: PortLeases) -> None:
@@ -84,7 +87,7 @@ def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[Embedded
     if settings.clickhouse_url is None:
         by_user = home.secret("clickhouse"), home.secret("clickhouse_reader")
         servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], *by_user))
-    if settings.media_cache == "varnish":
+    if "media_cache_port" in ports:
         ends = ports["media_cache_port"], ports["media_port"]
         servers.append(Varnish(home.data("media_cache"), *ends, settings.media_origin().purge_key))
     return servers

@@ -18,6 +18,7 @@ from compose import limits
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
+from compose.stack.varnish import NOT_INSTALLED
 from compose.supervise import guard
 from compose.supervise.child import Child
 from compose.supervise.disk_reserve import DiskReserve
@@ -110,6 +111,8 @@ class Supervisor:
     def _start(self) -> None:
         ports = assign_ports(self._settings, self._leases, servers_only=self._servers_only)
         servers = embedded_servers(self._settings, ports)
+        if self._settings.may_have_media_cache() and "media_cache_port" not in ports:
+            _say(NOT_INSTALLED)
         self._servers = [Child(server_spec(self._settings, server, self._stack_id)) for server in servers]
         _side_by_side(self._start_server, self._servers, servers)
         if not self._servers_only:

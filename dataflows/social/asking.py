@@ -31,6 +31,7 @@ class Asking:
         self.erasure_ids: set[str] = set()
         self.rulings: set[Pair] = set()  # (decision, appeal), one of them ""
         self.reactions: set[tuple[str, str, str]] = set()  # (kind, user, post)
+        self.keys: set[str] = set()  # of users whose texts are sealed
 
     def lock(self, *users: str) -> None:
         """Users whose rows, edges or counts are changed."""
@@ -42,6 +43,7 @@ class Asking:
         asked: list[tuple[str, list[tuple[str, ...]]]] = [
             ("authors_lock", [(user,) for user in sorted(self.locked)]),
             ("authors_read", [(user,) for user in sorted(self.authors)]),
+            ("keys_read", [(user,) for user in sorted(self.keys)]),
             ("met_read", sorted(self.met)),
             ("follows_read", sorted(self.follows)),
             ("blocks_read", sorted(self.blocks)),

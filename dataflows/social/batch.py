@@ -55,6 +55,7 @@ class SocialBatch:
         self.docket = Docket(read)
         self.erasures = Held(ERASURES, [*read("erasures_read"), *read("erasures_by_id")])
         self.exports = Held(EXPORTS, ())
+        self.keys: dict[str, bytes] = {user: bytes(key) for user, key in read("keys_read")}
         self.media_removed = {row[0] for row in read("media_removed")}
         self._parts: list[tuple[str, int, int, str]] = []
         self._met = {(user, other) for user, other in read("met_read")}

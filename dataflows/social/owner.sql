@@ -8,6 +8,10 @@ select user_id from author where user_id = any (%s::text[]) order by user_id for
 select user_id, display_name, state, is_private, followers, is_pulled, version, updated_at
 from author where user_id = any (%s::text[]);
 
+-- name: keys_read
+-- Owners: keys of users, under which their texts travel and answers are stored. Primary key.
+select k.user_id, k.key from author_key k where k.user_id = any (%s::text[]) and k.key is not null;
+
 -- name: met_read
 -- Which of these users are there for which. Primary keys.
 select distinct user_id, other_id from social_met(%s::text[], %s::text[]);

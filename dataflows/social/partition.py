@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed
-from dataflows.social import graph_commands, own_data_commands, post_commands, profile_commands
+from dataflows.social import graph_commands, own_data_commands, post_commands, profile_commands, sealed
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
 from dataflows.social.domain import refusals
@@ -69,6 +69,8 @@ class SocialPartition:
             handler = _handler(command)
             if user is not None and handler is not None:
                 handler.asks(asking, user, command.payload)
+                if sealed.needs_key(command):
+                    asking.keys.add(user)
         found = asking.statements()
         self._asked = [name for name, _ in found]
         return [statement for _, statement in found]
@@ -102,7 +104,7 @@ class SocialWorkspace:
             return refusals.ERASED
         handler = _handler(command)
         assert handler is not None  # noqa: S101 - the fold knows the operations of the service
-        return handler.decide(self._batch, caller, command, now)
+        return sealed.decided(self._batch, command, user, lambda clear: handler.decide(self._batch, caller, clear, now))
 
     def writes(self) -> list[Statement]:
         """All that the batch changed."""

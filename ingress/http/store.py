@@ -20,6 +20,7 @@ from ingress.http import metrics
 from ingress.http.breaker import Breaker
 from schemas import errors, limits
 from sinks import limits as sinks_limits
+from sinks.postgres import arrays
 from sinks.postgres.column_lists import variants
 from sinks.postgres.session import INDEXED
 
@@ -53,6 +54,10 @@ def _read_queries(packages: Sequence[str]) -> dict[str, LiteralString]:
     return found
 
 
+async def _configured(connection: psycopg.AsyncConnection[Any]) -> None:
+    arrays.register(connection)
+
+
 class Store:
     """A bounded pool of connections and the named queries. ``open`` before use, ``close`` after."""
 
@@ -74,6 +79,7 @@ class Store:
             timeout=ingress_limits.STORE_POOL_WAIT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
+            configure=_configured,
             kwargs={
                 "autocommit": True,
                 "connect_timeout": sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,

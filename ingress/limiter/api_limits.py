@@ -2,8 +2,8 @@
 
 The tenant is the merchant of the verified token, the user its subject, the route the template of the path, the network
 that of the peer, or what trusted proxies say of theirs. Whoever comes without a valid token is a stranger: counted by
-the network alone, or a flood of wrong tokens could not be limited. What proves itself in another way (webhooks, the
-console) is not counted.
+the network alone, or a flood of wrong tokens could not be limited. A session of a
+page counts for its user, like its token. What proves itself in another way (webhooks, the console) is not counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from schemas import errors
 from schemas.limiter.limit_policy import ANY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.routing import BaseRoute
     from starlette.types import Scope
 
     from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
     from limiter.spending.decision import Decision
     from schemas.client_network import Network
     from schemas.limiter.limit_policy import LimitPolicy
@@ -48,8 +49,9 @@ EXEMPT: Final = frozenset(
 )
 #: tenant and user of whoever has no valid token: policies by network govern them, and no others
 STRANGERS: Final = ("-", "-")
-#: whose callers have other proofs than a token: a signature, a session
-PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console", "/app")
+#: whose callers have other proofs than a token: a signature, an operator's session
+PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console")
+_PAGES: Final = "/app"  # where a cookie is a proof; elsewhere it is none
 _NO_ROUTE: Final = "-"
 
 
@@ -62,22 +64,33 @@ class Askers:
     """Tells whom a request of this API counts for."""
 
     def __init__(
-        self, authenticator: Authenticator, routes: Sequence[BaseRoute], trusted_proxies: Sequence[Network] = ()
+        self,
+        authenticator: Authenticator,
+        routes: Sequence[BaseRoute],
+        trusted_proxies: Sequence[Network] = (),
+        sessions: Sequence[Callable[[Headers], Caller | None]] = (),
     ) -> None:
+        """``sessions`` tell who a cookie is of."""
         self._authenticator = authenticator
         self._routes = routes
         self._trusted_proxies = trusted_proxies
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope) -> Asker | None:
         """None for what is exempt, for what is proven otherwise, and while nobody can tell who is proven."""
         route = self._template(scope)
         if route in EXEMPT:
             return None
-        network = client_address(scope, self._trusted_proxies)
+        network, headers = client_address(scope, self._trusted_proxies), Headers(scope=scope)
         try:
-            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+            caller = await self._authenticator.caller(headers.get("authorization"))
         except (errors.Unauthenticated, errors.Suspended):
-            return None if route.startswith(PROVEN_OTHERWISE) else Asker(*STRANGERS, route, network)
+            if route.startswith(PROVEN_OTHERWISE):
+                return None
+            known = next((found for session in self._sessions if (found := session(headers))), None)
+            if known is None or not route.startswith(_PAGES):
+                return Asker(*STRANGERS, route, network)
+            caller = known
         except errors.PlatformError:
             return None  # the route refuses it
         return Asker(caller.principal, _user(caller.subject), route, network)

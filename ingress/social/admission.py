@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from ingress.commands.admission import Admission, Signals
+from ingress.commands.admission import Admission, Json, Signals
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ingress.http.answers import Answer
     from ingress.identity.caller import Caller
     from ingress.social.media.uploads import Uploads
+    from ingress.social.sealed_texts import SealedTexts
     from ingress.social.users import Users
 
 _ERASURE: Final = "erase_user"
@@ -25,9 +26,10 @@ _VERSIONED: Final = frozenset({"edit_post", "delete_post"})
 class SocialAdmission(Admission):
     """Asks for the user once a call, whatever the number of its commands."""
 
-    def __init__(self, users: Users, uploads: Uploads) -> None:
+    def __init__(self, users: Users, uploads: Uploads, texts: SealedTexts) -> None:
         self._users = users
         self._uploads = uploads
+        self._texts = texts
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
         """A version that is not said is a refusal. Raises Forbidden and Gone: an erased user gets no stored answer.
@@ -43,25 +45,30 @@ class SocialAdmission(Admission):
         return any(self._uploads.are_completed(request) for request in requests)
 
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
-        """What came of putting parts together."""
-        return [
-            {"assembled": await self._uploads.assembled(caller.user, request)}
-            if self._uploads.are_completed(request)
-            else None
-            for request in requests
-        ]
+        """What came of putting parts together; texts under their user's key."""
+        return [await self._signals(caller, request) for request in requests]
+
+    async def _signals(self, caller: Caller, request: Request) -> Signals | None:
+        if self._uploads.are_completed(request):
+            return {"assembled": await self._uploads.assembled(caller.user, request)}
+        return await self._texts.sealed(caller.user, request)
+
+    async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[Json]:
+        """Payloads without their texts."""
+        del caller
+        return [self._texts.travelling(request) for request in requests]
 
     async def shown(
         self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
     ) -> list[Answer]:
-        """Uploads with the URLs of their parts: for who sends the command."""
-        del caller
-        return [self._shown(request, answer) for request, answer in zip(requests, answers, strict=True)]
+        """Uploads with the URLs of their parts, results with their texts: for who sends the command."""
+        return [await self._shown(caller, request, answer) for request, answer in zip(requests, answers, strict=True)]
 
-    def _shown(self, request: Request | None, answer: Answer) -> Answer:
-        if request is None or answer.code is not None or answer.pending is not None:
+    async def _shown(self, caller: Caller, request: Request | None, answer: Answer) -> Answer:
+        if answer.code is not None or answer.pending is not None:
             return answer
-        return structs.replace(answer, body=self._uploads.shown(request, answer.body))
+        body = answer.body if request is None else self._uploads.shown(request, answer.body)
+        return structs.replace(answer, body=await self._texts.opened(caller.user, body))
 
 
 def _refusal(request: Request) -> errors.PlatformError | None:

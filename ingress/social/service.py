@@ -24,6 +24,7 @@ from ingress.social.pages.cards import Cards
 from ingress.social.pages.media_routes import MediaBoard
 from ingress.social.pages.state import Pages
 from ingress.social.posts import Posts
+from ingress.social.sealed_texts import SealedTexts
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users
 from schemas.social.service import SERVICE
@@ -59,7 +60,7 @@ class SocialHttp(HttpService):
         moderation = add(Moderation(store, cursors))
         add(OwnData(store))
         users = add(Users(store))
-        self.admission = SocialAdmission(users, uploads)
+        self.admission = SocialAdmission(users, uploads, SealedTexts(store))
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
         posts = add(Posts(store, cursors, uploads, moderation))
         timelines = add(Timelines(posts, self._homes, cursors))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingress.social.pager import NEWEST, OLDEST, Examined, Pager, Place
 from ingress.social.posts import Posts, post_of
+from sinks.postgres.arrays import Bigints, Texts
 
 if TYPE_CHECKING:
     from dataflows.social.domain.records import Post
@@ -29,7 +30,7 @@ class Timelines:
 
         async def examine(place: Place, count: int) -> list[Examined[Shown]]:
             pushed = await self._homes.before(viewer, place, count)
-            given = {"times": [at for at, _ in pushed], "ids": [post_id for _, post_id in pushed]}
+            given = {"times": Bigints([at for at, _ in pushed]), "ids": Texts([post_id for _, post_id in pushed])}
             return await self._candidates("timeline_home", viewer, place, count, given)
 
         return await self._page(viewer, "home", limit, cursor, examine)

@@ -77,5 +77,7 @@ PROPAGATION_MEDIA_MAX: Final = 100  # of one object, whose old URLs are asked fo
 PROPAGATION_VERSIONS: Final = 3  # access versions before the present one that must be dead
 PROPAGATION_READERS: Final = 20  # followers in whose name is looked
 PROPAGATION_FETCH_S: Final = 5.0
+USER_KEYS_CACHED_S: Final = 1  # what an ingress knows of a user's key is no older
+USER_KEYS_CACHED_MAX: Final = 20_000
 ERASURE_ROWS: Final = 500  # of one step
 EXPORT_ROWS: Final = 200  # read at once

@@ -13,6 +13,7 @@ from schemas import identity, limits
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits as social_limits
+from schemas.social.sealed_texts import TRAVELS
 from schemas.social.value_types import OBJECT_ID, USER_ID
 from schemas.validation import Field, ValueType
 from schemas.value_types import ID, choice, free_text, whole
@@ -101,6 +102,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/moderation/reports",
         record="ReportObject",
+        signals=TRAVELS,
         payload={
             "object_id": _OBJECT,
             "reason": Field(choice("spam", "abuse", "illegal", "other"), "what is wrong with it"),
@@ -148,6 +150,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/moderation/appeals",
         record="AppealDecision",
+        signals=TRAVELS,
         payload={
             "decision_id": Field(ID, "the decision, which is about something of the caller's"),
             "text": Field(free_text(limits.TEXT_LENGTH_MAX), "why it is wrong"),

@@ -9,6 +9,7 @@ from typing import Final
 
 from schemas.operation import Named, Operation
 from schemas.social import limits
+from schemas.social.sealed_texts import TRAVELS
 from schemas.social.value_types import DISPLAY_NAME, MEDIA_IDS, POST_TEXT, VISIBILITY
 from schemas.validation import Field
 from schemas.value_types import BOOLEAN, ID
@@ -63,6 +64,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/v1/posts",
         record="PublishPost",
+        signals=TRAVELS,
         payload={
             "text": Field(POST_TEXT, "what it says", default=""),
             "media_ids": Field(MEDIA_IDS, "media of the author that are ready and in no post", default=()),
@@ -84,6 +86,7 @@ OPERATIONS: Final = (
         method="PATCH",
         path=_POST,
         record="EditPost",
+        signals=TRAVELS,
         payload={
             "post_id": _OF,
             "text": Field(POST_TEXT, "what it says from now on", default=None, nullable=True),
@@ -124,6 +127,7 @@ OPERATIONS: Final = (
         method="PATCH",
         path="/v1/me",
         record="ChangeProfile",
+        signals=TRAVELS,
         payload={
             "display_name": Field(DISPLAY_NAME, "how others see the user named", default=None, nullable=True),
             "is_private": Field(BOOLEAN, "whether followers alone see its posts", default=None, nullable=True),

@@ -57,7 +57,7 @@ class Homes:
             raise errors.Unavailable(cause=type(error).__name__) from error
         if found is None:
             return None
-        flat = [part.decode() for part in found]
+        flat = found.decode().split()
         places = [(int(float(at)), post_id) for post_id, at in zip(flat[::2], flat[1::2], strict=True)]
         return [place for place in places if place < before][:count]
 

@@ -15,11 +15,12 @@ _OF_EDGES: Final = ("Follow", "Unfollow", "AcceptFollow", "RejectFollow", "Block
 def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By record name; commands in the envelope."""
     callers = envelope | {"aggregate_key": "user:u_1", "scope": "user:u_1"}
+    sealed = {"signals": {"sealed": "AAECAwQF"}}
     post = {"text": "Grüße\n@u_2", "media_ids": ["md_1", "md_2"], "visibility": "followers"}
     return golden_social_media.records(envelope) | {
-        "PublishPost": callers | {"payload": post | {"reply_to": "po_golden", "quote_of": None}},
-        "EditPost": callers | {"expected_version": 1, "payload": post | _POST | {"media_ids": None}},
-        "ChangeProfile": callers | {"payload": {"display_name": "Ä", "is_private": True}},
+        "PublishPost": callers | sealed | {"payload": post | {"reply_to": "po_golden", "quote_of": None}},
+        "EditPost": callers | sealed | {"expected_version": 1, "payload": post | _POST | {"media_ids": None}},
+        "ChangeProfile": callers | sealed | {"payload": {"display_name": "Ä", "is_private": True}},
         **{name: callers | {"payload": _POST} for name in _OF_POSTS},
         **{name: callers | {"payload": _USER} for name in _OF_EDGES},
         "SocialPostServiceCommitted": {

@@ -33,4 +33,6 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "CertifyErasure": (users, {"erasure_id": "er_golden", "jws": "a.b.c", "reachable": 0}),
     }
     found = {name: head | {"payload": payload} for name, (head, payload) in payloads.items()}
+    for name in ("ReportObject", "AppealDecision"):
+        found[name]["signals"] = {"sealed": "AAECAwQF"}
     return found | {"CompleteUpload": users | {"payload": medium, "signals": {"assembled": "ok"}}}

@@ -2,112 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from compose.stack.ports import PortLeases
-from compose.stack.varnish import Varnish
 from dataflows.social.media.caches import MediaCaches
-from schemas.media_origin import MediaOrigin, media_key
+from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
 from tests.eventually import becomes, eventually
-from tests.servers import servers_missing
+from tests.worlds.media_cache import PRIVATE, PUBLIC, Edge, cached_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.servers
-PUBLIC = {"Cache-Control": f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"}
-PRIVATE = {"Cache-Control": "private, max-age=10"}
-
-
-class Origin(ThreadingHTTPServer):
-    """Answers as it is told, counts what it is asked, and can hold its answers back."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: Counter[str] = Counter()
-        self.status = 200
-        self.headers: dict[str, str] = PUBLIC
-        self.open = threading.Event()
-        self.open.set()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Origin
-
-    def _answer(self) -> None:
-        origin = self.server
-        origin.asked[self.path] += 1
-        status, headers = origin.status, origin.headers  # as it is when the request comes
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or self.path.encode()
-        origin.open.wait(30)
-        self.send_response(status)
-        for name, value in (
-            headers | {"xkey": media_key(self.path.split("/")[2]), "Content-Length": str(len(body))}
-        ).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_PUT(self) -> None:
-        self._answer()
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
-
-
-class Edge:
-    """The cache, its origin, and a client of both."""
-
-    def __init__(self, origin: Origin, url: str, place: MediaOrigin) -> None:
-        self.origin, self.url = origin, url
-        self.http = httpx.Client(base_url=url, trust_env=False, timeout=30)
-        self.caches = MediaCaches(self.http, place)
-
-    def get(self, path: str) -> httpx.Response:
-        return self.http.get(path)
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    if not (shutil.which("varnishd") or shutil.which("varnishd", path="/usr/sbin")):
-        servers_missing("no varnishd: install varnish and varnish-modules")
-    origin = Origin()
-    threading.Thread(target=origin.serve_forever, daemon=True).start()
-    leases = PortLeases()
-    port = leases.take_any()
-    place = MediaOrigin(
-        url="", key=b"k" * 32, folder=tmp_path_factory.mktemp("media"), caches=(f"http://127.0.0.1:{port}",)
-    )
-    varnish = Varnish(tmp_path_factory.mktemp("cache"), port, origin.server_port, place.purge_key)
-    varnish.prepare()
-    process = subprocess.Popen(varnish.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    edge = Edge(origin, place.caches[0], place)
-    try:
-        eventually(lambda: process.poll() is None and varnish.unhealthy() is None, 60, what="Varnish answers")
-        yield edge
-    finally:
-        edge.http.close()
-        process.terminate()
-        process.wait()
-        origin.shutdown()
-        origin.server_close()
-        leases.close()
+    with cached_origin(tmp_path_factory.mktemp("media")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -159,7 +76,7 @@ def test_only_we_purge_and_only_what_we_name(edge: Edge) -> None:
     paths = [f"/media/{name}/1/full" for name in ("md_a", "md_ab")]
     for path in paths:
         edge.get(path)
-    refused = edge.http.request("PURGE", "/", headers={"x-purge-key": "guessed", "xkey-purge": media_key("md_a")})
+    refused = edge.http.request("PURGE", "/", headers={"x-purge-key": "guessed", "xkey-purge": cache_keys("md_a")})
     assert refused.status_code == 404
     edge.get(paths[0])
     assert edge.origin.asked[paths[0]] == 1

@@ -15,6 +15,7 @@ import pytest
 from compose.settings.kafka_access import ACCESS
 from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES
+from compose.stack import varnish
 from compose.stack.home import Home
 from compose.stack.processes import descendants
 from tests.eventually import becomes, eventually, patient
@@ -44,6 +45,7 @@ OPENED: dict[str, set[str]] = {
     "guard": set(),
     "fork_server": set(),
     **{server: set() for server in ("kafka", "postgres", "redis", "clickhouse")},
+    **({"media_cache": set()} if varnish.is_installed() else {}),
     "simulator": {"webhook_simulator"},
     "simulator_b": {"processor_webhook_secrets.simulator_b"},
     "vault": {"postgres_vault_password", "vault_secret"},

@@ -30,6 +30,7 @@ from sinks.redis.homes import HomeWriter
 
 SQL: Final = queries("dataflows.social.erasure", "eraser.sql")
 _STEPS: Final = (
+    "take_key",
     "take_posts",
     "take_media",
     "take_blocks",

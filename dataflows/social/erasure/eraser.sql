@@ -118,8 +118,16 @@ with chosen as (
     select i.merchant_id, i.key from idempotency i join author a on a.user_id = %(user_id)s and a.state = 'deleting'
     where i.merchant_id = 'user:' || %(user_id)s and length(i.response) > %(stub)s and i.operation <> 'erase_user' limit %(limit)s),
 gone as (
-    update idempotency i set response = '{"result":{"version":0},"event":null}'::bytea
+    update idempotency i set response = '{"result":{"version":0},"event":null}'::bytea, request_hash = decode(repeat('00', 32), 'hex')
     from chosen c where i.merchant_id = c.merchant_id and i.key = c.key returning 1)
+select count(*) from gone;
+
+-- name: take_key
+-- What opens the user's texts in Kafka, in answers, in what is parked, and in copies of them. Nobody makes another. Primary key.
+with gone as (
+    insert into author_key as k (user_id, key) select a.user_id, null from author a
+    where a.user_id = %(user_id)s and a.state = 'deleting'
+    on conflict (user_id) do update set key = null where k.key is not null returning 1)
 select count(*) from gone;
 
 -- name: media_of_user
@@ -139,6 +147,7 @@ select (select count(*) from post p where p.author_id = %(user_id)s and (p.text 
      + (select count(*) from reaction r where r.user_id = %(user_id)s and r.state = 'active')
      + (select count(*) from notification n where n.user_id = %(user_id)s or n.actor_id = %(user_id)s)
      + (select count(*) from moderation_report r where r.user_id = %(user_id)s)
+     + (select count(*) from author_key k where k.user_id = %(user_id)s and k.key is not null)
      + (select count(*) from export e where e.user_id = %(user_id)s)
      + (select count(*) from author a where a.user_id = %(user_id)s and (a.state <> 'deleting' or a.display_name <> '')),
        e.posts, e.media, e.edges

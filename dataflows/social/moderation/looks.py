@@ -23,6 +23,7 @@ from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.moderation", "looks.sql")
 _GONE: Final = 404
+_NAMES: Final = ("full", "small")  # of a picture and a film whose manifest is no more
 
 
 class Due(Struct):
@@ -89,24 +90,33 @@ class Looks:
         count = self._count("notified_readable", posts=posts, author_id=due.author_id) if posts else 0
         return f"{count} notifications" if count else ""
 
-    def _served(self, due: Due) -> str:
-        """Every older URL of the media is asked for, and, where the decision removes, the present ones too.
+    @property
+    def has_caches(self) -> bool:
+        """Whether what was hidden can be anywhere but at the origin."""
+        return self._caches.are_there
 
-        Caches are purged before each look, and believed when nothing from before the decision can reach them any more.
+    def _served(self, due: Due) -> str:
+        return self.served(due.object_id, due.age_s)
+
+    def served(self, object_id: str, age_s: float) -> str:
+        """Every older URL of the media is asked for, and, where they are hidden, the present ones too.
+
+        Caches are purged before each look, and believed when nothing from before the change, of that age, can reach
+        them any more.
         """
-        given = {"object_id": due.object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
+        given = {"object_id": object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
+        self._caches.purge(object_id)
         for media_id, version, is_served, manifest in self._connection.execute(
             SQL["media_of_object"], given
         ).fetchall():
-            self._caches.purge(media_id)
-            names = [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
+            names = _NAMES if manifest is None else [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
             newest = version - 1 if is_served else version
             for old in range(newest, max(0, newest - social_limits.PROPAGATION_VERSIONS), -1):
                 for name in names:
                     for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
                         if self._answers(self._origin.view_url(media_id, old, name, expires)):
                             return f"{media_id} under version {old}"
-            if self._caches.may_fill(due.age_s):
+            if self._caches.may_fill(age_s):
                 return f"{media_id} may be on its way into a cache"
         return ""
 

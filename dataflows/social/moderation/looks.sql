@@ -18,6 +18,21 @@ set attempts = attempts + 1, seen = nullif(%(seen)s, ''),
     next_at = clock_timestamp() + make_interval(secs => %(wait_s)s)
 where decision_id = %(decision_id)s and consumer = %(consumer)s and state = 'pending';
 
+-- name: hidden_due
+-- What was hidden otherwise than by a decision, and has to be looked at now. Served by media_hidden_due.
+select h.object_id, h.attempts, h.hidden_at::text, extract(epoch from clock_timestamp() - h.hidden_at)::float8
+from media_hidden h where h.next_at <= clock_timestamp() order by h.next_at limit %(limit)s;
+
+-- name: hidden_seen
+-- Looked at again later, unless it was hidden anew meanwhile. Primary key.
+update media_hidden set attempts = attempts + 1, seen = %(seen)s,
+       next_at = clock_timestamp() + make_interval(secs => %(wait_s)s)
+where object_id = %(object_id)s and hidden_at = %(hidden_at)s::timestamptz;
+
+-- name: hidden_gone
+-- Nothing is left of it anywhere. Primary key.
+delete from media_hidden where object_id = %(object_id)s and hidden_at = %(hidden_at)s::timestamptz;
+
 -- name: posts_of_object
 -- The posts that a decision is about: one, that of a medium, or the newest of a user.
 select p.post_id from post p where p.post_id = %(object_id)s
@@ -50,10 +65,10 @@ where n.post_id = any (%(posts)s::text[]) and n.user_id <> %(author_id)s and n.a
   and exists (select from social_authorize(array[n.user_id], array[n.post_id]));
 
 -- name: media_of_object
--- The media that a decision is about, as they are served now.
+-- The media that something hid, or a decision is about, as they are served now; those that ended by it, too.
 select a.media_id, a.access_version, a.is_served, m.manifest
 from media_access a join media m using (media_id)
-where m.manifest is not null
+where (m.manifest is not null or a.attached_post_id is not null)
   and (a.media_id = %(object_id)s or a.attached_post_id = %(object_id)s or a.owner_id = %(object_id)s)
 order by a.media_id limit %(limit)s;
 

@@ -1,5 +1,7 @@
 """Looks after every decision until it has arrived everywhere; there is no last attempt. Ends decisions in time.
 
+Whatever else hides media (visibility, a private account, a deletion, an erasure) it purges from caches, and looks.
+
 What was seen is a row for each consumer, so a worker that dies loses nothing: the next one looks again.
 """
 
@@ -52,6 +54,7 @@ class Propagation:
             rows = connection.execute(SQL["propagation_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
             for row in rows:
                 self._look(connection, looks, Due(*row))
+            rows += self._hide(connection, looks)
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
                 self._end(connection)
                 self._swept = time.monotonic()
@@ -63,11 +66,23 @@ class Propagation:
             seen = looks.seen(due)
         except httpx.HTTPError:
             seen = _AWAY
-        wait_s = min(limits.PROPAGATION_RETRY_MAX_S, 0.5 * 2 ** min(due.attempts, 10))
+        wait_s = _wait_s(due.attempts)
         given = {"decision_id": due.decision_id, "consumer": due.consumer, "seen": seen, "wait_s": wait_s}
         connection.execute(SQL["propagation_seen"], given)
         if seen:
             _log.warning("decision_not_arrived", decision=due.decision_id, consumer=due.consumer, tries=due.attempts)
+
+    def _hide(self, connection: psycopg.Connection[Any], looks: Looks) -> list[tuple[Any, ...]]:
+        """Purges what was hidden, again until no cache can have it; what there was to look at."""
+        rows = connection.execute(SQL["hidden_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
+        for object_id, attempts, hidden_at, age_s in rows:
+            try:
+                seen = looks.served(object_id, age_s) if looks.has_caches else ""
+            except httpx.HTTPError:
+                seen = _AWAY
+            given = {"object_id": object_id, "hidden_at": hidden_at, "seen": seen, "wait_s": _wait_s(attempts)}
+            connection.execute(SQL["hidden_seen" if seen else "hidden_gone"], given)
+        return rows
 
     def _end(self, connection: psycopg.Connection[Any]) -> None:
         """Decisions whose time is over, each by a command of one identity."""
@@ -78,6 +93,11 @@ class Propagation:
         ]
         if reason := self._sender.why_not_sent(ends):
             _log.warning("ends_not_told", reason=reason)
+
+
+def _wait_s(attempts: int) -> float:
+    """Until the next look at one thing."""
+    return float(min(limits.PROPAGATION_RETRY_MAX_S, 0.5 * 2 ** min(attempts, 10)))
 
 
 def build(place: WorkerPlace) -> Propagation:

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from ingress import limits as ingress_limits
 from ingress.http.store import Store
 from schemas import errors
-from schemas.media_origin import MediaOrigin, Part, media_key
+from schemas.media_origin import MediaOrigin, Part, cache_keys
 from schemas.social import limits as social_limits
 from sinks.objects.media_objects import Draft, media_objects, part_key
 
@@ -114,7 +114,7 @@ class Origin:
         rows = await self._store.rows("media_view", {"media_id": media_id})
         if not rows:
             raise errors.NotFound
-        ((access_version, is_served, is_public, manifest),) = rows
+        ((access_version, is_served, is_public, manifest, owner_id, post_id),) = rows
         if not is_served or int(said) != access_version:
             raise errors.NotFound
         query, now, is_signed = _query(request), time.time(), bool(request.url.query)
@@ -130,7 +130,8 @@ class Origin:
             caching = f"private, max-age={left_s}"
         else:
             caching = f"public, max-age={social_limits.MEDIA_PUBLIC_AGE_S}"
-        return await self._served(media_id, made, _SAFE | {"Cache-Control": caching, "xkey": media_key(media_id)})
+        known_by = cache_keys(media_id, post_id, owner_id)
+        return await self._served(media_id, made, _SAFE | {"Cache-Control": caching, "xkey": known_by})
 
     async def _take_in(self, request: Request, part: Part) -> None:
         with self._objects.draft(part.size) as draft:

@@ -43,7 +43,7 @@ class Pages:
         await self.store.rows("app_session_end", {"id": session.id, "expires_at": session.expires_at})
 
     def caller_of(self, headers: Headers) -> Caller | None:
-        """Who comes without a token, by its signed cookie alone: whose places it takes."""
+        """Who comes without a token, by its signed cookie alone: whose places and quota it takes."""
         try:
             return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).caller()
         except errors.Unauthenticated:

@@ -16,5 +16,6 @@ from erasure e cross join lateral (
     union all select 'edge' from follow f where e.user_id in (f.follower_id, f.followee_id) and f.state <> 'removed'
     union all select 'reaction' from reaction r where r.user_id = e.user_id and r.state = 'active'
     union all select 'notification' from notification n where e.user_id in (n.user_id, n.actor_id)
+    union all select 'key' from author_key k where k.user_id = e.user_id and k.key is not null
     union all select 'name' from author a where a.user_id = e.user_id and a.display_name <> '') as left_over
 where e.state = 'complete'

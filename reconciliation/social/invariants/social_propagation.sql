@@ -1,5 +1,5 @@
 -- id: social_propagation
--- title: Every decision is looked after wherever its object is shown, and has arrived there within five minutes
+-- title: Every decision is looked after wherever its object is shown and arrives within five minutes, as does all that hides media
 -- severity: critical
 -- owner: social_propagation
 -- source: postgres
@@ -9,3 +9,6 @@ cross join (values ('homes'), ('media_origin'), ('notifications'), ('posts'), ('
 left join moderation_propagation p on p.decision_id = d.decision_id and p.consumer = c.consumer
 where p.decision_id is null
    or (p.state = 'pending' and to_timestamp(d.created_at / 1e6) < now() - interval '5 minutes')
+union all
+select h.object_id, 'media_hidden', h.attempts, h.seen
+from media_hidden h where h.hidden_at < now() - interval '5 minutes'

@@ -6,15 +6,19 @@ import base64
 import json
 import os
 import signal
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from joserfc import jwk, jws
 
 from ingress.identity.issuer import SCOPES_OF_USERS
+from schemas.social.service import SERVICE
+from schemas.topics import RESULTS
 from sinks.certificates import CertificateKeys
 from tests.eventually import becomes, eventually
 from tests.services.counter_world import millrace, process
@@ -192,7 +196,7 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
     leaver.do(
         "POST", "/v1/moderation/reports", {"object_id": kept["post_id"], "reason": "spam", "comment": "wordofaname"}
     )
-    reply = friend.post("stays", reply_to=posts[0]["post_id"])
+    reply = friend.post("stays wordofafriend", reply_to=posts[0]["post_id"])
     made = leaver.do("POST", "/v1/me/exports")
     lines = leaver.get(f"/v1/me/exports/{made['export_id']}/content").text.splitlines()
     assert [json.loads(line)["object"] for line in lines] == ["user", *["post"] * 4, "media", "follow", "like"]
@@ -225,7 +229,7 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
         jws.deserialize_compact(f"{head}.{forged}.{signature}", keys, algorithms=["Ed25519"])
     assert statuses(old) == {404}
     assert statuses(urls_of(friend, kept)) == {200}
-    assert friend.read(f"/v1/posts/{reply['post_id']}")["text"] == "stays"
+    assert friend.read(f"/v1/posts/{reply['post_id']}")["text"] == "stays wordofafriend"
     assert friend.read("/v1/me")["followers"] == 0
     for table in ("idempotency", "post", "post_version", "author", "moderation_report", "notification"):
         found = system.rows(
@@ -233,6 +237,27 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
             "%" + b"wordofaname".hex() + "%",
         )
         assert found == [(0,)], table
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+        kept = connection.execute("select key from author_key where user_id = %s", [leaver.name]).fetchall()
+    assert kept == [(None,)]
+    raw = b"".join(topic_bytes(system, topic) for topic in (SERVICE.commands_topic, SERVICE.events_topic, RESULTS))
+    assert leaver.name.encode() in raw, "its commands are still in Kafka"
+    assert b"wordofaname" not in raw
+    assert b"wordofafriend" not in raw, "nor is any text of who stays"
+
+
+def topic_bytes(system: PublicSystem, name: str) -> bytes:
+    """All that Kafka holds of a topic."""
+    kafka = system.settings.addresses().kafka
+    with closing(Consumer(kafka.consumer("test", "test"))) as consumer:
+        parts = consumer.list_topics(kafka.topic(name)).topics[kafka.topic(name)].partitions
+        places = [TopicPartition(kafka.topic(name), partition, 0) for partition in parts]
+        ends = [consumer.get_watermark_offsets(place, timeout=10) or (0, 0) for place in places]
+        consumer.assign(places)
+        values: list[bytes] = []
+        while len(values) < sum(last - first for first, last in ends):
+            values += [m.value() or b"" for m in consumer.consume(1_000, 0.2) if not m.error()]
+    return b"".join(values)
 
 
 VIOLATIONS = {

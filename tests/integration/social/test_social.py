@@ -9,6 +9,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from schemas.social import limits
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from tests.worlds.public_system import PublicSystem
 
 pytestmark = [pytest.mark.servers]
+_HIDDEN_POSTS = """
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
+select 'po_' || %(word)s || n, %(author)s, 'private', %(word)s, 1, 'published', '{}', 'po_' || %(word)s || n, true, n
+from generate_series(1, %(count)s) n
+"""
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +146,28 @@ def test_a_stream_tells_what_comes_home_and_nothing_that_is_hidden(people: list[
         wanted = author.post("told")["post_id"]
         told = next(json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
     assert told["post_id"] == wanted
+
+
+def test_neither_old_versions_nor_pages_of_a_search_tell_of_what_is_hidden(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    """Of a version that was for fewer they alone know; a search that finds only hidden posts is as one that finds none."""
+    author, fan, stranger = people
+    fan.follow(author)
+    path = f"/v1/posts/{author.post('draft', visibility='private')['post_id']}"
+    author.do("PATCH", path, {"text": "for friends", "visibility": "followers"}, version=1)
+    author.do("PATCH", path, {"text": "for all", "visibility": "public"}, version=2)
+    told = {user.name: [one["text"] for one in user.walk(f"{path}/versions")] for user in people}
+    wanted = ["for all", "for friends", "draft"]
+    assert told == {author.name: wanted, fan.name: wanted[:2], stranger.name: wanted[:1]}
+    word, count = f"hidden{author.name}", limits.TIMELINE_ROUNDS_MAX * (1 + limits.TIMELINE_MARGIN)
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+        connection.execute(_HIDDEN_POSTS, {"author": author.name, "word": word, "count": count + 1})
+        connection.commit()
+        found = [user.read("/v1/search", q=said, limit=1) for user, said in ((stranger, word), (stranger, f"{word}x"))]
+        assert len(author.ids("/v1/search", q=word)) == count + 1
+        connection.execute("delete from post where author_id = %s and text = %s", [author.name, word])
+    assert found[0] == found[1]
 
 
 def test_a_private_account_asks_and_a_block_ends_edges_both_ways(people: list[SocialUser]) -> None:

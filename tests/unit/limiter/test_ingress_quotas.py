@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from joserfc import jwk, jwt
 
-from ingress.app import CONSOLE_ROUTERS, PAGES, ROUTERS
+from ingress.app import CONSOLE_ROUTERS, ROUTERS
 from ingress.identity.auth import Authenticator
 from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource
 from ingress.limiter.api_limits import EXEMPT, PROVEN_OTHERWISE, STRANGERS, Askers, is_for_our_api
 from ingress.payments.webhooks import routes as webhooks
+from ingress.social.pages.session import COOKIE
+from ingress.social.pages.state import Pages
 from limiter.edge.asgi import Asker
 from limiter.policy import keys as limit_keys
 from tests.worlds.limiter.counter_server import policies, policy
@@ -79,8 +81,25 @@ def test_what_is_proven_otherwise_counts_for_nobody(keys: KeyFolder, path: str) 
     assert asker(keys, path, None, "POST") is None
 
 
+def test_a_session_of_a_page_counts_for_its_user_there_and_nowhere_else(keys: KeyFolder) -> None:
+    authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,))
+    user = asyncio.run(authenticator.caller(f"Bearer {issue_token(keys, 'u_1', ('posts:read',), kind='user')}"))
+    pages = Pages(None, b"s" * 32, None)  # type: ignore[arg-type]
+    cookie = pages.sessions.cookie(pages.sessions.opened(user))
+
+    def of(path: str, value: str) -> Asker | None:
+        headers = [(b"cookie", f"{COOKIE}={value}".encode())]
+        scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": headers}
+        scope["client"] = ("192.0.2.1", 1)
+        return asyncio.run(Askers(authenticator, ROUTES, sessions=[lambda _: None, pages.caller_of])(scope))
+
+    assert of("/app/public", cookie) == Asker("user:u_1", "user:u_1", "/app/public", "192.0.2.1")
+    assert of("/app/public", f"{cookie}x") == Asker(*STRANGERS, "/app/public", "192.0.2.1")
+    assert of(CREATED, cookie) == Asker(*STRANGERS, CREATED, "192.0.2.1")
+
+
 def test_nothing_else_is_taken_for_proven_otherwise() -> None:
-    ours = [route for router in (*CONSOLE_ROUTERS, *PAGES, webhooks.router) for route in router.routes]
+    ours = [route for router in (*CONSOLE_ROUTERS, webhooks.router) for route in router.routes]
     templates = {str(getattr(route, "path_format", "")) for route in ROUTES}
     proven = {template for template in templates if template.startswith(PROVEN_OTHERWISE)}
     assert proven == {str(getattr(route, "path_format", "")) for route in ours}

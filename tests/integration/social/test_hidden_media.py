@@ -1,0 +1,92 @@
+"""What hides media other than a decision is purged from caches at once, and looked after until none can have it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from dataflows.social.moderation.propagation import Propagation
+from dataflows.worker.contract import WorkerPlace
+from schemas import limits
+from schemas.media_origin import cache_keys
+from schemas.senders import of_worker
+from tests import servers
+from tests.eventually import becomes
+from tests.worlds.media_cache import Edge, cached_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.servers]
+OWNER = "u_hides"
+LASTING = {"Cache-Control": "public, max-age=3600"}  # a copy that ends within this test was purged
+SEED = f"""
+insert into author (user_id) values ('{OWNER}');
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
+select 'po_' || n, '{OWNER}', 'public', '', 1, 'published', array['md_' || n], 'po_' || n, true, n from generate_series(1, 4) n;
+insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, attached_post_id,
+                   version, created_at, updated_at)
+select 'md_' || n, '{OWNER}', 'image/png', 1, repeat('a', 64), 1, 60, 'ready', '{{"renditions":[{{"name":"full"}}]}}',
+       'po_' || n, 1, 1, 1 from generate_series(1, 4) n;
+"""
+#: what is done to a post or a medium, by the number of what it hides; and what hides all of an author
+HIDING = {
+    1: "update post set visibility = 'followers' where post_id = 'po_1'",
+    2: "update post set state = 'deleted', text = '', media_ids = '{}' where post_id = 'po_2'",
+    3: "update media set scan_state = 'deleted', manifest = null where media_id = 'md_3'",
+}
+HIDING_ALL = "update author set is_private = true"
+OTHERS = ["update post set text = 'x', version = 2 where post_id = 'po_4'", "update author set followers = 1"]
+
+
+@pytest.fixture
+def edge(tmp_path: Path) -> Iterator[Edge]:
+    with cached_origin(tmp_path) as made:
+        yield made
+
+
+def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_can_come(
+    edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 600)  # a fetch that began before could come for so long
+    with servers.world(tmp_path / "home") as world:
+        addresses = world.settings.addresses()
+        place = WorkerPlace(
+            name="social_propagation",
+            kafka=world.settings.kafka_as(of_worker("social_propagation")),
+            postgres_dsn=addresses.postgres_dsns["millrace_social_propagation"],
+            redis_url="",
+            media=edge.place,
+            client_id="propagation-test",
+        )
+        worker = Propagation(place)
+        thread = threading.Thread(target=worker.run)
+        with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+            connection.execute(SEED.encode())
+            edge.origin.headers = LASTING
+            edge.origin.keys = lambda media_id: cache_keys(media_id, media_id.replace("md_", "po_"), OWNER)
+            thread.start()
+            try:
+                paths = {n: f"/media/md_{n}/1/full" for n in range(1, 5)}
+                assert {edge.get(path).status_code for path in paths.values()} == {200}
+                for other in OTHERS:
+                    connection.execute(other.encode())
+                edge.origin.status, edge.origin.headers = 404, {}
+                for n, statement in HIDING.items():
+                    connection.execute(statement.encode())
+                    becomes(lambda path=paths[n]: edge.get(path).status_code, 404, what=statement)  # type: ignore[misc]
+                assert edge.get(paths[4]).status_code == 200  # nothing was hidden of it: its copy is there
+                connection.execute(HIDING_ALL.encode())
+                becomes(lambda: edge.get(paths[4]).status_code, 404, what=HIDING_ALL)
+                left = "select count(*), min(seen) from media_hidden"
+                becomes(lambda: connection.execute(left).fetchone(), (4, "md_1 may be on its way into a cache"))
+                monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", -limits.MEDIA_CACHE_SLACK_S)
+                connection.execute("update media_hidden set next_at = clock_timestamp()")
+                becomes(lambda: connection.execute(left).fetchone(), (0, None))
+            finally:
+                worker.stop()
+                thread.join()
