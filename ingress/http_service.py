@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ingress.http.parts import Parts
     from ingress.http.store import Store
     from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
+    from ingress.identity.denials import Denials
     from schemas.service import Service
 
 Json = dict[str, Any]
@@ -37,6 +39,7 @@ class Platform:
     cursors: Cursors
     stored: StoredResults
     exchange: Exchange
+    denials: Denials
 
 
 class HttpService:
@@ -62,8 +65,8 @@ class HttpService:
         del authenticator
         return ()
 
-    def principal_of(self, headers: Headers) -> str | None:
-        """In whose name a request without a token comes, where the service proves that by a session of its pages."""
+    def caller_of(self, headers: Headers) -> Caller | None:
+        """Who comes without a token, where the service proves that by a session of its pages."""
         del headers
         return None
 

@@ -34,6 +34,11 @@ PUBLISH_RESUME_CHUNK: Final = 2_000  # outbox rows read at once after a take-ove
 # --- publishing and replies of an owner
 PUBLISH_DRAIN_TIMEOUT_S: Final = 5
 
+# --- tokens, and who is denied
+TOKEN_TTL_DEFAULT_S: Final = 3_600
+TOKEN_TTL_MAX_S: Final = 86_400
+ACCESS_DENIED_MAX: Final = 20_000  # rows of the list, which every process reads as a whole when it changes
+
 # --- audit
 AUDIT_TEXT_LENGTH_MAX: Final = 200  # of an actor or object, as a stranger may have written it
 REPAIR_PERSON_LENGTH_MAX: Final = 128  # a token's subject

@@ -18,7 +18,7 @@ from vault.sealing import Place, Sealed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from vault.card import Card
     from vault.keyring import Keyring
     from vault.store import VaultStore

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas.operation import Operation
 
 NO_STORE: Final = {"Cache-Control": "no-store"}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ingress.commands.exchange import Exchange
     from ingress.commands.pending import Pending
     from ingress.commands.stored import Stored, StoredResults
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.identity.signed_requests import Proof, SignedRequests
 
 _SECOND_US: Final = 1_000_000

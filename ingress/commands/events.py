@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas import records
     from schemas.service import Service
 

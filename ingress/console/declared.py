@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 if TYPE_CHECKING:
     from ingress.http.parts import Parts
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

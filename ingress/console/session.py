@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ingress import limits
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
-from ingress.identity.roles import OPERATORS
+from ingress.identity.caller import Caller
+from ingress.identity.roles import CONSOLE_READ, OPERATORS
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from ingress.console.declared import Guests
 
-READ: Final = "console:read"
 #: any of these opens a session
-SCOPES: Final = (READ, *OPERATORS)
+SCOPES: Final = (CONSOLE_READ, *OPERATORS)
 COOKIE: Final = "millrace_console"
 #: who has not signed in yet: binds the form tokens of the sign-in page to one browser
 VISITOR: Final = "millrace_visitor"
@@ -43,6 +42,8 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    issued_at: float = 0  # of the token that opened it, whose end is the session's, too
+    token_id: str = ""
 
     @property
     def may_decide(self) -> bool:
@@ -52,7 +53,12 @@ class Session(Struct, frozen=True, kw_only=True):
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
         return Caller(
-            principal=self.merchant, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+            principal=self.merchant,
+            subject=self.subject,
+            scopes=frozenset(self.scopes),
+            expires_at=self.expires_at,
+            issued_at=self.issued_at,
+            token_id=self.token_id,
         )
 
 
@@ -73,10 +79,12 @@ class Sessions:
             raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
             id=secrets.token_hex(_ID_BYTES),
-            merchant=caller.principal if guests else caller.merchant,
+            merchant=caller.principal,
             subject=caller.subject,
             scopes=scopes,
             expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),
+            issued_at=caller.issued_at,
+            token_id=caller.token_id,
         )
 
     def guests_of(self, session: Session) -> Guests | None:

@@ -14,7 +14,8 @@ from ingress.console import session as sessions
 from ingress.console import visit as visits
 from ingress.console.visit import Visit
 from ingress.http.parts import parts_of
-from ingress.identity.auth import Authenticator, Caller
+from ingress.identity.auth import Authenticator
+from ingress.identity.caller import Caller
 from ingress.operators.audit import Audit
 from schemas import errors
 

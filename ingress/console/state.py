@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ingress.console.declared import ConsolePages
     from ingress.console.session import Session
     from ingress.http.parts import Parts
+    from ingress.identity.denials import Denials
     from sinks.kafka.connection import KafkaConnection
 
 PIPELINE: Final = place("l", "/console/pipeline", "Pipeline")
@@ -28,7 +29,10 @@ PIPELINE: Final = place("l", "/console/pipeline", "Pipeline")
 class Console:
     """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
 
-    def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection, declared: Sequence[ConsolePages]) -> None:
+    def __init__(
+        self, dsn: str, secret: bytes, kafka: KafkaConnection, declared: Sequence[ConsolePages], denials: Denials
+    ) -> None:
+        self._denials = denials
         packages = [pages.package for pages in declared]
         self._store = Store(
             dsn,
@@ -55,8 +59,12 @@ class Console:
         return await self._store.records(query, parameters)
 
     async def session(self, cookie: str | None) -> Session:
-        """The session of a cookie, unless its holder has signed out. Raises Unauthenticated."""
+        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
         session = self.sessions.read(cookie)
+        try:
+            await self._denials.require(session.caller())
+        except errors.Suspended as error:  # to a browser the session is over
+            raise errors.Unauthenticated(error.public) from error
         if await self._store.rows("session_ended", {"id": session.id}):
             raise errors.Unauthenticated("You have signed out; sign in again.")
         return session

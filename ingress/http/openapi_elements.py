@@ -15,6 +15,7 @@ COMMON: Final = (
     "malformed_request",
     "unauthenticated",
     "forbidden",
+    "suspended",
     "quota_exceeded",
     "headers_too_large",
     "internal_error",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.identity.known_keys import KnownKeys
     from ingress.identity.signed_requests import Proof
 

@@ -22,7 +22,7 @@ from schemas.limiter import limits
 from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 READ: Final = "limits:read"
 WRITE: Final = "limits:write"

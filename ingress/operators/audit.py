@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.http.store import Store
-    from ingress.identity.auth import Authenticator, Caller
+    from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
     from ingress.operators.access_watch import Anomaly
 
 

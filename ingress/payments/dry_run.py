@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ingress.commands.envelope import Request
     from ingress.commands.stored import StoredResults
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.payments.payment_methods import PaymentMethods
 
 _REFUNDS: Final = frozenset(("create_refund", "cancel_refund"))

@@ -18,7 +18,7 @@ from schemas.social import limits as social_limits
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.social.timelines import Timelines
     from ingress.social.users import Users
 

@@ -17,7 +17,7 @@ from sinks.tenancy import seals
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 UNKNOWN: Final = "unknown"
 _READABLE: Final = frozenset({"active", "offboarding", "exported"})

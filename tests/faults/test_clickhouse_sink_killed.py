@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from compose.settings.settings import Settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 STEPS = ("sink_after_plan", "sink_after_insert", "sink_after_mark")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from schemas.records import Command
     from tests.servers import World
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.servers
 PARTITION = 3
 
 

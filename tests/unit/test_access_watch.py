@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingress import limits
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.operators.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from schemas import errors
 

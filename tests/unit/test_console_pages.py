@@ -17,7 +17,9 @@ from ingress.console import pages
 from ingress.console.declared import ConsolePages, Guests, place
 from ingress.console.state import Console
 from ingress.http.parts import Parts
-from ingress.identity.auth import Caller
+from ingress.http.store import Store
+from ingress.identity.caller import Caller
+from ingress.identity.denials import Denials
 from ingress.services import CONSOLE_PAGES
 from schemas.currency import EXPONENTS, parse_minor
 from sinks.kafka.connection import KafkaConnection
@@ -100,7 +102,8 @@ def test_navigation_shows_each_service_in_its_place_and_guests_their_own_alone()
         ),
         ConsolePages(package="ingress.tenancy.console", routers=(), places=theirs, guests=guests, warning=lambda _: ""),
     ]
-    console = Console("", b"k" * 32, KafkaConnection(bootstrap="localhost:1"), declared)
+    store = Store("", synchronous_commit="on", packages=(), pool_max=1)  # is not opened
+    console = Console("", b"k" * 32, KafkaConnection(bootstrap="localhost:1"), declared, Denials(store))
     staff, guest = (
         Caller(principal="m", subject="p", scopes=frozenset({scope}), expires_at=time.time() + 60)
         for scope in ("operator", "guest")

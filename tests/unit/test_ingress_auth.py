@@ -15,9 +15,11 @@ from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
 from ingress import limits as ingress_limits
-from ingress.identity.auth import Authenticator, Caller, verify
+from ingress.identity.auth import Authenticator, verify
+from ingress.identity.caller import NAME, Caller
 from ingress.identity.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource, read_keys
+from ingress.identity.roles import STAFF
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -85,6 +87,44 @@ def test_a_token_of_a_tenant_or_a_user_names_no_merchant(keys: KeyFolder) -> Non
             getattr(caller, kind)
 
 
+@pytest.mark.parametrize("scope", sorted(STAFF))
+def test_staff_acts_in_nobodys_name(keys: KeyFolder, scope: str) -> None:
+    """An operator that were a merchant, too, would move its own money; the issuer makes no such token."""
+    ann = caller_of(keys, "Bearer " + issue_token(keys, "ann", (scope,), kind="staff"))
+    assert (ann.principal, ann.subject, ann.scopes) == ("staff:ann", "ann", {scope})
+    for kind in ("merchant", "tenant", "user"):
+        with pytest.raises(errors.Forbidden):
+            getattr(ann, kind)
+        both = signed(keys, lambda c, kind=kind: (c.pop("merchant"), c.update({kind: "m_1", "scope": scope})))  # type: ignore[misc]
+        with pytest.raises(errors.Unauthenticated, match="must name no merchant"):
+            caller_of(keys, "Bearer " + both)
+        with pytest.raises(errors.InvalidCommand, match="do not go together"):
+            issue_token(keys, "m_1", (scope, "limits:read"), kind=kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("beyond", [*SCOPES_DEFAULT, "resources:write", "posts:write"])
+def test_staff_has_no_scope_of_callers(keys: KeyFolder, beyond: str) -> None:
+    token = signed(keys, lambda c: (c.pop("merchant"), c.update(scope=f"operator:finance {beyond}")))
+    with pytest.raises(errors.Unauthenticated, match="must not have the scope"):
+        caller_of(keys, f"Bearer {token}")
+    with pytest.raises(errors.InvalidCommand, match="do not go together"):
+        issue_token(keys, "ann", ("operator:finance", beyond), kind="staff")
+
+
+@pytest.mark.parametrize(
+    ("subject", "taken"), [("ann@example.org", True), ("a" * 64, True), ("", False), ("\n", False)]
+)
+def test_staff_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> None:
+    """Whatever an issuer calls it: its principal is a name that keys can hold, and another's is another."""
+    header = "Bearer " + signed(keys, lambda c: (c.pop("merchant"), c.update(scope="operator", sub=subject)))
+    if not taken:
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, header)
+        return
+    kind, _, name = caller_of(keys, header).principal.partition(":")
+    assert (kind, NAME.match(name) is not None) == ("staff", True)
+
+
 def test_the_key_folder_is_made_once_and_private(keys: KeyFolder) -> None:
     before = keys.issuer.read_text(), keys.jwks.read_text(), keys.cursor_key()
     keys.ensure()
@@ -99,7 +139,7 @@ def test_no_token_for_what_is_no_merchant(keys: KeyFolder, merchant: str) -> Non
         issue_token(keys, merchant)
 
 
-@pytest.mark.parametrize("ttl_s", [0, -1, ingress_limits.TOKEN_TTL_MAX_S + 1])
+@pytest.mark.parametrize("ttl_s", [0, -1, limits.TOKEN_TTL_MAX_S + 1])
 def test_no_token_without_a_bounded_life(keys: KeyFolder, ttl_s: int) -> None:
     with pytest.raises(errors.InvalidCommand):
         issue_token(keys, "m_1", ttl_s=ttl_s)
@@ -111,7 +151,7 @@ def test_no_token_without_a_bounded_life(keys: KeyFolder, ttl_s: int) -> None:
         lambda c: c.update(exp=c["iat"] - limits.CLOCK_SKEW_MAX_S - 1),
         lambda c: c.update(nbf=c["iat"] + limits.CLOCK_SKEW_MAX_S + 5),
         lambda c: c.update(iat=c["iat"] + limits.CLOCK_SKEW_MAX_S + 5),
-        lambda c: c.update(exp=c["iat"] + ingress_limits.TOKEN_TTL_MAX_S + 60),
+        lambda c: c.update(exp=c["iat"] + limits.TOKEN_TTL_MAX_S + 60),
         lambda c: c.update(exp="tomorrow"),
         lambda c: c.update(exp=True),
         lambda c: c.update(exp=float("nan")),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import psycopg
 
-from ingress import limits
 from ingress.identity.issuer import KeyFolder, issue_token
+from schemas import limits
 from schemas.tenancy.operations import STAFF
 from tests.eventually import eventually, patient
 

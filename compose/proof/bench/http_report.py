@@ -24,8 +24,8 @@ from compose.proof.bench.http_single import SingleLoad, SinglePlan
 from compose.proof.bench.http_stages import stages
 from compose.settings.processes import cpus
 from compose.stack.ports import LOOPBACK
-from ingress import limits as ingress_limits
 from ingress.identity.issuer import KeyFolder, issue_token
+from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class HttpBench:
         self._say = say
         self._addresses = stack.settings.addresses()
         self._port = self._addresses.ingress_port
-        token = issue_token(KeyFolder(stack.home / "keys"), MERCHANT, ttl_s=ingress_limits.TOKEN_TTL_MAX_S)
+        token = issue_token(KeyFolder(stack.home / "keys"), MERCHANT, ttl_s=limits.TOKEN_TTL_MAX_S)
         self._requests = Requests(LOOPBACK, self._port, token)
 
     def run(self) -> dict[str, Any]:

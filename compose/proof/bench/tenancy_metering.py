@@ -22,6 +22,7 @@ from compose.proof import limits as proof_limits
 from compose.proof.bench.cpu import cpu_seconds
 from dataflows.tenancy.usage.stream import FOLLOWER, UsageStream
 from schemas.senders import INGRESS
+from schemas.services import senders_to
 from schemas.tenancy.usage_event import record_key
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
 from sinks import limits as sinks_limits
@@ -62,7 +63,7 @@ def bench_metering(world: World, count: int) -> dict[str, Any]:
         with psycopg.connect(dsn, autocommit=True) as connection, _clickhouse(world, dsn) as client:
             for partition, offset in enumerate(before):
                 connection.execute(_POSITION, (FOLLOWER, USAGE, partition, offset))
-            stream = UsageStream(world.signer(), dsn, world.settings.sender_keys(), _NAME)
+            stream = UsageStream(world.signer(), dsn, world.settings.sender_keys().of(senders_to(USAGE)), _NAME)
             thread = threading.Thread(target=stream.run, name="metering")
             began, own_began = time.monotonic(), time.process_time()
             thread.start()

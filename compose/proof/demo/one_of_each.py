@@ -11,9 +11,9 @@ import psycopg
 from compose.proof.demo.acts import MERCHANT, Act, Stage, acts
 from compose.proof.demo.breaks import Settlement, breaks, settle_and_reconcile
 from compose.proof.demo.repair import Repair, write_off
-from ingress import limits
 from ingress.client import AsyncMillraceClient
 from ingress.identity.issuer import KeyFolder, issue_token
+from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

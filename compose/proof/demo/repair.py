@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from compose.proof import limits as proof_limits
-from ingress import limits as ingress_limits
 from ingress.identity.issuer import KeyFolder, issue_token
+from schemas import limits
 
 if TYPE_CHECKING:
     from compose.proof.kit.own_stack import OwnStack
@@ -77,7 +77,7 @@ def _carry_out(stack: OwnStack, short: Discrepancy, done: Repair) -> None:
 
 
 def _person(stack: OwnStack, name: str) -> httpx.Client:
-    token = issue_token(KeyFolder(stack.home / "keys"), name, ("operator",), ingress_limits.TOKEN_TTL_MAX_S)
+    token = issue_token(KeyFolder(stack.home / "keys"), name, ("operator",), limits.TOKEN_TTL_MAX_S, kind="staff")
     return httpx.Client(
         base_url=stack.settings.addresses().base_url,
         headers={"Authorization": f"Bearer {token}"},

@@ -24,9 +24,9 @@ from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.evidence import Evidence, gather
 from compose.proof.kit.settling import all_final
 from compose.settings.settings import load_settings
-from ingress import limits as ingress_limits
 from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.check.run import run_check
+from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,7 +185,7 @@ async def _pay(
         await tell_all(
             stories,
             base_url=addresses.base_url,
-            token_of=lambda merchant: issue_token(keys, merchant, ttl_s=ingress_limits.TOKEN_TTL_MAX_S),
+            token_of=lambda merchant: issue_token(keys, merchant, ttl_s=limits.TOKEN_TTL_MAX_S),
             rate=rate,
             tally=tally,
             acknowledged=acknowledged,

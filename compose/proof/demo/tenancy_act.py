@@ -20,8 +20,8 @@ import httpx
 
 from compose.proof import limits as proof_limits
 from compose.proof.kit.patient_caller import CallRefused, NotInTime, PatientCaller
-from ingress import limits as ingress_limits
 from ingress.identity.issuer import SCOPES_TENANT, KeyFolder, issue_token
+from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,7 +151,7 @@ class _Stage:
         return self._staff.read(f"/v1/tenants/{tenant_id}")
 
     def _caller(self, name: str, scopes: tuple[str, ...], kind: Any = "merchant") -> PatientCaller:
-        token = issue_token(self._keys, name, scopes, kind=kind, ttl_s=ingress_limits.TOKEN_TTL_MAX_S)
+        token = issue_token(self._keys, name, scopes, kind=kind, ttl_s=limits.TOKEN_TTL_MAX_S)
         patience_s = proof_limits.DEMO_PERSISTENCE_S
         return PatientCaller(self._http, token, persist_s=patience_s, wait_s=patience_s)
 

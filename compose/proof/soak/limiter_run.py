@@ -25,9 +25,9 @@ from compose.proof.soak.outages import Answers, died_alone, missed, outages
 from compose.proof.soak.proof import Proof
 from compose.proof.soak.verdict import Verdict
 from compose.stack.errors import StackError
-from ingress import limits as ingress_limits
 from ingress.identity.issuer import KeyFolder, issue_token
 from limiter.frames.frame_requests import Check, GatewayUnavailable
+from schemas import limits
 from schemas.errors import PlatformError
 
 if TYPE_CHECKING:
@@ -100,9 +100,7 @@ class _Soak:
     async def run(self) -> Verdict:
         """Load, kills and changes for so long, then rest, then the proofs."""
         run = self._run
-        token = issue_token(
-            KeyFolder(run.stack.home / "keys"), "soak", ("limits:write",), ingress_limits.TOKEN_TTL_MAX_S
-        )
+        token = issue_token(KeyFolder(run.stack.home / "keys"), "soak", ("limits:write",), limits.TOKEN_TTL_MAX_S)
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(
             base_url=self._addresses.base_url, headers=headers, timeout=proof_limits.SOAK_CALL_WAIT_S, trust_env=False

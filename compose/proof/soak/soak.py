@@ -29,11 +29,11 @@ from compose.proof.soak.settlements import Settlements, Victim, reconcile_twice,
 from compose.proof.soak.shop import open_shop
 from compose.proof.soak.verdict import Verdict, prove
 from compose.stack.errors import StackError
-from ingress import limits as ingress_limits
 from ingress.client import AsyncMillraceClient, MillraceClientError
 from ingress.client.wire import POOL
 from ingress.identity.issuer import KeyFolder, issue_token
 from reconciliation.payments.settlement.run import ReconcileSettings
+from schemas import limits
 from schemas.senders import RECONCILE
 
 if TYPE_CHECKING:
@@ -102,13 +102,15 @@ class _Soak:
 
     async def _open(self, clients: AsyncExitStack) -> None:
         run = self._run
-        ann, bob = (issue_token(self._keys, who, ("operator",), ingress_limits.TOKEN_TTL_MAX_S) for who in OPERATORS)
+        ann, bob = (
+            issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S, kind="staff") for who in OPERATORS
+        )
         operators = await clients.enter_async_context(Operators(self._addresses.base_url, (ann, bob), run.books))
         run.operators = operators
         await operators.publish(self._processors)
         callers: list[Caller] = []
         for merchant in (*MERCHANTS, FROZEN_MERCHANT):
-            token = issue_token(self._keys, merchant, ttl_s=ingress_limits.TOKEN_TTL_MAX_S)
+            token = issue_token(self._keys, merchant, ttl_s=limits.TOKEN_TTL_MAX_S)
             transport = LossyTransport(httpx.AsyncHTTPTransport(limits=POOL))
             client = await clients.enter_async_context(
                 AsyncMillraceClient(self._addresses.base_url, token, transport=transport)

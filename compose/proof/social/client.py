@@ -12,8 +12,8 @@ from PIL import Image
 
 from compose.proof import limits as proof_limits
 from compose.proof.kit.patient_caller import CallRefused, Json, PatientCaller
-from ingress import limits as ingress_limits
 from ingress.identity.issuer import SCOPES_OF_USERS, issue_token
+from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ class SocialClient(PatientCaller):
         self, http: httpx.Client, keys: KeyFolder, name: str, scopes: Iterable[str] = (), persist_s: float = 0
     ) -> None:
         self.name = name
-        token = issue_token(keys, name, (*SCOPES_OF_USERS, *scopes), kind="user", ttl_s=ingress_limits.TOKEN_TTL_MAX_S)
+        token = issue_token(keys, name, (*SCOPES_OF_USERS, *scopes), kind="user", ttl_s=limits.TOKEN_TTL_MAX_S)
         super().__init__(http, token, persist_s=persist_s, wait_s=proof_limits.DEMO_SOCIAL_WAIT_S)
 
     def fetch(self, url: str) -> int:

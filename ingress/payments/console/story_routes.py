@@ -14,7 +14,7 @@ from ingress import limits
 from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
-from ingress.identity.auth import NAME
+from ingress.identity.caller import NAME
 from ingress.payments.console import search, story
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies

@@ -10,6 +10,7 @@ import msgspec
 from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
+from ingress.identity.roles import by_operators
 from schemas import maintenance
 from schemas.payments import bank_rules, fee_policy, policies, processor_fees, risk_policy, routing
 from schemas.payments import limits as payments_limits
@@ -71,7 +72,7 @@ def _paths_of(kind: str) -> Json:
         waiting = {"200": elements.answer("Oldest first", elements.JSON, f"{kind.title()}PolicyProposals")}
         listed = _call(f"list_{kind}_policy_proposals", f"What waits of the {name}", [], waiting, _READ)
         proposals[f"/v1/{kind}/policies/proposals"] = {"get": listed}
-    publish = _call(f"publish_{kind}_policy", f"Publish a {name}", [], made, _WRITTEN)
+    publish = _call(f"publish_{kind}_policy", f"Publish a {name}", [], made, _WRITTEN, f"{kind}_policy.publish")
     body = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(f"{kind.title()}Publication")}}}
     return proposals | {
         f"/v1/{kind}/policies": {
@@ -110,18 +111,25 @@ def _review(intent: Json) -> Json:
         [intent, *elements.COMMAND_HEADERS],
         responses,
         (),
+        "risk.review",
     )
     content = {elements.JSON: {"schema": {"anyOf": [envelope, payload]}}}
     made["responses"] = responses | elements.refusals_of(_REVIEW)
     return made | {"requestBody": {"required": True, "content": content}}
 
 
-def _call(operation_id: str, summary: str, parameters: list[Json], responses: Json, codes: tuple[str, ...]) -> Json:
+def _call(
+    operation_id: str,
+    summary: str,
+    parameters: list[Json],
+    responses: Json,
+    codes: tuple[str, ...],
+    action: str = "policy.read",
+) -> Json:
     return {
         "operationId": operation_id,
         "summary": summary,
-        "tags": ["operators"],
-        "security": [{"bearer": ["operator"]}],
+        **by_operators(action),
         "parameters": parameters,
         "responses": responses | elements.refusals(codes),
     }

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.identity.roles import by_operators
 from ingress.operators import cases
 from ingress.payments import expansion, filters
 from ingress.payments.resources import DISPUTES, INTENTS, REFUNDS, Kind
@@ -71,7 +72,7 @@ def _read(operation_id: str, summary: str, parameters: list[Json], responses: Js
 
 
 def _for_operators(read: Json) -> Json:
-    return {"get": read["get"] | {"tags": ["operators"], "security": [{"bearer": ["operator"]}]}}
+    return {"get": read["get"] | by_operators("case.read")}
 
 
 def _list(name: str, summary: str, page: str, *filters: Json) -> Json:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.identity.roles import by_operators
 from schemas import limits
 from schemas.payments import limits as payments_limits
 from schemas.payments import repair
@@ -50,28 +51,58 @@ def paths() -> Json:
     return {
         "/v1/cases/{case_id}/proposals": {
             "get": call("list_repairs", "The proposals of a case", [case], listed),
-            "post": call("propose_repair", "Propose a ledger transaction", [case, KEY], proposed, "RepairProposal"),
+            "post": call(
+                "propose_repair",
+                "Propose a ledger transaction",
+                [case, KEY],
+                proposed,
+                "RepairProposal",
+                action="repair.propose",
+            ),
         },
         "/v1/repairs/{repair_id}": {"get": call("get_repair", "One repair", [found], read)},
         "/v1/repairs/{repair_id}/approve": {
-            "post": call("approve_repair", "Approve as another person than the author", [found], posted)
+            "post": call(
+                "approve_repair", "Approve as another person than the author", [found], posted, action="repair.approve"
+            )
         },
         "/v1/repairs/{repair_id}/reject": {
-            "post": call("reject_repair", "Reject, or withdraw one's own", [found], decided, "RepairDecision")
+            "post": call(
+                "reject_repair",
+                "Reject, or withdraw one's own",
+                [found],
+                decided,
+                "RepairDecision",
+                action="repair.reject",
+            )
         },
         "/v1/repairs/{repair_id}/reverse": {
-            "post": call("reverse_repair", "Propose the mirror image", [found, KEY], proposed, "RepairReversal")
+            "post": call(
+                "reverse_repair",
+                "Propose the mirror image",
+                [found, KEY],
+                proposed,
+                "RepairReversal",
+                action="repair.reverse",
+            )
         },
     }
 
 
-def call(operation_id: str, summary: str, parameters: list[Json], responses: Json, body: str | None = None) -> Json:
-    """One call of an operator; where it takes an identity, its body may be an envelope."""
+def call(
+    operation_id: str,
+    summary: str,
+    parameters: list[Json],
+    responses: Json,
+    body: str | None = None,
+    *,
+    action: str = "case.read",
+) -> Json:
+    """One call of an operator, by default one that reads; where it takes an identity, its body may be an envelope."""
     made: Json = {
         "operationId": operation_id,
         "summary": summary,
-        "tags": ["operators"],
-        "security": [{"bearer": ["operator"]}],
+        **by_operators(action),
         "parameters": parameters,
         "responses": responses | elements.refusals(_REFUSED),
     }

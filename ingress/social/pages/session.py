@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ingress.http.browser import FormTokens
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from schemas import errors
 from schemas.social import limits
 from schemas.social.moderation_operations import MODERATOR
@@ -38,6 +38,8 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    issued_at: float = 0  # of the token that opened it, whose end is the session's, too
+    token_id: str = ""
 
     @property
     def user(self) -> str:
@@ -52,7 +54,12 @@ class Session(Struct, frozen=True, kw_only=True):
     def caller(self) -> Caller:
         """The same user as the rest of the ingress knows callers."""
         return Caller(
-            principal=self.principal, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+            principal=self.principal,
+            subject=self.subject,
+            scopes=frozenset(self.scopes),
+            expires_at=self.expires_at,
+            issued_at=self.issued_at,
+            token_id=self.token_id,
         )
 
 
@@ -75,6 +82,8 @@ class Sessions:
             subject=caller.subject,
             scopes=tuple(scope for scope in _SCOPES if scope in caller.scopes),
             expires_at=min(caller.expires_at, self._clock() + limits.APP_SESSION_S),
+            issued_at=caller.issued_at,
+            token_id=caller.token_id,
         )
 
     def cookie(self, session: Session) -> str:

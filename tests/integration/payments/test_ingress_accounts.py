@@ -44,7 +44,7 @@ def other(public: PublicSystem) -> Iterator[Merchant]:
 @pytest.fixture
 def operator(public: PublicSystem) -> Iterator[Merchant]:
     """Somebody with the operator's scope."""
-    caller = public.merchant(scopes=("operator", "payments:read"))
+    caller = public.merchant(scopes=("operator",))
     yield caller
     caller.http.close()
 

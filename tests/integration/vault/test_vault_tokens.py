@@ -108,7 +108,7 @@ def test_a_deleted_card_is_shredded(world: VaultWorld) -> None:
     assert world.rows("select id from vault.token_public where id = %s", token) == []
 
 
-@pytest.mark.parametrize("scopes", [(), ("payments:read",), ("operator",)])
+@pytest.mark.parametrize("scopes", [(), ("payments:read",), ("limits:read",)])
 def test_writing_needs_its_scope(world: VaultWorld, scopes: tuple[str, ...]) -> None:
     token = world.holder("m_scopes").token()
     holder = world.holder("m_scopes", scopes)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from schemas.records import Command
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.servers
 _OF_THE_LEDGER = ("1", "2", "3", "4", "11", "17", "7", "payouts", "payouts_in_transit", "exchanges", "outbox")
 
 

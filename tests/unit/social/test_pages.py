@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.social.pages import rendering
 from ingress.social.pages.session import Sessions
 from ingress.social.pages.visit import inside
