@@ -1,4 +1,4 @@
-"""What a service gives to the ingress: routes, admission, how its events look, the parts that its routes ask for."""
+"""The contract between a service and the ingress: routes, admission, rendering of events, parts, console pages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.middleware import Middleware
 
+    from ingress.commands.arrivals import Arrivals
     from ingress.commands.exchange import Exchange
     from ingress.commands.stored import StoredResults
     from ingress.config import IngressConfig
@@ -39,6 +40,7 @@ class Platform:
     cursors: Cursors
     stored: StoredResults
     exchange: Exchange
+    arrivals: Arrivals
     denials: Denials
 
 

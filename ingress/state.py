@@ -10,6 +10,7 @@ import structlog
 from ingress import limits
 from ingress.commands.accepted import AcceptedRequests
 from ingress.commands.admission import Admissions
+from ingress.commands.arrivals import Arrivals
 from ingress.commands.commands import Commands
 from ingress.commands.disk_room import DiskRoom
 from ingress.commands.events import EventFeed, EventFeeds, Events, EventStreams
@@ -34,7 +35,7 @@ from ingress.operators.cases import Cases
 from ingress.operators.checkpoints import Checkpoints
 from ingress.operators.parked import ParkedCommands
 from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
-from schemas import errors
+from schemas import errors, services
 
 if TYPE_CHECKING:
     from ingress.config import IngressConfig
@@ -56,6 +57,8 @@ class Ingress:
         cursors = Cursors(config.cursor_key)
         stored = StoredResults(self._store)
         self._exchange = Exchange(config.kafka, config.instance, stored)
+        partitions = {service.events_topic: service.partitions for service in services.SERVICES}
+        self._arrivals = Arrivals(config.kafka, f"millrace-ingress-{config.instance}", partitions)
         self._accepted = AcceptedRequests(self._store)
         known_keys = KnownKeys(self._store)
         signed_requests = add(SignedRequests(known_keys, self._audited_store))
@@ -68,6 +71,7 @@ class Ingress:
             cursors=cursors,
             stored=stored,
             exchange=self._exchange,
+            arrivals=self._arrivals,
             denials=self.denials,
         )
         self.services = [service(platform) for service in HTTP_SERVICES]
@@ -90,7 +94,7 @@ class Ingress:
         if not service.shows_events:
             return None
         events = Events(self._store, cursors, service.declared, service.event_body)
-        return EventFeed(events, EventStreams(events, self._store))
+        return EventFeed(events, EventStreams(events, self._store, self._arrivals))
 
     async def start(self) -> None:
         """Connects in the background; ``why_not_ready`` tells when it may serve."""
@@ -117,6 +121,7 @@ class Ingress:
             self._cleaner.cancel()
         self.denials.close()
         self._feeds.close()
+        await asyncio.to_thread(self._arrivals.close)
         await self._exchange.close()
         for service in self.services:
             await service.close()

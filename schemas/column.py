@@ -1,4 +1,4 @@
-"""What a record says of each of its fields, once: tables, events, analytics and the API are made from it.
+"""Declares each field of a record once: tables, events, analytics and the API are generated from it.
 
 A field is ``Annotated[type, Column("what it is", ...)]``. Its Python type says what it is everywhere: ``str``, ``int``
 (bigint; ``ordinal`` = integer), ``bool``, a choice, a map of texts; each may be null.

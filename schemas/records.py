@@ -1,4 +1,4 @@
-"""What crosses a boundary of every service: commands, refusals, events, results. Plain data: no clock, no I/O.
+"""Records that all services share: commands, refusals, events, results. Plain data: no clock, no I/O.
 
 Times are integers of microseconds since the epoch.
 """

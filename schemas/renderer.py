@@ -1,4 +1,4 @@
-"""How a record looks outside, made from its declaration: one compiled expression, because every commit renders one."""
+"""Renders a record as JSON from its declaration: one compiled expression, because every commit renders one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an event looks in JSON to the outside. Its service renders the body. Times are RFC 3339 in UTC."""
+"""Renders an event as public JSON; its service renders the body. Times are RFC 3339 in UTC."""
 
 from __future__ import annotations
 

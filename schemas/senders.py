@@ -1,4 +1,4 @@
-"""Who writes commands: the roles of our own producers, what identities each speaks in, and how a record proves it.
+"""Senders of commands: roles, the scopes in which each may speak, and the proof that a record carries.
 
 A record of a command topic carries two headers: ``sender``, a name, and ``mac``, the HMAC-SHA-256 under that sender's
 key over ``topic NUL sender NUL``, four bytes of the key's length (big endian), the record's key and its value. The

@@ -1,4 +1,4 @@
-"""What a service is at the boundary: its topics, its operations, its events. The platform knows no more of it here.
+"""A service at the boundary: its topics, operations and events.
 
 Everything else that a service gives (partitions, routes, invariants, projections) is found by its name in the folder
 of each layer; ``schemas.services`` is the one list of services.

@@ -1,4 +1,4 @@
-"""What a topic is, the one of results, and the partitioner. If it were wrong, an aggregate could have two owners."""
+"""Topics and the partitioner. If it were wrong, an aggregate could have two owners."""
 
 from __future__ import annotations
 

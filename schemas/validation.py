@@ -1,4 +1,4 @@
-"""What values a payload may have, as data: one row per field. Ingress, owner, Avro and OpenAPI read the same table.
+"""Validation of payloads as data: one row per field. Ingress, owner, Avro and OpenAPI read the same table.
 
 ``normalize`` returns the payload with its defaults, so that a retry that leaves a default out hashes alike,
 or every error that it found; it never raises on any JSON value.

@@ -1,4 +1,4 @@
-"""What kinds of values fields hold: how each is checked, how it travels in Avro, what OpenAPI says of it.
+"""Value types of fields: the check, the Avro type and the OpenAPI schema of each.
 
 The reason texts are those of ``schemas.validation``; a service has types of its own in its folder.
 """

@@ -66,7 +66,7 @@ _CALLS: Final = (senders.INGRESS, senders.PUBLISHER, senders.OPERATORS, senders.
 _WIRED: Final = {
     "ingress": KafkaAccess(
         roles=(*_CALLS, senders.GATEWAY),  # the limiter in front of it is a gateway too
-        reads=(RESULTS,),
+        reads=(RESULTS, *(service.events_topic for service in SERVICES)),  # events: that some came, for who waits
         groups=("millrace-ingress-", "millrace-api-limiter-"),
         watched=tuple(service.owner_group for service in SERVICES),  # for /readyz
     ),

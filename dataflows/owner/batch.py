@@ -1,4 +1,4 @@
-"""What flows through an owner: records of one partition in, committed results and events out."""
+"""The batch of an owner: records of one partition go in, committed results and events come out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas.records import Command, Outcome
 
 
 class Record(Struct):
-    """One record of a command topic: its place, its bytes, and the command or the reason why it is none."""
+    """One record of a command topic: its offset, its bytes, and the decoded command or the decode error."""
 
     offset: int  # as the partition counts: Kafka's, plus the ``offset_base`` of the lease
     value: bytes

@@ -1,4 +1,4 @@
-"""When an owner looks for cyclic garbage: rarely, for it makes nearly none and has many objects alive.
+"""Schedules an owner's garbage collection: rarely, because it makes few cycles and keeps many objects alive.
 
 Commands, decisions and rows are trees that die with their batch, by reference counts. With Python's defaults the
 collector walked them over and over: measured, a sixth of all the Python time of an owner.

@@ -1,4 +1,4 @@
-"""Which partitions this process owns: taken and given back in Postgres, where the epoch decides who may write.
+"""Partition leases of this process: taken and given back in Postgres, where the epoch decides who may write.
 
 Rule: one owner. Kafka's assignment says who should own a partition; a lease here says who may. A second owner of the
 same partition bumps the epoch, and the first one's next claim matches no row.

@@ -1,4 +1,4 @@
-"""Where an owner reads on, compared with what Kafka holds.
+"""The next offset of a partition, compared with the offsets that Kafka holds.
 
 Rule: nothing acknowledged vanishes silently. Offsets that are out of range, or of another topic of the same name, would
 be skipped by any consumer that resets itself; here they are a reason to stop the partition.

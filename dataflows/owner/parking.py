@@ -1,4 +1,4 @@
-"""What happens to a batch that fails: once more, then in halves, then the one command that fails is parked.
+"""Handles a batch that fails: retries it once, then bisects it, then parks the one command that fails.
 
 The partition goes on; the parked command's aggregate refuses work until an operator retries or discards it.
 Never hidden here: lost ownership, a database that is away, a broken invariant. Those stop the owner or the partition.

@@ -1,4 +1,4 @@
-"""How far a partition is decided: a position below which everything is, and what is decided ahead of it.
+"""Progress of a partition: the position below which everything is decided, and the commands decided ahead of it.
 
 Both are stored in the transaction that decides, so that whoever takes the partition next neither passes over a record
 nor decides one twice. Where callers take no turns nothing is ever ahead.

@@ -1,4 +1,4 @@
-"""Who sent a record, and whether they may: decided before a command is. No key, no effect.
+"""Verifies a record's sender, and that it may send this, before the command is decided. No key, no effect.
 
 A record that fails is refused: nothing of it is believed, so nobody is answered, no identity is taken and no aggregate
 is parked. It is kept with its reason (``records_refused_insert``), as many of a partition as ``limits`` allows.

@@ -1,4 +1,4 @@
-"""What a service gives to the owner runtime. The runtime knows no service; a service knows no Kafka, no transaction."""
+"""The contract between a service and the owner runtime. The runtime knows no service; a service knows no Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is next in a partition: deficit round robin over callers, so that who has much to do keeps nobody waiting.
+"""Deficit round robin over the callers of a partition, so that a busy caller does not delay the others.
 
 All that waits of an aggregate is in one queue, in the order of its offsets, whoever sends it. A record costs one unit
 and another one for each KiB. A caller that has far more than its share gets smaller turns and is told as noisy.

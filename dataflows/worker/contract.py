@@ -1,4 +1,4 @@
-"""What a worker is: where it runs, and what is asked of it. Its service declares it (``schemas.service``).
+"""The contract of a worker: what the platform gives to it and asks of it. Its service declares it.
 
 Its module has ``build(place) -> ServiceWorker``. One that makes commands of events, and no more, is a
 ``reactor``; one that does something else with them is an ``EventWorker``, or a ``CountingWorker`` where all that

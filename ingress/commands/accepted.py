@@ -1,4 +1,4 @@
-"""What was answered 202 and is not decided yet, so that ``GET /v1/operations`` can say "pending" to its own caller.
+"""Commands answered 202 and not decided yet, so that ``GET /v1/operations`` can say "pending" to their own caller.
 
 The note is shared by all ingress processes through a small table; this process also remembers its own, should
 the database be out at that moment. Losing a note costs a 404 until the decision, never an effect.

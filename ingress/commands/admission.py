@@ -1,4 +1,4 @@
-"""What a service adds to its commands before they are sent: why one may not begin, and what the owner should know."""
+"""Admission of a service's commands before they are sent: refuses one, or adds what its owner should know."""
 
 from __future__ import annotations
 

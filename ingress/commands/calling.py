@@ -1,4 +1,4 @@
-"""What all routes share: a mutating call, one resource, a page; each from the request to the rendered answer."""
+"""The steps that all routes share: a mutating call, one resource, a page; from the request to the rendered answer."""
 
 from __future__ import annotations
 

@@ -19,12 +19,14 @@ import msgspec
 from msgspec import Struct
 
 from ingress import limits
+from ingress.commands.arrivals import woken
 from ingress.http import metrics
 from schemas import codec, errors, rendering, services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from ingress.commands.arrivals import Arrivals
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
@@ -114,15 +116,16 @@ class Events:
 
 
 class EventStreams:
-    """Open SSE streams of this process. One poller sees that something happened; each stream reads its own pages."""
+    """Open SSE streams of this process. Kafka tells that something happened; each stream reads its own pages."""
 
-    def __init__(self, events: Events, store: Store) -> None:
+    def __init__(self, events: Events, store: Store, arrivals: Arrivals) -> None:
         self._events = events
         self._store = store
+        self._arrivals = arrivals
         self._listeners: dict[str, set[asyncio.Event]] = {}
         self._open: Counter[str] = Counter()  # by caller
         self._closing = False
-        self._poller: asyncio.Task[None] | None = None
+        self._looker: asyncio.Task[None] | None = None
 
     def admit(self, caller: Caller) -> None:
         """A place for one stream, until ``leave``. Raises Overloaded when there is none, or none for this caller."""
@@ -147,8 +150,8 @@ class EventStreams:
         for wake_ups in self._listeners.values():
             for wake_up in wake_ups:
                 wake_up.set()
-        if self._poller is not None:
-            self._poller.cancel()
+        if self._looker is not None:
+            self._looker.cancel()
 
     async def stream(self, caller: Caller, place: Place) -> AsyncIterator[bytes]:
         """Server-sent events from the place on, until the token expires, the drain, or the client leaves."""
@@ -157,7 +160,7 @@ class EventStreams:
         wake_up = asyncio.Event()
         # Listening begins before the first read: what commits in between sets the event.
         self._listeners.setdefault(merchant, set()).add(wake_up)
-        self._start_poller()
+        self._start_looking()
         try:
             yield b"retry: 1000\n\n"
             while not self._closing and loop.time() < ends_at:
@@ -167,7 +170,7 @@ class EventStreams:
                     items, more = await self._events.after(merchant, place, limits.EVENTS_PAGE_LIMIT_MAX)
                     if items:
                         yield b"".join(_frame(item) for item in items)
-                if not await _woken(wake_up, min(limits.EVENT_STREAM_HEARTBEAT_S, ends_at - loop.time())):
+                if not await woken(wake_up, min(limits.EVENT_STREAM_HEARTBEAT_S, ends_at - loop.time())):
                     yield _HEARTBEAT
         except errors.Unavailable:
             return  # the client reconnects from its last event id
@@ -176,24 +179,28 @@ class EventStreams:
             if not self._listeners[merchant]:
                 del self._listeners[merchant]
 
-    def _start_poller(self) -> None:
-        if self._poller is None or self._poller.done():
-            self._poller = asyncio.get_running_loop().create_task(self._poll())
+    def _start_looking(self) -> None:
+        if self._looker is None or self._looker.done():
+            self._looker = asyncio.get_running_loop().create_task(self._look())
 
-    async def _poll(self) -> None:
+    async def _look(self) -> None:
         """Wakes the streams of those callers that got an event since the last look."""
+        topic, heard = self._events.service.events_topic, asyncio.Event()
         seen: Place | None = None
-        while self._listeners:
-            try:
-                end = await self._events.end()
-                if seen is None:
-                    self._wake(list(self._listeners))
-                elif end != seen:
-                    self._wake(await self._moved(seen, end))
-                seen = end
-            except errors.Unavailable:
-                seen = None  # look at all again when the database is back
-            await asyncio.sleep(limits.EVENT_POLL_INTERVAL_MS / _MS)
+        with self._arrivals.listening(heard, topic):
+            while self._listeners:
+                heard.clear()  # before the look: what comes during it asks for another one
+                try:
+                    end = await self._events.end()
+                    if seen is None:
+                        self._wake(list(self._listeners))
+                    elif end != seen:
+                        self._wake(await self._moved(seen, end))
+                    seen = end
+                except errors.Unavailable:
+                    seen = None  # look at all again when the database is back
+                await asyncio.sleep(limits.EVENT_LOOK_INTERVAL_MS / _MS)
+                await woken(heard, self._arrivals.look_within_s(topic))
 
     async def _moved(self, seen: Place, end: Place) -> list[str]:
         parameters = {
@@ -249,12 +256,3 @@ class EventFeeds:
 
 def _frame(item: Item) -> bytes:
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (item.cursor.encode(), item.type.encode(), item.data)
-
-
-async def _woken(event: asyncio.Event, within_s: float) -> bool:
-    try:
-        async with asyncio.timeout(max(within_s, 0)):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True

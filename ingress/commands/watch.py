@@ -6,33 +6,41 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ingress import limits
+from ingress.commands.arrivals import woken
 from schemas import errors
 
 if TYPE_CHECKING:
+    from ingress.commands.arrivals import Arrivals
     from ingress.http.store import Store
 
 _MS: Final = 1_000
 
 
 class Watch:
-    """``query`` gives the ids of those objects of ``ids`` that have moved on; it is asked only while somebody waits."""
+    """``query`` gives the ids of those objects of ``ids`` that have moved on.
 
-    def __init__(self, store: Store, query: str) -> None:
+    It is asked while somebody waits: when ``topic`` tells of an event of an object's aggregate, and now and then.
+    """
+
+    def __init__(self, store: Store, query: str, arrivals: Arrivals, topic: str) -> None:
         self._store = store
         self._query = query
+        self._arrivals = arrivals
+        self._topic = topic
+        self._heard = asyncio.Event()
         self._watched: dict[str, set[asyncio.Event]] = {}
-        self._poller: asyncio.Task[None] | None = None
+        self._looker: asyncio.Task[None] | None = None
 
-    async def moved_on(self, object_id: str, wait_s: float) -> None:
+    async def moved_on(self, object_id: str, aggregate_key: str, wait_s: float) -> None:
         """Returns when the object has moved on or the time is over; a database that is out costs time only."""
         event = asyncio.Event()
         self._watched.setdefault(object_id, set()).add(event)
-        if self._poller is None or self._poller.done():
-            self._poller = asyncio.get_running_loop().create_task(self._poll())
+        self._heard.set()  # it may have moved on since it was read
+        if self._looker is None or self._looker.done():
+            self._looker = asyncio.get_running_loop().create_task(self._look())
         try:
-            await asyncio.wait_for(event.wait(), wait_s)
-        except TimeoutError:
-            return
+            with self._arrivals.listening(self._heard, self._topic, aggregate_key):
+                await woken(event, wait_s)
         finally:
             events = self._watched.get(object_id)
             if events is not None:
@@ -46,8 +54,9 @@ class Watch:
             for event in events:
                 event.set()
 
-    async def _poll(self) -> None:
+    async def _look(self) -> None:
         while self._watched:
+            self._heard.clear()  # before the look: what comes during it asks for another one
             try:
                 rows = await self._store.rows(self._query, {"ids": list(self._watched)})
             except errors.Unavailable:
@@ -55,4 +64,5 @@ class Watch:
             for (object_id,) in rows:
                 for event in self._watched.get(object_id, ()):
                     event.set()
-            await asyncio.sleep(limits.RESOURCE_POLL_INTERVAL_MS / _MS)
+            await asyncio.sleep(limits.RESOURCE_LOOK_INTERVAL_MS / _MS)
+            await woken(self._heard, self._arrivals.look_within_s(self._topic))

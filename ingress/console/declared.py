@@ -1,4 +1,4 @@
-"""What a service brings to the console. The console itself knows no service."""
+"""The declaration of a service's console pages. The console itself knows no service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the topics of commands end, as Kafka says it; what an owner has not committed of them is its lag."""
+"""Ends of the command topics, asked of Kafka; an owner's lag is the part that it has not committed."""
 
 from __future__ import annotations
 

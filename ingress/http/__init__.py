@@ -1,1 +1,1 @@
-"""What is HTTP alone: reading requests, problems, pages and cursors, health, the store of named queries."""
+"""HTTP without any service: reading requests, problems, pages and cursors, health, the store of named queries."""

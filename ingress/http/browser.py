@@ -1,4 +1,4 @@
-"""What pages for people share, whosever they are: their header fields, cookies, and forms that our own pages made."""
+"""Header fields, cookies and forms that all pages for browsers share."""
 
 from __future__ import annotations
 

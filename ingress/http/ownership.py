@@ -1,4 +1,4 @@
-"""Which partitions nobody decides: without an owner as Kafka's groups say it, or halted as the owners do.
+"""Partitions without an owner (by Kafka's consumer groups), or halted (by their owners).
 
 Commands of such a partition wait, those of all others are served: it is said by ``/readyz``, and no reason to be taken
 out of service. What Kafka does not answer is not known, and nothing is said of it.

@@ -1,4 +1,4 @@
-"""What one ingress process is made of, by type: a route asks for the part that it needs, and knows no other."""
+"""The parts of one ingress process, by type: a route asks for the part that it needs, and knows no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ingress reads from Postgres, as the role millrace_ingress. Every query is a file in ``queries/``.
+"""Reads of the ingress from Postgres, as the role millrace_ingress. Every query is a file in ``queries/``.
 
 Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (reads are safe to
 repeat); a circuit breaker; mode fail_closed.

@@ -1,4 +1,4 @@
-"""What the decisions of persons have in common: a retry identity, and the word of the database's function.
+"""Decisions of persons: each has a retry identity, and a function of the database carries it out.
 
 The function decides in one transaction with its audit row; here its word becomes an answer or an error.
 """

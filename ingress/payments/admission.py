@@ -1,4 +1,4 @@
-"""What payments ask of a command before it is sent: is new work taken, is the card one's own, what do rules see."""
+"""Admission of payment commands: maintenance, the caller's own cards, and the signals for risk rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How payments read: one resource, with what it can take along, and pages of the caller's own."""
+"""Reads of payments: one resource with its expansions, and pages of the caller's own."""
 
 from __future__ import annotations
 

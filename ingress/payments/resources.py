@@ -6,7 +6,9 @@ the same as one that does not exist.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -18,11 +20,12 @@ from ingress.http.coalescer import Coalescer
 from ingress.payments.filters import EVERYTHING
 from schemas import errors
 from schemas.payments import limits as payments_limits
-from schemas.payments import records, rendering
+from schemas.payments import records, rendering, topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from ingress.commands.arrivals import Arrivals
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
@@ -46,6 +49,7 @@ class Kind(Generic[Record]):
     of_metadata: str | None = None  # the list of those with a value of metadata
     unsettled: str | None = None  # the state that a caller may wait for the end of, and the query that tells the end
     moved_on: str | None = None
+    aggregate_key: Callable[[Record], str] = operator.attrgetter("id")
 
 
 INTENTS: Final[Kind[records.PaymentIntent]] = Kind(
@@ -68,6 +72,7 @@ REFUNDS: Final[Kind[records.Refund]] = Kind(
     of_intent="refunds_of_intent",
     unsettled="pending",
     moved_on="refunds_moved_on",
+    aggregate_key=operator.attrgetter("intent_id"),
 )
 DISPUTES: Final[Kind[records.Dispute]] = Kind(
     name="disputes",
@@ -87,13 +92,14 @@ PAYOUTS: Final[Kind[records.Payout]] = Kind(
     of_metadata="payouts_of_metadata",
     unsettled="pending",
     moved_on="payouts_moved_on",
+    aggregate_key=operator.attrgetter("account_id"),
 )
 
 
 class Resources(Generic[Record]):
     """Reads resources of one kind for one process."""
 
-    def __init__(self, store: Store, cursors: Cursors, kind: Kind[Record]) -> None:
+    def __init__(self, store: Store, cursors: Cursors, arrivals: Arrivals, kind: Kind[Record]) -> None:
         self.kind = kind
         self._store = store
         self._cursors = cursors
@@ -102,7 +108,7 @@ class Resources(Generic[Record]):
             batch_max=ingress_limits.STORED_LOOKUPS_MAX,
             running_max=ingress_limits.STORED_LOOKUPS_RUNNING_MAX,
         )
-        self._watch = Watch(store, kind.moved_on) if kind.moved_on else None
+        self._watch = Watch(store, kind.moved_on, arrivals, topics.EVENTS) if kind.moved_on else None
         self._waiting: Counter[str] = Counter()  # by merchant
 
     async def get(self, merchant: str, object_id: str, wait_s: float = 0) -> Record:
@@ -115,7 +121,7 @@ class Resources(Generic[Record]):
         if self._watch is not None and may_wait and found.state == self.kind.unsettled:
             self._waiting[merchant] += 1
             try:
-                await self._watch.moved_on(object_id, wait_s)
+                await self._watch.moved_on(object_id, self.kind.aggregate_key(found), wait_s)
             finally:
                 self._waiting -= Counter((merchant,))
             found = await self._own(merchant, object_id)
@@ -186,13 +192,13 @@ class Collections:
     payouts: Resources[records.Payout]
 
     @classmethod
-    def over(cls, store: Store, cursors: Cursors) -> Collections:
+    def over(cls, store: Store, cursors: Cursors, arrivals: Arrivals) -> Collections:
         """Read from this store, with cursors of this key."""
         return cls(
-            Resources(store, cursors, INTENTS),
-            Resources(store, cursors, REFUNDS),
-            Resources(store, cursors, DISPUTES),
-            Resources(store, cursors, PAYOUTS),
+            Resources(store, cursors, arrivals, INTENTS),
+            Resources(store, cursors, arrivals, REFUNDS),
+            Resources(store, cursors, arrivals, DISPUTES),
+            Resources(store, cursors, arrivals, PAYOUTS),
         )
 
     def drain(self) -> None:

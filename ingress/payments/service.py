@@ -76,7 +76,7 @@ class PaymentsHttp(HttpService):
         self._signals = RiskSignals(self._policies, store, counters)
         dry_runs = DryRuns(store, platform.stored, methods, config.processors)
         self.admission = PaymentsAdmission(self._policies, methods, self._signals, dry_runs)
-        self._collections = add(Collections.over(store, platform.cursors))
+        self._collections = add(Collections.over(store, platform.cursors, platform.arrivals))
         add(Expansions(store, self._collections.intents, self._collections.refunds, self._collections.disputes))
         add(Accounts(store, add(Balances(store))))
         add(Reports(store, platform.cursors))

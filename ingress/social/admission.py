@@ -1,4 +1,4 @@
-"""What must hold before a command of a user is sent: the user is there, and writes of a post say which version."""
+"""Admission of users' commands: the user exists, and writes of a post name its version."""
 
 from __future__ import annotations
 

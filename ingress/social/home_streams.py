@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress import limits as ingress_limits
+from ingress.commands.arrivals import woken
 from schemas import errors
 from schemas.social import limits as social_limits
+from schemas.social.service import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ingress.commands.arrivals import Arrivals
     from ingress.identity.caller import Caller
     from ingress.social.timelines import Timelines
     from ingress.social.users import Users
@@ -29,37 +32,42 @@ _encode: Final = msgspec.json.Encoder().encode
 class HomeStreams:
     """Open streams of this process."""
 
-    def __init__(self, timelines: Timelines, users: Users) -> None:
+    def __init__(self, timelines: Timelines, users: Users, arrivals: Arrivals) -> None:
         self._timelines = timelines
         self._users = users
-        self._open = 0
+        self._arrivals = arrivals
+        self._open: set[asyncio.Event] = set()
         self._closing = asyncio.Event()
 
     def admit(self) -> None:
         """Raises Overloaded when no further stream may be opened."""
-        if self._closing.is_set() or self._open >= ingress_limits.EVENT_STREAMS_MAX:
+        if self._closing.is_set() or len(self._open) >= ingress_limits.EVENT_STREAMS_MAX:
             raise errors.Overloaded("Too many streams are open.")
 
     def close(self) -> None:
         """Ends every stream."""
         self._closing.set()
+        for heard in self._open:
+            heard.set()
 
     async def stream(self, caller: Caller) -> AsyncIterator[bytes]:
         """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves."""
-        self._open += 1
+        heard, looks = asyncio.Event(), 0
+        self._open.add(heard)
         try:
             known = [post["post_id"] for post in await self._newest(caller)]
             yield b"retry: 1000\n\n"
-            while not self._closing.is_set() and time.time() < caller.expires_at:
-                posts = await self._newest(caller)
-                fresh = [post for post in reversed(posts) if post["post_id"] not in known]
-                known = [*known, *(post["post_id"] for post in fresh)][-social_limits.HOME_POSTS_MAX :]
-                yield b"".join(b"event: post\ndata: %b\n\n" % _encode(post) for post in fresh) or _HEARTBEAT
-                await self._pause()
+            with self._arrivals.listening(heard, SERVICE.events_topic):
+                while not self._closing.is_set() and time.time() < caller.expires_at:
+                    posts = await self._newest(caller)
+                    fresh = [post for post in reversed(posts) if post["post_id"] not in known]
+                    known = [*known, *(post["post_id"] for post in fresh)][-social_limits.HOME_POSTS_MAX :]
+                    yield b"".join(b"event: post\ndata: %b\n\n" % _encode(post) for post in fresh) or _HEARTBEAT
+                    looks = await self._pause(heard, looks)
         except (errors.Unavailable, errors.Gone):
             return  # the client opens another one, and is told why not
         finally:
-            self._open -= 1
+            self._open.discard(heard)
 
     async def _newest(self, caller: Caller) -> list[dict[str, Any]]:
         user = await self._users.present(caller)
@@ -67,9 +75,13 @@ class HomeStreams:
         found: list[dict[str, Any]] = page["data"]
         return found
 
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(social_limits.HOME_STREAM_INTERVAL_S):
-                await self._closing.wait()
-        except TimeoutError:
-            return
+    async def _pause(self, heard: asyncio.Event, looks: int) -> int:
+        """Until the next look; how many are to follow it soon: an event is at home a little after it was heard of."""
+        if heard.is_set():
+            heard.clear()
+            looks = social_limits.HOME_STREAM_LOOKS
+        if looks:
+            await woken(self._closing, social_limits.HOME_STREAM_INTERVAL_S)
+            return looks - 1
+        await woken(heard, social_limits.HOME_STREAM_UNASKED_S)
+        return 0

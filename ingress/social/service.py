@@ -64,7 +64,7 @@ class SocialHttp(HttpService):
         self._homes = add(HomeReader(store, None if url is None else Homes(url)))
         posts = add(Posts(store, cursors, uploads, moderation))
         timelines = add(Timelines(posts, self._homes, cursors))
-        self._streams = add(HomeStreams(timelines, users))
+        self._streams = add(HomeStreams(timelines, users, platform.arrivals))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
         add(Desk(store, posts))

@@ -1,7 +1,7 @@
-"""An outcome that persons take over: what they say of an attempt, and the fact that their approval becomes.
+"""The outcome of an attempt as two persons state it, and the fact that their approval becomes.
 
-The fact has an identity of its own, because the processor's may be used up by a word that the owner could not follow
-(another amount). That makes no second effect: the owner decides by the attempt, whose postings are unique by reference.
+An approved outcome has a key of its own, because the processor's may already belong to a fact that the owner could
+not apply (another amount). It has no second effect: the attempt's postings are unique by their reference.
 """
 
 from __future__ import annotations

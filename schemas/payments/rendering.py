@@ -1,4 +1,4 @@
-"""How records of payments look in JSON to the outside: as they declare, so stored results, reads and events agree."""
+"""Renders records of payments as public JSON from their declarations, so stored results, reads and events agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service gives to ClickHouse: which of its topics goes into which tables, and what of it is metered.
+"""The declaration of a service's ClickHouse tables: which topic fills them, and what of it is metered.
 
 A service says so in its module for ``sinks.clickhouse`` (``SINKS``); one loop feeds all of them (``sink.py``).
 """

@@ -1,4 +1,4 @@
-"""Where a run of records lies in its topic."""
+"""Ranges of records in a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use a broker of ours: users with passwords (SCRAM), and what each may write, read and join (ACLs).
+"""Access to our broker: users with passwords (SCRAM), and the topics and groups that each may use (ACLs).
 
 What is declared is made so: a rule that is not declared any more is taken away. Programs outside are users of their
 own, which come and go while the broker runs.

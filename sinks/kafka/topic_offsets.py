@@ -1,4 +1,4 @@
-"""What Kafka holds of a topic: its id, which a topic made again does not have, and the offsets of each partition."""
+"""A topic as Kafka holds it: its id, which changes when the topic is made again, and the offsets of each partition."""
 
 from __future__ import annotations
 

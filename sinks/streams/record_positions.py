@@ -1,4 +1,4 @@
-"""Where one process goes on in a topic of records that have no seq. Fenced: who claimed last may move it, nobody else.
+"""Positions in a topic of records without seqs. Fenced: only the process that claimed them last may move them.
 
 Such a stream may read on past what Kafka has deleted: its fold says what was not heard of, and nothing waits for it.
 """

@@ -1,4 +1,4 @@
-"""Where the database of a dedicated placement is: on the server of the control database, by the placement's name."""
+"""Addresses of dedicated databases: on the server of the control database, named by the placement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store of tenants' rows has: migrations named ``..._tenant_store_...``, applied in each of their databases.
+"""Migrations of stores of tenants' rows: files named ``..._tenant_store_...``, applied in each database.
 
 A database of a tenant's own says itself which of them it has. One that lacks any is served by nobody until it has it.
 """

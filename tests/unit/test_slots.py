@@ -105,7 +105,7 @@ def test_each_takes_from_its_own() -> None:
 def test_streams_of_one_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "EVENT_STREAMS_OF_CALLER_MAX", 2)
     monkeypatch.setattr(limits, "EVENT_STREAMS_MAX", 3)
-    streams = EventStreams(None, None)  # type: ignore[arg-type] # nothing is read here
+    streams = EventStreams(None, None, None)  # type: ignore[arg-type] # nothing is read here
     one, two, three = map(caller, ("m_1", "m_2", "m_3"))
     streams.admit(one)
     streams.admit(one)

@@ -1,4 +1,4 @@
-"""What needs a person (the queues), what does not reconcile (the board), and whether the books balance."""
+"""The queues (work for people), the board (what does not reconcile) and the trial balance."""
 
 from __future__ import annotations
 

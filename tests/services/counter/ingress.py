@@ -73,7 +73,7 @@ class CounterHttp(HttpService):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        self._store = Store(platform.config.postgres_dsn, package="tests.services.counter", pool_max=2)
+        self._store = Store(platform.config.postgres_dsn, packages=("tests.services.counter",), pool_max=2)
         platform.parts.add(Counters(self._store, NewestFirst(self._store, platform.cursors)))
 
     async def start(self) -> None:
