@@ -104,7 +104,10 @@ class Admissions:
     async def hashed(self, caller: Caller, requests: Sequence[Request]) -> list[Request]:
         """The same requests, each with its hash of ``Admission.hashes``."""
         hashes = await self._asked(requests, lambda admission, own: admission.hashes(caller, _at(own, requests)))
-        return [structs.replace(r, request_hash=known) for r, known in zip(requests, hashes, strict=True)]
+        return [
+            r if known is r.request_hash else structs.replace(r, request_hash=known)
+            for r, known in zip(requests, hashes, strict=True)
+        ]
 
     async def require_reads(self, caller: Caller) -> None:
         """As ``Admission.require_reads``, of every service."""
@@ -123,6 +126,9 @@ class Admissions:
         ask: Callable[[Admission, Sequence[int]], Awaitable[Sequence[Answered]]],
     ) -> list[Answered]:
         """Asks each service about its own requests, by their places; the answers stand in the order of all."""
+        services = {request.operation.service for request in requests}
+        if len(services) == 1:  # nearly always
+            return list(await ask(self.of(services.pop()), range(len(requests))))
         places: dict[str, list[int]] = {}
         for n, request in enumerate(requests):
             places.setdefault(request.operation.service, []).append(n)
@@ -132,5 +138,5 @@ class Admissions:
         return [found[n] for n in range(len(requests))]
 
 
-def _at(places: Sequence[int], of: Sequence[One]) -> list[One]:
-    return [of[n] for n in places]
+def _at(places: Sequence[int], of: Sequence[One]) -> Sequence[One]:
+    return of if len(places) == len(of) else [of[n] for n in places]
