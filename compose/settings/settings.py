@@ -105,8 +105,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
 
     #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
     postgres_dsn: SecretStr | None = None
-    #: the same without user and password: all that a process of ours is told of it
-    postgres_address: str | None = None
+    postgres_address: str | None = None  # the same without user and password: all that our processes are told of it
 
     #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
     #: in the home, which is for development
