@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
+    from limiter.store.store_waits import StoreWaits
     from limiter.stream.decisions import Recorder
 
 _NS_PER_MS: Final = 1_000_000
@@ -78,6 +79,11 @@ class Limiter:
     def store_calls(self) -> int:
         """How often the store was asked to decide or to lease."""
         return self._calls.made
+
+    @property
+    def store_waits(self) -> StoreWaits:
+        """How long those calls took."""
+        return self._calls.waits
 
     def leases(self) -> int:
         """How many are held now."""

@@ -9,13 +9,14 @@ import asyncio
 import itertools
 import secrets
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from limiter.decide.bucket_migration import arrive, settle
 from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, shadows_that_refuse, taken_in
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
+from limiter.store.store_waits import StoreWaits
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder
+
+_NS_PER_S: Final = 1_000_000_000
 
 
 class StoreCalls:
@@ -48,6 +51,7 @@ class StoreCalls:
         self._lease_numbers = itertools.count(1)
         self._under_way = 0
         self.made = 0
+        self.waits = StoreWaits()
         self.refills: set[asyncio.Task[None]] = set()
         self._unsure = UnsurePermits()
 
@@ -69,9 +73,11 @@ class StoreCalls:
             await self._settle_before(key, counters)
             identity_key = keys.identity_key(key.name, identity)
             answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
         except store.StoreNotAsked:
             return None
         except store.StoreUnavailable:
+            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
             self._unsure.refused(key, identity, lease_id, cost)

@@ -1,8 +1,9 @@
 """One workload for everybody in one run, in turns (1000 per 10 s on 100,000 keys, Zipf): other libraries beside ours.
 
 In process the others count in this process's memory, which no other process sees; so does ``ours_alone``, and
-``ours_leased`` shares the store with every gateway, out of leases where a key is in demand. Through the store everybody asks the same Valkey, one call a decision.
-Ours knows request identities and writes every decision down; the others do neither.
+``ours_leased`` shares the store with every gateway, out of leases where a key is in demand. Through the store everybody
+asks the same Valkey, one call a decision. Ours knows request identities and writes every decision down;
+the others do neither.
 """
 
 from __future__ import annotations
