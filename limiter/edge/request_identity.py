@@ -40,8 +40,8 @@ def or_fingerprint(window_s: float, now_s: Callable[[], float] = time.time) -> C
     """``idempotency_key``; for a request that has none what makes it look like a retry, within ``window_s``.
 
     Opt-in, for two requests that are meant to be two are one, too: of one client and credentials, the same method,
-    path, query and body within one window of that length. A body is known by its Content-Digest alone: without one nothing is
-    taken for its retry. A retry past the end of the window is charged again.
+    path, query and body within one window of that length. A body is known by its Content-Digest alone: without one
+    nothing is taken for its retry. A retry past the end of the window is charged again.
     """
 
     def identity_of(scope: Scope) -> str | None:

@@ -301,6 +301,11 @@ class PolicySet:
                     found[place] = level
         return tuple(_with_all([level for _, level in sorted(found.items(), key=lambda pair: str(pair[0]))]))
 
+    def limits(self, parts: dict[str, str]) -> tuple[Level, ...]:
+        """What may refuse a key wherever it is asked for: real limits of all policies, without guards and lists."""
+        real = (level for level in self.levels(parts) if not level.policy.shadow and not level.policy.is_by_network)
+        return tuple(level for level in real if level.policy.is_counted and self._by_id[level.id_] is level)
+
     def by_network(self, parts: dict[str, str]) -> tuple[Level, ...]:
         """Counted policies, shadow ones too, that govern a key when it is asked for from some network.
 

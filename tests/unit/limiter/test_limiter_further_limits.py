@@ -149,3 +149,18 @@ def test_a_limit_is_found_in_its_policy() -> None:
     assert limit_of(published, "pl_a/2") == further_limits_of(published)[0]
     assert limit_of(published, "pl_a/3") is None
     assert named_policies([]) == []
+
+
+def test_usage_is_told_of_every_limit_that_may_refuse() -> None:
+    guarded = policy("pl_b", per=["tenant"], boundary_guard=3)
+    others = [
+        policy("pl_c", shadow=True),
+        policy("pl_d", per=["route"], algorithm="unlimited", capacity=None, window_ms=None),
+    ]
+    network = policy("pl_e", per=["network"])
+    found = PolicySet([of_several(HOURLY), guarded, *others, network], 1).limits(PARTS)
+    assert [(level.id_, level.policy.algorithm) for level in found] == [
+        ("pl_a", "token_bucket"),
+        ("pl_b", "fixed_window"),
+        ("pl_a/2", "fixed_window"),
+    ]
