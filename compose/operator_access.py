@@ -31,8 +31,8 @@ def operator_connection() -> Iterator[psycopg.Connection]:
     """A connection of the operator's role; what went wrong is one line."""
     import psycopg  # noqa: PLC0415
 
-    from schemas import limits  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
+    from sinks import limits  # noqa: PLC0415
 
     dsn = load_settings().addresses().postgres_dsns[ROLE]
     try:

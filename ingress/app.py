@@ -11,22 +11,23 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress import openapi
+from ingress import limits, openapi
 from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
 from ingress.http import header_fields, health, metrics, problems, registry, request_ids
 from ingress.http.plain_routes import plain_routes
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
 from ingress.limiter import api_limits as quotas
-from ingress.operators import operators
+from ingress.operators import access_routes, operators
 from ingress.operators.access_watch import AccessWatch
-from ingress.services import HTTP_SERVICES
+from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
-from schemas import errors, limits, services
+from schemas import errors, services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,12 +42,14 @@ API_ROUTERS: Final = (
     *(router for service in HTTP_SERVICES for router in service.routers),
     command_routes.router,
     operators.router,
+    access_routes.router,
     health.router,
     registry.router,
 )
 PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
 _BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLER_MAX, limits.REQUESTS_OF_STRANGERS_MAX, limits.REQUESTS_OF_ADDRESS_MAX)
-ROUTERS: Final = (*API_ROUTERS, *PAGES, *console.ROUTERS)
+CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
+ROUTERS: Final = (*API_ROUTERS, *PAGES, *CONSOLE_ROUTERS)
 
 
 class ClearHeaders:
@@ -97,13 +100,21 @@ def create_app(ingress: Ingress) -> FastAPI:
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
     )
+    sessions = [service.caller_of for service in ingress.services]
+    app.add_middleware(
+        EndedWhenDenied,
+        authenticator=ingress.authenticator,
+        denials=ingress.denials,
+        refusal=_problem,
+        sessions=sessions,
+    )
     app.add_middleware(
         Slots,
         name_of=ingress.authenticator.principal,
         bounds=_BOUNDS,
         refused=metrics.SLOTS_REFUSED,
         trusted_proxies=ingress.config.trusted_proxies,
-        sessions=[service.principal_of for service in ingress.services],
+        sessions=sessions,
     )
     for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
         app.add_middleware(layer.cls, *layer.args, **layer.kwargs)

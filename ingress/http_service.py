@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from ingress.commands.exchange import Exchange
     from ingress.commands.stored import StoredResults
     from ingress.config import IngressConfig
+    from ingress.console.declared import ConsolePages
     from ingress.http.cursors import Cursors
     from ingress.http.parts import Parts
     from ingress.http.store import Store
     from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
+    from ingress.identity.denials import Denials
     from schemas.service import Service
 
 Json = dict[str, Any]
@@ -36,6 +39,7 @@ class Platform:
     cursors: Cursors
     stored: StoredResults
     exchange: Exchange
+    denials: Denials
 
 
 class HttpService:
@@ -48,6 +52,7 @@ class HttpService:
     declared: ClassVar[Service]
     routers: ClassVar[Sequence[APIRouter]]
     pages: ClassVar[Sequence[APIRouter]] = ()  # for people in browsers, in no published document
+    console: ClassVar[ConsolePages | None] = None
     shows_events: ClassVar[bool] = False  # to those who may read them
     forecasts: ClassVar[frozenset[str]] = frozenset()  # operations of which ``admission`` makes dry runs
 
@@ -60,8 +65,8 @@ class HttpService:
         del authenticator
         return ()
 
-    def principal_of(self, headers: Headers) -> str | None:
-        """In whose name a request without a token comes, where the service proves that by a session of its pages."""
+    def caller_of(self, headers: Headers) -> Caller | None:
+        """Who comes without a token, where the service proves that by a session of its pages."""
         del headers
         return None
 

@@ -16,6 +16,7 @@ from ingress.commands.operation_routes import path_of
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_examples import with_examples
+from ingress.operators import openapi as operators_document
 from ingress.services import HTTP_SERVICES
 from schemas import services
 from schemas.operation import Operation
@@ -41,8 +42,10 @@ def document() -> Json:
     for room in rooms:
         for path, item in room.items():
             paths.setdefault(path, {}).update(item)
+    paths |= operators_document.paths()
     paths["/v1/commands"] = {"post": _commands()}
     schemas: Json = openapi_schemas.components() | openapi_commands.components()
+    schemas |= operators_document.components()
     for components in [service.components() for service in HTTP_SERVICES]:
         schemas |= components
     found: Json = {

@@ -16,9 +16,9 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
+from ingress import limits
 from ingress.app import create_app
 from ingress.state import Ingress
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
+from ingress.console.declared import ConsolePages
 from ingress.http_service import HttpService
 from schemas import services
 
@@ -15,3 +16,5 @@ def _of(name: str) -> type[HttpService]:
 
 
 HTTP_SERVICES: Final[tuple[type[HttpService], ...]] = tuple(_of(service.name) for service in services.SERVICES)
+#: the pages that they bring to the console
+CONSOLE_PAGES: Final[tuple[ConsolePages, ...]] = tuple(service.console for service in HTTP_SERVICES if service.console)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from ingress import limits
 from ingress.commands.accepted import AcceptedRequests
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
@@ -23,15 +24,17 @@ from ingress.http.parts import Parts
 from ingress.http.store import Store
 from ingress.http_service import Platform
 from ingress.identity.auth import Authenticator
+from ingress.identity.denials import Denials
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import SignedRequests
 from ingress.identity.signing_keys import SigningKeys
+from ingress.operators.access_denials import AccessDenials
 from ingress.operators.audit import Audit
 from ingress.operators.cases import Cases
 from ingress.operators.checkpoints import Checkpoints
 from ingress.operators.parked import ParkedCommands
-from ingress.services import HTTP_SERVICES
-from schemas import errors, limits
+from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.config import IngressConfig
@@ -48,7 +51,8 @@ class Ingress:
         add(config)
         self._store = Store(config.postgres_dsn)
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
-        self.authenticator = add(Authenticator.of(config.trusted))
+        self.denials = add(Denials(self._store))
+        self.authenticator = add(Authenticator.of(config.trusted, self.denials))
         cursors = Cursors(config.cursor_key)
         stored = StoredResults(self._store)
         self._exchange = Exchange(config.kafka, config.instance, stored)
@@ -64,6 +68,7 @@ class Ingress:
             cursors=cursors,
             stored=stored,
             exchange=self._exchange,
+            denials=self.denials,
         )
         self.services = [service(platform) for service in HTTP_SERVICES]
         by_service = {service.declared.name: service.admission for service in self.services}
@@ -73,9 +78,10 @@ class Ingress:
         self._feeds = add(EventFeeds([feed for service in HTTP_SERVICES if (feed := self._feed(service, cursors))]))
         add(Cases(self._store, cursors))
         add(Checkpoints(self._store, cursors))
+        add(AccessDenials(self._audited_store))
         add(ParkedCommands(self._audited_store, config.kafka))
         self.audit = add(Audit(self._audited_store, self.authenticator))
-        self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka))
+        self._console = add(Console(config.console_dsn, config.cursor_key, config.kafka, CONSOLE_PAGES, self.denials))
         self._readiness = add(Readiness(self._probe))
         add(Ownership(config.kafka, self._store))
         self._cleaner: asyncio.Task[None] | None = None
@@ -93,6 +99,7 @@ class Ingress:
         await self._console.open()
         for service in self.services:
             await service.start()
+        self.denials.start()
         await self.authenticator.refresh()
         self._exchange.start()
         self._cleaner = asyncio.get_running_loop().create_task(self._clean())
@@ -108,6 +115,7 @@ class Ingress:
         """Flushes and disconnects. Call it when no request is open."""
         if self._cleaner is not None:
             self._cleaner.cancel()
+        self.denials.close()
         self._feeds.close()
         await self._exchange.close()
         for service in self.services:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import psycopg
 from psycopg.rows import dict_row
 
-from schemas import limits
 from schemas.errors import NotFound
+from sinks import limits
 from sinks.clickhouse.plans import Fence
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import Position

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Producer
 from psycopg.rows import dict_row
 
+from reconciliation import limits
 from reconciliation.audit.log import append
-from schemas import limits
 from schemas.errors import NotFound, StateConflict, Unavailable
 from sinks.kafka.delivery import parked_letter, why_not_delivered
 from sinks.postgres.sql_files import queries

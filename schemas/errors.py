@@ -4,7 +4,9 @@ PlatformError                  code, public message (first line of the docstring
   Rejected                     the caller's fault; nothing changed
     InvalidCommand             well-formed, wrong values (``errors``: list of {field, reason})
       EventTooOld
-    MalformedRequest  IdempotencyKeyRequired  Unauthenticated  Forbidden  NotFound  TooLarge  UnsupportedMediaType
+    MalformedRequest  IdempotencyKeyRequired  Unauthenticated  NotFound  TooLarge  UnsupportedMediaType
+    Forbidden
+      Suspended
     RequestTimeout  KeyReused  QuotaExceeded  VersionConflict  VersionRequired  StateConflict  Gone
     TenantNotActive  KeyShredded  GrantInactive    of a tenant
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
@@ -96,6 +98,12 @@ class Forbidden(Rejected):
     """The token lacks the scope for this operation."""
 
     code = "forbidden"
+
+
+class Suspended(Forbidden):
+    """Access is suspended; what is open was ended. Ask support."""
+
+    code = "suspended"
 
 
 class GrantInactive(Rejected):

@@ -1,42 +1,18 @@
-"""How records look in JSON to the outside: as they declare, so stored results, reads and events agree.
-
-If two renderings differed, a replay would not equal what a reader sees. Times are RFC 3339 in UTC.
-"""
+"""How an event looks in JSON to the outside. Its service renders the body. Times are RFC 3339 in UTC."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from schemas import records
-from schemas.renderer import renderer, timestamp
+from schemas.renderer import timestamp
 
-__all__ = [
-    "dispute",
-    "event",
-    "merchant_account",
-    "payment_event_body",
-    "payment_intent",
-    "payout",
-    "refund",
-    "timestamp",
-]
+if TYPE_CHECKING:
+    from schemas.records import Event
+
+__all__ = ["event", "timestamp"]
 
 
-payment_intent: Final = renderer(
-    records.PaymentIntent,
-    "payment_intent",
-    {
-        "last_payment_error": lambda code: {"code": code},
-        "next_action": lambda url: {"type": "redirect_to_url", "url": url},
-    },
-)
-refund: Final = renderer(records.Refund, "refund")
-dispute: Final = renderer(records.Dispute, "dispute")
-merchant_account: Final = renderer(records.MerchantAccount, "merchant_account")
-payout: Final = renderer(records.Payout, "payout")
-
-
-def event(committed: records.Event, body: dict[str, Any]) -> dict[str, Any]:
+def event(committed: Event, body: dict[str, Any]) -> dict[str, Any]:
     """The public envelope of an event around its rendered body. Cursors tell its place."""
     return {
         "event_id": committed.event_id,
@@ -49,24 +25,3 @@ def event(committed: records.Event, body: dict[str, Any]) -> dict[str, Any]:
         "operation": committed.operation,
         "body": body,
     }
-
-
-def payment_event_body(body: dict[str, Any]) -> dict[str, Any]:
-    """What a merchant sees of a payment event: the intent and the part that changed. Ledger accounts stay inside."""
-    attempt = body["processor_attempt"]
-    if attempt is not None:
-        times = {name: timestamp(attempt[name]) for name in ("created_at", "updated_at")}
-        attempt = {"object": "processor_attempt", **attempt, **times}
-    rendered: dict[str, Any] = {"payment_intent": None, "processor_attempt": attempt}
-    if body["payment_intent"] is not None:
-        rendered["payment_intent"] = payment_intent(records.PaymentIntent(**body["payment_intent"]))
-    if body.get("refund") is not None:
-        rendered["refund"] = refund(records.Refund(**body["refund"]))
-    if body.get("dispute") is not None:
-        rendered["dispute"] = dispute(records.Dispute(**body["dispute"]))
-    if body.get("payout") is not None:
-        rendered["payout"] = payout(records.Payout(**body["payout"]))
-    if body.get("account") is not None:  # why it is frozen is between operators
-        shown = merchant_account(records.MerchantAccount(**body["account"]))
-        rendered["account"] = {name: value for name, value in shown.items() if name != "frozen_reason"}
-    return rendered

@@ -47,6 +47,7 @@ class Service:
     owner_role: str  # of its owners in Postgres: it writes the tables of this service and of the runtime, no others
     partitions: int
     operations: tuple[Operation, ...]
+    records: tuple[type[Struct], ...] = ()  # whose columns SQL names (``sinks.postgres.column_lists``)
     event_types: tuple[EventType, ...]  # the first is that of an event which says nothing else
     further_topics: tuple[Topic, ...] = ()
     workers: tuple[Worker, ...] = ()

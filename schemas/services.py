@@ -14,6 +14,7 @@ from typing import Final
 from schemas.limiter.service import SERVICE as LIMITER
 from schemas.operation import Operation
 from schemas.payments.service import SERVICE as PAYMENTS
+from schemas.senders import PARKED
 from schemas.service import Service
 from schemas.social.service import SERVICE as SOCIAL
 from schemas.tenancy.service import SERVICE as TENANCY
@@ -44,6 +45,13 @@ _PATTERNS: Final = tuple(
     for o in OPERATIONS.values()
     if o.scope
 )
+
+
+def senders_to(topic: str) -> frozenset[str]:
+    """The roles whose records a topic takes, as operations and topics declare them: nobody else's are looked at."""
+    of_commands = {role for o in OPERATIONS.values() if o.topic == topic for role in o.senders}
+    retried = {PARKED for service in SERVICES if service.commands_topic == topic}  # in whatever name a command was
+    return frozenset(of_commands | retried | {role for one in TOPICS if one.name == topic for role in one.senders})
 
 
 def find(text: str) -> tuple[Operation, str | None] | None:

@@ -13,7 +13,7 @@ import hypothesis
 import psutil
 import pytest
 
-from tests import run_folder, servers, starts, time_by_file
+from tests import compiled, run_folder, servers, starts, time_by_file
 from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
@@ -51,12 +51,12 @@ _PROOF_TIMEOUT_TIMES = 5
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two workers for a core: a test that kills something waits for leases and restarts most of its time.
+    """Five workers for two cores: a test that kills something waits for leases and restarts most of its time.
 
     At least two, as ever; more only where the memory is there, and no more than files can keep busy.
     """
     room = psutil.virtual_memory().available // _WORKER_BYTES
-    return max(2, min(2 * (os.cpu_count() or 1), room, _WORKERS_MAX))
+    return max(2, min(5 * (os.cpu_count() or 1) // 2, room, _WORKERS_MAX))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist would begin with the files of the most tests, and end waiting for those of few and long ones.
     """
     config.pluginmanager.register(time_by_file)
+    config.pluginmanager.register(compiled)
     starts.install()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(RUN_SEED)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 #: how many times longer than on an idle machine to wait; costs nothing where the condition comes true. A test that hangs
-#: ends by its timeout, however patient its waits are
-_PATIENCE: Final = float(os.environ.get("TEST_PATIENCE", "1"))
+#: ends by its timeout, however patient its waits are. Where workers run side by side the machine is busy with their tests
+_PATIENCE: Final = float(os.environ.get("TEST_PATIENCE") or ("4" if "PYTEST_XDIST_WORKER" in os.environ else "1"))
 #: a wait ends so long before its test is timed out, to say what it saw last
 _REPORT_S: Final = 10.0
 _INTERVAL_S: Final = 0.02

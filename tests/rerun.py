@@ -22,7 +22,7 @@ from tests.outcomes import Outcomes, read
 RERUN_MAX: Final = 10
 _TIMES: Final = 2
 #: a test that runs alone ends by its own timeout; this bounds its imports and servers too
-_ALONE_S_MAX: Final = 300
+_ALONE_S_MAX: Final = 420
 _PASSED, _FAILED = 0, 1  # exit statuses of pytest; every other one says that the run itself went wrong
 #: what a process of one run tells the others; a run that begins anew must not see it
 _OF_ONE_RUN: Final = (

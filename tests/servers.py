@@ -20,6 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from compose import limits
 from compose.settings.addresses import Addresses
 from compose.settings.settings import Settings
 from compose.settings.unknown_variables import PREFIX
@@ -29,7 +30,6 @@ from compose.stack.kafka import Kafka
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import StackState, read_state
-from schemas import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.roles import ROLES
 from tests import run_folder

@@ -19,8 +19,8 @@ from starlette.routing import Route
 from ingress.http import header_fields, problems, reading
 from ingress.http.whole_requests import WholeRequests
 from ingress.identity.slots import Bounds, Slots
-from schemas import errors, identity, limits
-from vault import forwarding, metrics, sealing, token_request
+from schemas import errors, identity
+from vault import forwarding, limits, metrics, sealing, token_request
 from vault.audit import WORKER
 from vault.key_file import VaultKeysUnusable
 

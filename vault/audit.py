@@ -16,7 +16,7 @@ from schemas.validation import visible
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from vault.store import VaultStore
 
 WORKER: Final = "worker"  # who knows the internal secret

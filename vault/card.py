@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from schemas import limits
 from schemas.card_number import ANY_LENGTH, network_of, passes_luhn, range_of
+from vault import limits
 
 Wrong = list[dict[str, str]]  # {field, reason}, as every refusal of values has it
 

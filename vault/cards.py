@@ -11,14 +11,14 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import errors, identity, limits
-from vault import audit, metrics, sealing
+from schemas import errors, identity
+from vault import audit, limits, metrics, sealing
 from vault.sealing import Place, Sealed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from vault.card import Card
     from vault.keyring import Keyring
     from vault.store import VaultStore

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from ingress.http import strict_json
-from schemas import errors, limits
+from schemas import errors
 from schemas.payments.processors import adapter_of
-from vault import card_forms, metrics, scrubbing
+from vault import card_forms, limits, metrics, scrubbing
 
 if TYPE_CHECKING:
     from vault.cards import Cards

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from schemas import errors, limits
-from vault import sealing
+from schemas import errors
+from vault import limits, sealing
 from vault.key_file import VaultKeysUnusable
 
 if TYPE_CHECKING:

@@ -18,6 +18,12 @@ from unnest(%(ns)s::int[], %(merchants)s::text[]) as w (n, merchant_id)
 left join merchant_signature_requirement r on r.merchant_id = w.merchant_id
 left join merchant_signing_key k on k.merchant_id = w.merchant_id and k.revoked_at is null;
 
+-- name: access_denials
+-- ingress/identity/denials.py, once a second: the version, and all rows when it is not the known one. Primary keys.
+select v.version, d.kind, d.name, extract(epoch from d.issued_before)::float8
+from access_denied_version v
+left join access_denied d on v.version <> %(known)s and (d.ends_at is null or d.ends_at > clock_timestamp());
+
 -- name: card_insert
 -- vault/cards.py: request, card and their row of the audit log together, once. (fenced, claimed) = (0, 0) the key is not the active one any more;
 -- (1, 0) the caller's key was used before; (1, 1) stored. The share lock makes a rotation wait for this commit.

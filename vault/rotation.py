@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
-from vault import sealing
+from vault import limits, sealing
 from vault.key_file import VaultKeysUnusable
 from vault.keyring import MAC_KEY_ID, require_known
 from vault.sealing import CardUnreadable, Place, Sealed

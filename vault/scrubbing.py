@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 _SHOWN: Final = 4
 _ALIGNMENTS: Final = 3  # of a text inside a base64 text

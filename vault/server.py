@@ -15,7 +15,8 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from schemas import limits
+from ingress import limits as ingress_limits
+from vault import limits as vault_limits
 from vault.app import create_app
 from vault.state import Vault
 
@@ -54,17 +55,17 @@ async def serve(config: VaultConfig, host: str, port: int, started: Callable[[Wh
             port=port,
             interface=Interfaces.ASGINL,
             http=HTTPModes.http1,  # one connection is one request at a time: nobody gets thousands by one of HTTP/2
-            http1_settings=HTTP1Settings(header_read_timeout=limits.HEADERS_READ_TIMEOUT_MS),
+            http1_settings=HTTP1Settings(header_read_timeout=ingress_limits.HEADERS_READ_TIMEOUT_MS),
             websockets=False,
             log_level=LogLevels.error,
             log_access=False,
-            backlog=limits.VAULT_CONNECTIONS_MAX,
-            backpressure=limits.VAULT_CONNECTIONS_MAX,
+            backlog=vault_limits.VAULT_CONNECTIONS_MAX,
+            backpressure=vault_limits.VAULT_CONNECTIONS_MAX,
         )
         serving = loop.create_task(server.serve())
         ending.add_done_callback(lambda _: server.stop())  # type: ignore[no-untyped-call] # granian leaves it bare
         while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it
-            await asyncio.sleep(limits.LISTEN_POLL_INTERVAL_S)
+            await asyncio.sleep(ingress_limits.LISTEN_POLL_INTERVAL_S)
         listening.set()
         await serving
     finally:

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ingress.identity.auth import Authenticator, Caller
+from ingress import limits
+from ingress.identity.auth import Authenticator
+from ingress.identity.caller import Caller
+from ingress.identity.denials import Denials
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import SignedRequests
 from ingress.trust import Trust
-from schemas import errors, limits
+from schemas import errors
 from vault import metrics
 from vault.audit import WORKER, VaultAudit
 from vault.cards import Cards
@@ -51,7 +54,8 @@ class Vault:
     def __init__(self, config: VaultConfig) -> None:
         self.trusted_proxies = config.trusted_proxies
         self._store = VaultStore(config.postgres_dsn)
-        self._authenticator = Authenticator.of(config.trusted)
+        self._denials = Denials(self._store)
+        self._authenticator = Authenticator.of(config.trusted, self._denials)
         self._keyring = Keyring(config.key_file, self._store)
         self._secret_digest = hashlib.sha256(config.forward_secret.encode()).digest()
         self._refresher: asyncio.Task[None] | None = None
@@ -67,19 +71,21 @@ class Vault:
         Raises VaultKeysUnusable when they are not the right ones.
         """
         await self._store.open()
+        self._denials.start()
         await self._authenticator.refresh()
         await self._keyring.wait()
         self._refresher = asyncio.get_running_loop().create_task(self._keyring.stay_fresh())
 
     async def close(self) -> None:
         """Disconnects. Call it when no request is open."""
+        self._denials.close()
         if self._refresher is not None:
             self._refresher.cancel()
         await self.forwarder.close()
         await self._store.close()
 
     async def caller(self, request: Request) -> Caller:
-        """The verified merchant. Raises Unauthenticated."""
+        """The verified merchant. Raises Unauthenticated, Suspended."""
         return await self._authenticator.caller(request.headers.get("authorization"))
 
     async def signer(self, request: Request, caller: Caller, body: bytes) -> dict[str, str]:

@@ -13,14 +13,17 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import tuple_row
 
+from ingress import limits as ingress_limits
 from schemas import errors, limits
+from sinks import limits as sinks_limits
 from sinks.postgres import sql_files
+from vault import limits as vault_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SETTINGS: Final = (
-    f"-c statement_timeout={limits.VAULT_STATEMENT_TIMEOUT_MS}"
+    f"-c statement_timeout={vault_limits.VAULT_STATEMENT_TIMEOUT_MS}"
     " -c synchronous_commit=on"  # a token that was given out opens for ever
     " -c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
 )
@@ -38,13 +41,13 @@ class VaultStore:
         self._pool = psycopg_pool.AsyncConnectionPool(
             dsn,
             min_size=1,
-            max_size=limits.VAULT_POSTGRES_POOL_MAX,
-            timeout=limits.STORE_POOL_WAIT_S,
+            max_size=vault_limits.VAULT_POSTGRES_POOL_MAX,
+            timeout=ingress_limits.STORE_POOL_WAIT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
             kwargs={
                 "autocommit": True,
-                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "connect_timeout": sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
                 "options": _SETTINGS,
                 "application_name": "millrace-vault",
             },
@@ -60,7 +63,7 @@ class VaultStore:
 
     async def rows(self, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
-        for tries_left in reversed(range(limits.STORE_RETRY_MAX + 1)):
+        for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
                 return await self._execute(name, parameters)
             except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
@@ -79,7 +82,7 @@ class VaultStore:
     async def _replace_broken_connections(self) -> None:
         """After a restart of the database every pooled connection is broken: one failure replaces them all."""
         try:
-            async with asyncio.timeout(limits.STORE_POOL_WAIT_S):
+            async with asyncio.timeout(ingress_limits.STORE_POOL_WAIT_S):
                 await self._pool.check()
         except (TimeoutError, psycopg.Error):
             return

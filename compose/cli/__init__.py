@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "bench": "Measure the system and print JSON.",
     "forecast": "Say what other policies would have made of the past.",
     "parked": "List and resolve parked commands.",
+    "access": "Deny merchants, tenants, users, persons or tokens; let them in again.",
     "maintenance": "Switch new work of merchants off and on.",
     "cases": "Show what waits for a person.",
     "repair": "Show repairs of the ledger; post what two persons decided.",

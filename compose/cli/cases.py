@@ -21,7 +21,10 @@ Note = Annotated[str, typer.Option("--note", help="How you know; it is kept with
 Token = Annotated[
     str,
     typer.Option(
-        "--token", envvar="MILLRACE_TOKEN", show_envvar=True, help="Who decides: a token with the scope operator."
+        "--token",
+        envvar="MILLRACE_TOKEN",
+        show_envvar=True,
+        help="Who decides: a token of staff (millrace token --staff).",
     ),
 ]
 

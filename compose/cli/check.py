@@ -38,8 +38,8 @@ def check(
     ] = None,
 ) -> None:
     """Compare the ledger, results, events, ClickHouse, Kafka and the processor's book; safe beside a live system."""
+    from reconciliation import limits  # noqa: PLC0415
     from reconciliation.check.run import run_check  # noqa: PLC0415 - imports every client
-    from schemas import limits  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
     from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
 

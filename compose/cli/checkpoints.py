@@ -18,8 +18,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """Show the newest checkpoints."""
+    from compose import limits  # noqa: PLC0415
     from reconciliation.checkpoints import checkpoints_list  # noqa: PLC0415 - imports the drivers
-    from schemas import limits  # noqa: PLC0415
 
     with operator_connection() as connection:
         rows = checkpoints_list(connection, limit=limits.CHECKPOINTS_LISTED_MAX)

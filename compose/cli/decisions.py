@@ -10,7 +10,7 @@ import httpx
 
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
+from schemas.payments import limits
 
 
 def read(token: str, path: str) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose import limits
 from compose.proof.demo.limiter_command import limiter
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.proof.demo.invoices import Invoices

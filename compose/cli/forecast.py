@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from compose import limits as compose_limits
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -24,17 +25,18 @@ app = typer.Typer(no_args_is_help=True)
 
 Document = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="The policy as JSON, as published.")]
 Days = Annotated[
-    float, typer.Option(min=0, max=limits.FORECAST_DAYS_MAX, help="How far back; Kafka keeps commands for a week.")
+    float,
+    typer.Option(min=0, max=compose_limits.FORECAST_DAYS_MAX, help="How far back; Kafka keeps commands for a week."),
 ]
-Records = Annotated[int, typer.Option(min=1, max=limits.FORECAST_RECORDS_MAX, help="Commands read at most.")]
+Records = Annotated[int, typer.Option(min=1, max=compose_limits.FORECAST_RECORDS_MAX, help="Commands read at most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()
 def risk(
     file: Document,
-    days: Days = limits.FORECAST_DAYS_DEFAULT,
-    records: Records = limits.FORECAST_RECORDS_MAX,
+    days: Days = compose_limits.FORECAST_DAYS_DEFAULT,
+    records: Records = compose_limits.FORECAST_RECORDS_MAX,
     as_json: AsJson = False,
 ) -> None:
     """Which confirms these risk rules would have blocked, sent to review or let through otherwise."""
@@ -48,8 +50,8 @@ def risk(
 @app.command()
 def routing(
     file: Document,
-    days: Days = limits.FORECAST_DAYS_DEFAULT,
-    records: Records = limits.FORECAST_RECORDS_MAX,
+    days: Days = compose_limits.FORECAST_DAYS_DEFAULT,
+    records: Records = compose_limits.FORECAST_RECORDS_MAX,
     as_json: AsJson = False,
 ) -> None:
     """Which charges these routing rules would have sent to another processor, were all of them well."""
@@ -71,8 +73,8 @@ def routing(
 @app.command()
 def freeze(
     merchant: Annotated[str, typer.Argument(help="Whose account.")],
-    days: Days = limits.FORECAST_DAYS_DEFAULT,
-    records: Records = limits.FORECAST_RECORDS_MAX,
+    days: Days = compose_limits.FORECAST_DAYS_DEFAULT,
+    records: Records = compose_limits.FORECAST_RECORDS_MAX,
     as_json: AsJson = False,
 ) -> None:
     """What a merchant began that a frozen one would have been refused."""

@@ -65,7 +65,7 @@ def _found(settings: Settings, addresses: Addresses, *, with_secrets: bool) -> d
         "http": addresses.base_url,
         "openapi": f"{addresses.base_url}/openapi.json",
         "console": f"{addresses.base_url}/console",
-        "sign_in": "millrace token --merchant ann --scope operator" if settings.issuer is None else settings.issuer,
+        "sign_in": "millrace token --staff ann" if settings.issuer is None else settings.issuer,
         "vault": addresses.vault_url,
         "limiter": addresses.rls_address,
         "processors": addresses.processor_urls,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from compose import limits
 from compose.cli.limiter_table import print_table
 from compose.settings.limiter_gateways import running_gateways
 from compose.settings.settings import load_settings
 from compose.supervise.state import read_state
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings

@@ -13,7 +13,7 @@ import typer
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from compose.cli.dry_run.history import History

@@ -15,7 +15,7 @@ from compose.cli.limiter_gateways import COLUMNS, look, shown
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

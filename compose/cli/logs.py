@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose import limits
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -90,7 +90,7 @@ def _kafka_user(settings: Settings, name: str) -> KafkaUser | None:
 
 
 def _scopes(merchants: list[str], others: list[str]) -> tuple[str, ...]:
-    from ingress.identity.auth import NAME  # noqa: PLC0415 - imports cryptography
+    from ingress.identity.caller import NAME  # noqa: PLC0415 - imports cryptography
 
     for merchant in merchants:
         if not NAME.match(merchant):

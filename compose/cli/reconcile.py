@@ -160,7 +160,7 @@ def _progress() -> Status:
 def _print(report: ReconcileReport) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from schemas import limits  # noqa: PLC0415
+    from schemas.payments import limits  # noqa: PLC0415
 
     console = Console()
     for file in report.files:
@@ -202,7 +202,7 @@ _STATES: Final = {
 def _print_file(file: FileResult, console: Console) -> None:
     from rich.markup import escape  # noqa: PLC0415
 
-    from schemas import limits  # noqa: PLC0415
+    from schemas.payments import limits  # noqa: PLC0415
 
     reasons = f" ({'; '.join(file.reasons)})" if file.reasons else ""
     matched = f"{file.new_lines} new lines, {file.matched} of them matched, {len(file.discrepancies)} discrepancies"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemas import limits
+from compose import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import typer
 from compose.operator_access import operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
-from schemas import limits
+from schemas.tenancy import limits
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -20,7 +20,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command()
 def where(tenant: str, as_json: AsJson = False) -> None:
     """Name the stores that hold rows of a tenant, with how an analyst reads them."""
-    from reconciliation.tenancy.places import stores_of  # noqa: PLC0415 - imports the driver
+    from reconciliation.tenancy.tenant_stores import stores_of  # noqa: PLC0415 - imports the driver
 
     dsn = load_settings().addresses().postgres_dsns["millrace_reader"]
     with operator_connection() as connection:
@@ -41,7 +41,7 @@ def list_(
     after: Annotated[str, typer.Option(help="Go on behind this tenant, the last one of the page before.")] = "",
 ) -> None:
     """Show tenants, the newest first, a page of them."""
-    from reconciliation.tenancy.places import newest, tenant_of  # noqa: PLC0415
+    from reconciliation.tenancy.tenant_stores import newest, tenant_of  # noqa: PLC0415
 
     with operator_connection() as connection:
         if after and tenant_of(connection, after) is None:
@@ -61,7 +61,7 @@ def list_(
 @app.command("noisy")
 def noisy_(as_json: AsJson = False) -> None:
     """Show callers that had others of their partition wait, and what is proposed."""
-    from reconciliation.tenancy.places import noisy  # noqa: PLC0415
+    from reconciliation.tenancy.tenant_stores import noisy  # noqa: PLC0415
 
     with operator_connection() as connection:
         rows = noisy(connection)
@@ -78,7 +78,7 @@ def noisy_(as_json: AsJson = False) -> None:
 @app.command()
 def show(tenant: str, as_json: AsJson = False) -> None:
     """Show one tenant."""
-    from reconciliation.tenancy.places import tenant_of  # noqa: PLC0415
+    from reconciliation.tenancy.tenant_stores import tenant_of  # noqa: PLC0415
 
     with operator_connection() as connection:
         row: dict[str, Any] | None = tenant_of(connection, tenant)

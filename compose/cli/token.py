@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -20,28 +21,42 @@ def token(
     user: Annotated[
         list[str] | None, typer.Option(help="The user that it is of, instead; repeated, one token a line.")
     ] = None,
+    staff: Annotated[
+        str | None,
+        typer.Option(help="The person of our staff that it is of, instead: an operator, who speaks for nobody."),
+    ] = None,
     subject: Annotated[str | None, typer.Option(help="The person that holds it. Default: whom it speaks for.")] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(
             help="A scope; repeat it for several. Default for a merchant: read and write payments;"
-            " for a tenant: resources and usage; for a user: posts."
+            " for a tenant: resources and usage; for a user: posts; for staff: operator. Roles of staff:"
+            " operator:support, operator:finance, operator:risk, operator:platform, and console:read."
         ),
     ] = None,
     ttl: Annotated[int, typer.Option(help="Seconds until it expires.")] = limits.TOKEN_TTL_DEFAULT_S,
 ) -> None:
-    """Print a token and nothing else. It speaks for one merchant, tenant or user; for several users, one each."""
+    """Print a token and nothing else: of a merchant, a tenant or a user (of several, one each), or of staff."""
     from ingress.identity.issuer import SCOPES_OF, issue_token  # noqa: PLC0415 - imports cryptography
+    from ingress.identity.roles import STAFF  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
-    kinds = {"merchant": [merchant] if merchant else [], "tenant": [tenant] if tenant else [], "user": user or []}
+    kinds = {
+        "merchant": [merchant] if merchant else [],
+        "tenant": [tenant] if tenant else [],
+        "user": user or [],
+        "staff": [staff] if staff else [],
+    }
     named = [(kind, names) for kind, names in kinds.items() if names]
     if len(named) != 1:
-        raise StackError("name one of --merchant, --tenant and --user: a token speaks for one of them")
+        raise StackError("name one of --merchant, --tenant, --user and --staff: a token is of one of them")
     ((kind, names),) = named
     settings = load_settings()
     keys = settings.development_issuer(settings.the_home().path / "keys")
     scopes = tuple(part for text in scope for part in text.split()) if scope else SCOPES_OF[kind]
+    if kind == "merchant" and STAFF.issuperset(scopes):
+        print(f"A token of staff names no merchant: this one is of the person {names[0]} (--staff).", file=sys.stderr)
+        kind = "staff"
     try:
         for name in names:
             print(issue_token(keys, name, scopes, ttl, kind=kind, subject=subject, audience=settings.audience[0]))  # type: ignore[arg-type] # one of the kinds

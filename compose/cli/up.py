@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from compose import limits
 from compose.cli.status_table import status_table
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
 from compose.supervise.state import StackState, read_state
-from schemas import limits
 
 app = typer.Typer()
 

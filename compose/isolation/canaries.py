@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 from msgspec import Struct
 
+from compose import limits
 from ingress.identity.issuer import issue_token
 from ingress.trust import MONITOR_ISSUER
-from schemas import limits
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schemas import limits
+from compose import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

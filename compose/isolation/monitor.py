@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import structlog
 
+from compose import limits as compose_limits
 from compose.isolation.canaries import Doors
 from compose.isolation.route_probes import route_probes
 from compose.isolation.store_probes import analytics_probe, store_probes
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Monitor:
                     self._told(None)
                 except (errors.PlatformError, psycopg.OperationalError) as error:
                     self._told(str(error).partition("\n")[0])
-                self._stop.wait(limits.ISOLATION_ROUND_S if self._trouble is None else 1)
+                self._stop.wait(compose_limits.ISOLATION_ROUND_S if self._trouble is None else 1)
 
     def _told(self, trouble: str | None) -> None:
         if trouble and trouble != self._trouble:
@@ -72,7 +74,7 @@ class Monitor:
     def _round(self, doors: Doors) -> None:
         one, two = doors.canary("a"), doors.canary("b")
         found = [*self._probed(doors, one, two), *self._probed(doors, two, one), *self._egress.probes((one, two))]
-        with psycopg.connect(self._dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+        with psycopg.connect(self._dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
             for lint in LINTS:
                 self._lint(connection, lint)
             for probe, evidence in found:
@@ -90,6 +92,6 @@ class Monitor:
 
     def _lint(self, connection: psycopg.Connection[Any], lint: str) -> None:
         amiss = [str(name) for (name,) in connection.execute(SQL[lint].encode(), {}).fetchall()]
-        named = ", ".join(amiss[: limits.ISOLATION_NAMED_MAX])
+        named = ", ".join(amiss[: compose_limits.ISOLATION_NAMED_MAX])
         found = {"lint_id": lint.removeprefix("lint_"), "gaps": len(amiss), "named": named}
         connection.execute(SQL["lint_done"].encode(), found)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from compose import limits
 from compose.settings.service_processes import WORKERS
-from schemas import limits
 
 BACKGROUND: Final = frozenset(
     {"clickhouse_sink", "processor_worker", "webhook_worker", "merchant_webhooks", "simulator"}

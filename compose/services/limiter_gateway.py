@@ -30,8 +30,7 @@ from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.stream.lease_accounts import LeaseAccounts
-from schemas import limits
-from schemas.limiter import topics
+from schemas.limiter import limits, topics
 from schemas.senders import GATEWAY
 
 if TYPE_CHECKING:

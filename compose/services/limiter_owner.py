@@ -11,7 +11,7 @@ from dataflows.limiter.service import limiter_service
 from limiter.policy.publisher import publish
 from limiter.policy.signing_keys import SigningKeys
 from limiter.store.durable_counters import prune
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.service import SERVICE
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from limiter.store.store import StoreUnavailable
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.stream.lease_accounts import LeaseAccounts
-from schemas import limits
+from schemas.limiter import limits
 from schemas.senders import GATEWAY
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from compose import limits
 from compose.stack.errors import StackError
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -9,7 +9,7 @@ from compose.services.partition_owner import PartitionOwner
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
-from schemas import limits
+from schemas.payments import limits
 from schemas.payments.service import SERVICE
 
 if TYPE_CHECKING:

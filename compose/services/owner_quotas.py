@@ -15,7 +15,8 @@ import msgspec
 
 from ingress.commands.exchange import Exchange
 from limiter.decide.durable import Answer, Left, OwnerUnavailable
-from schemas import errors, identity, limits, topics
+from schemas import errors, identity, topics
+from schemas.limiter import limits
 from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.quota_fields import quotas_of, scope_of
 from schemas.records import Command

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from compose.services.ops import serve_ops
 from compose.settings.kafka_access import owner_process
 from dataflows.owner.supervise import supervise
+from schemas.services import senders_to
 from sinks.postgres.periodic_task import PeriodicTask
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class PartitionOwner:
     def __init__(self, settings: Settings, service: Service) -> None:
         self.stop = threading.Event()
         addresses = settings.addresses()
-        self._keys = settings.sender_keys()
+        self._keys = settings.sender_keys().of(senders_to(service.commands_topic))
         self._keys.ensure()
         self._dsn = addresses.postgres_dsns[service.owner_role]
         self._kafka = addresses.kafka_of(owner_process(service))

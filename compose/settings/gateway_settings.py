@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
-from schemas import limits
+from schemas.limiter import limits
 
 _PORT_MAX: Final = 65_535
 

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
-from schemas import limits
 from schemas.media_origin import Bucket
+from vault import limits
 
 
 class MediaSettings(BaseSettings):

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
+from compose import limits
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from ingress.payments.webhooks.signatures import read_secrets
-from schemas import limits
 from schemas.payments.processors import ADAPTERS, adapter_of, is_processor_name
 
 STRIPE_URL: Final = "https://api.stripe.com"

@@ -17,6 +17,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from compose import limits as compose_limits
 from compose.settings import secret_files
 from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
@@ -33,7 +34,6 @@ from compose.stack.home import Home
 from compose.stack.ports import remembered
 from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
 from ingress.payments.webhooks.signatures import read_secrets
-from schemas import limits
 from schemas.client_network import client_network
 from schemas.media_origin import MediaOrigin
 from schemas.payments.processors import adapter_of
@@ -42,6 +42,7 @@ from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.sender_keys import SenderKeys
 from sinks.kafka.user import OPERATOR, KafkaUser, credentials
 from sinks.postgres.roles import ROLES
+from vault import limits as vault_limits
 from vault.key_file import KeyFile, VaultKeysUnusable
 
 #: preferred ports; a busy one is replaced by a free one unless it was set
@@ -124,7 +125,7 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     #: keys of the card vault that a key management system provides, in a private file; otherwise made in the home
     vault_keys_file: Path | None = None
     #: what workers prove themselves to the vault with; otherwise made in the home
-    vault_secret: SecretStr | None = Field(default=None, min_length=limits.VAULT_SECRET_LENGTH_MIN)
+    vault_secret: SecretStr | None = Field(default=None, min_length=vault_limits.VAULT_SECRET_LENGTH_MIN)
 
     redis_url: SecretStr | None = None  # rediss:// for TLS
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
@@ -155,9 +156,9 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     worker_processes: str = Field(default="", pattern=r"^(\w+=\d{1,2}( +|$))*$")
     #: all sinks of ClickHouse in one process, or each in one of its own
     clickhouse_sinks: Literal["together", "apart"] = "together"
-    ingress_processes: int = Field(default_factory=processes_default, ge=1, le=limits.INGRESS_PROCESSES_MAX)
-    vault_processes: int = Field(default=1, ge=1, le=limits.VAULT_PROCESSES_MAX)
-    owner_processes: int = Field(default_factory=processes_default, ge=1, le=limits.OWNER_PROCESSES_MAX)
+    ingress_processes: int = Field(default_factory=processes_default, ge=1, le=compose_limits.INGRESS_PROCESSES_MAX)
+    vault_processes: int = Field(default=1, ge=1, le=vault_limits.VAULT_PROCESSES_MAX)
+    owner_processes: int = Field(default_factory=processes_default, ge=1, le=compose_limits.OWNER_PROCESSES_MAX)
 
     @field_validator("services", mode="before")
     @classmethod

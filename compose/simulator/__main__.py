@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
+from compose.simulator import limits
 from compose.simulator.app import SimulatorConfig
 from compose.simulator.errors import SimulatorError
 from compose.simulator.server import serve_forever
 from compose.simulator.webhooks import Receiver
-from schemas import limits
 
 #: the webhooks' secret comes this way and not as an argument, which every user of the machine may read
 SECRET_VARIABLE = "SIMULATOR_WEBHOOK_SECRET"  # noqa: S105 - the name of it

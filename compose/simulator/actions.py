@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from compose.simulator import errors, webhooks
+from compose.simulator import errors, limits, webhooks
 from compose.simulator.executor import Executor
 from compose.simulator.statements import QUERIES
-from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3

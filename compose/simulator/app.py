@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from compose.simulator import errors, modes
+from compose.simulator import errors, limits, modes
 from compose.simulator.actions import due_now
 from compose.simulator.connections import HeldConnections, LostAnswer
 from compose.simulator.executor import Query, Result
@@ -32,7 +32,6 @@ from compose.simulator.requests import JSON, content_of
 from compose.simulator.webhook_sender import WebhookSender
 from compose.simulator.webhooks import CountWaiting, Deliveries, IsTelling, Receiver, now_ms
 from compose.simulator.writer import BookWriter
-from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from schemas import limits
+from compose.simulator import limits
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

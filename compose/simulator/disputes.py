@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from compose.simulator import errors, modes, webhooks
+from compose.simulator import errors, limits, modes, webhooks
 from compose.simulator.evidence import verdict_of
 from compose.simulator.executor import capture_of
 from compose.simulator.operations import Capture, Identity, MoneyMinor, provider_ref_for
 from compose.simulator.statements import QUERIES
-from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3

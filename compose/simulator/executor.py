@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from compose.simulator import errors, modes, webhooks
+from compose.simulator import errors, limits, modes, webhooks
 from compose.simulator.effects import Effect, decide_effect
 from compose.simulator.evidence import decide_evidence, keep_evidence
 from compose.simulator.fees import fee_of
 from compose.simulator.operations import Capture, Hold, Operation, OperationBody, Outcome, provider_ref_for
 from compose.simulator.statements import QUERIES
-from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
+from compose.simulator import limits
 
 _BPS: Final = 10_000  # basis points in one
 

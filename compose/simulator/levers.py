@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from compose.simulator import limits
 from compose.simulator.actions import ActionBody, EndAction, EndHold
 from compose.simulator.disputes import CloseBody, CloseDispute, OpenBody, OpenDispute
 from compose.simulator.report_reader import ReportReader
 from compose.simulator.requests import JSON, content_of, read
 from compose.simulator.settlements import MakeReport, ReportBody
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

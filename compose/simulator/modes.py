@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from compose.simulator import cards
-from schemas import limits
+from compose.simulator import cards, limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from compose.simulator import cards, errors
+from compose.simulator import limits as simulator_limits
 from compose.simulator.requests import read
 from schemas import limits
 
@@ -22,13 +23,13 @@ Status = Literal[
     "authorized", "captured", "voided", "refunded", "submitted", "declined", "failed", "requires_action", "pending"
 ]
 # Printable ASCII without blanks: nothing that a log, a header or a settlement file could mangle.
-Identity = Annotated[str, msgspec.Meta(max_length=limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern=r"^[!-~]+\Z")]
+Identity = Annotated[str, msgspec.Meta(max_length=simulator_limits.SIMULATOR_IDENTITY_LENGTH_MAX, pattern=r"^[!-~]+\Z")]
 # A void names no amount of its own (it releases what is left), so zero is allowed here and refused below.
 AmountMinor = Annotated[int, msgspec.Meta(ge=0, le=limits.AMOUNT_MINOR_MAX)]
 MoneyMinor = Annotated[int, msgspec.Meta(ge=1, le=limits.AMOUNT_MINOR_MAX)]
 CurrencyCode = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}\Z")]
 
-_OPERATION_ID: Final = re.compile(rf"[A-Za-z0-9_.:~-]{{1,{limits.SIMULATOR_IDENTITY_LENGTH_MAX}}}")
+_OPERATION_ID: Final = re.compile(rf"[A-Za-z0-9_.:~-]{{1,{simulator_limits.SIMULATOR_IDENTITY_LENGTH_MAX}}}")
 _NEW_MONEY: Final = ("authorize", "purchase")
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from compose.simulator import limits
 from compose.simulator.statements import QUERIES
 from compose.simulator.storage import BOOK_FILE_NAME, book_connect
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compose.simulator import modes, webhooks
+from compose.simulator import limits, modes, webhooks
 from compose.simulator.operations import Outcome, provider_ref_for
 from compose.simulator.statements import QUERIES
-from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3

@@ -9,10 +9,9 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from compose.simulator import errors
+from compose.simulator import errors, limits
 from compose.simulator.statements import QUERIES
 from compose.simulator.storage import BOOK_FILE_NAME, book_connect
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from compose.simulator import errors
-from schemas import limits
+from compose.simulator import errors, limits
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -14,10 +14,9 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from compose.simulator import errors
+from compose.simulator import errors, limits
 from compose.simulator.app import Processor, make_app
 from compose.simulator.book import Book
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.simulator.app import SimulatorConfig

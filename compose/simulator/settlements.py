@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from compose.simulator import errors, webhooks
+from compose.simulator import errors, limits, webhooks
 from compose.simulator.operations import Identity, MoneyMinor
 from compose.simulator.statements import QUERIES
-from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from compose.simulator import errors
+from compose.simulator import errors, limits
 from compose.simulator.fees import fee_of
 from compose.simulator.operations import provider_ref_for
 from compose.simulator.statements import SCHEMA, UPGRADE_AFTER, UPGRADE_BEFORE, UPGRADE_OPERATIONS
-from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

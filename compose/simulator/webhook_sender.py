@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from compose.simulator import errors
+from compose.simulator import limits as simulator_limits
 from compose.simulator.statements import QUERIES
 from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.webhooks import Deliveries, Receiver, backoff_ms, now_ms
@@ -66,7 +67,7 @@ class WebhookSender:
         self._path = folder / BOOK_FILE_NAME
         self._book = book
         self._metrics = metrics
-        self._lanes = [_Lane(receiver) for _ in range(limits.SIMULATOR_WEBHOOK_LANES)]
+        self._lanes = [_Lane(receiver) for _ in range(simulator_limits.SIMULATOR_WEBHOOK_LANES)]
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhook-sender", daemon=True)
@@ -83,29 +84,31 @@ class WebhookSender:
         """Ends within a bound; what is not delivered by then stays in the outbox."""
         self._stopping.set()
         self._wake.set()
-        self._thread.join(limits.SIMULATOR_STOP_SENDER_S)
+        self._thread.join(simulator_limits.SIMULATOR_STOP_SENDER_S)
 
     def _run(self) -> None:
-        pause_ms = limits.SIMULATOR_WEBHOOK_PAUSE_FIRST_MS
+        pause_ms = simulator_limits.SIMULATOR_WEBHOOK_PAUSE_FIRST_MS
         with closing(book_connect(self._path)) as outbox, ThreadPoolExecutor(len(self._lanes)) as pool:
             while not self._stopping.is_set():
                 self._wake.clear()  # before the look: what is written after it wakes again
                 deliveries = self._due(outbox)
                 if not deliveries:
-                    self._wake.wait(limits.SIMULATOR_WEBHOOK_POLL_MS / 1_000)
+                    self._wake.wait(simulator_limits.SIMULATOR_WEBHOOK_POLL_MS / 1_000)
                     continue
                 is_healthy = self._deliver(pool, deliveries)
                 if is_healthy:
-                    pause_ms = limits.SIMULATOR_WEBHOOK_PAUSE_FIRST_MS
+                    pause_ms = simulator_limits.SIMULATOR_WEBHOOK_PAUSE_FIRST_MS
                     continue
                 self._stopping.wait(pause_ms / 1_000)
-                pause_ms = min(pause_ms * 2, limits.SIMULATOR_WEBHOOK_PAUSE_MAX_MS)
+                pause_ms = min(pause_ms * 2, simulator_limits.SIMULATOR_WEBHOOK_PAUSE_MAX_MS)
         for lane in self._lanes:
             lane.close()
 
     def _due(self, outbox: sqlite3.Connection) -> list[_Delivery]:
         try:
-            rows = outbox.execute(QUERIES["webhooks_due"], (now_ms(), limits.SIMULATOR_WEBHOOK_BATCH_MAX)).fetchall()
+            rows = outbox.execute(
+                QUERIES["webhooks_due"], (now_ms(), simulator_limits.SIMULATOR_WEBHOOK_BATCH_MAX)
+            ).fetchall()
         except sqlite3.Error as error:
             log.warning("simulator_outbox_unreadable", error=str(error))
             return []
@@ -150,7 +153,7 @@ class _Lane:
         self._receiver = receiver
         self._path = parts.path or "/"
         self._connection = http.client.HTTPConnection(
-            parts.hostname or "", parts.port or 80, timeout=limits.SIMULATOR_WEBHOOK_TIMEOUT_S
+            parts.hostname or "", parts.port or 80, timeout=simulator_limits.SIMULATOR_WEBHOOK_TIMEOUT_S
         )
 
     def deliver(self, delivery: _Delivery) -> int:
@@ -177,7 +180,7 @@ class _Lane:
         headers = self._receiver.headers(delivery.event_id, body, int(time.time()))
         self._connection.request("POST", self._path, body, headers)
         answer = self._connection.getresponse()
-        answer.read(limits.SIMULATOR_WEBHOOK_ANSWER_BYTES_MAX)
+        answer.read(simulator_limits.SIMULATOR_WEBHOOK_ANSWER_BYTES_MAX)
         if not answer.isclosed():  # more than anybody needs to say: not worth reading to its end
             self._connection.close()
         return answer.status

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from compose.simulator import errors, modes
+from compose.simulator import errors, limits, modes
 from compose.simulator.statements import QUERIES
-from schemas import limits
 
 if TYPE_CHECKING:
     import sqlite3

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from compose.simulator import errors
-from schemas import limits
+from compose.simulator import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from compose import limits
 from compose.stack.clickhouse_users import READER, USER
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from schemas import limits
 from sinks import private_file
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import lz4.frame  # type: ignore[import-untyped]
 from backports import zstd
 
+from compose import limits
 from compose.stack.clickhouse_errors import (
     BAD_ARGUMENTS,
     CANNOT_DECOMPRESS,
@@ -16,7 +17,6 @@ from compose.stack.clickhouse_errors import (
     TOO_LARGE_BODY,
     QueryError,
 )
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

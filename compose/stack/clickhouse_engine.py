@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 
 from chdb.state.sqlitelike import Connection
 
+from compose import limits
 from compose.stack.clickhouse_errors import (
     ACCESS_DENIED,
     NOT_IMPLEMENTED,
@@ -25,7 +26,6 @@ from compose.stack.clickhouse_errors import (
     QueryError,
 )
 from compose.stack.clickhouse_statement import Insert, is_select, last_format, reads_input, split_insert
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from compose import limits
 from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compress
 from compose.stack.clickhouse_engine import Answer, Engine
 from compose.stack.clickhouse_errors import QueryError
@@ -29,7 +30,6 @@ from compose.stack.clickhouse_request import Request, authenticate, read_request
 from compose.stack.clickhouse_users import READER, USER
 from compose.stack.landlock import confine
 from compose.stack.ports import LOOPBACK
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

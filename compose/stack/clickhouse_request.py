@@ -10,6 +10,7 @@ from email.policy import HTTP
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from compose import limits as compose_limits
 from compose.stack.clickhouse_engine import Query
 from compose.stack.clickhouse_errors import (
     AUTHENTICATION_FAILED,
@@ -97,7 +98,7 @@ def read_request(path: str, headers: Message, body: IO[bytes], *, read_only: boo
 
 def _form(content_type: str, body: IO[bytes], body_bytes: int) -> dict[str, str]:
     """The plain fields of a form: SQL and parameters that were too long for a URL."""
-    if body_bytes > limits.CLICKHOUSE_QUERY_BYTES_MAX:
+    if body_bytes > compose_limits.CLICKHOUSE_QUERY_BYTES_MAX:
         raise QueryError.named(QUERY_IS_TOO_LARGE, "QUERY_IS_TOO_LARGE", "The form is too large")
     message = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body.read())
     fields: dict[str, str] = {}

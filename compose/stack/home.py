@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from compose import limits
 from compose.stack.errors import StackError
-from schemas import limits
 from sinks import private_file
 
 if TYPE_CHECKING:

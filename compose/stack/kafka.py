@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from compose import limits
 from compose.stack.errors import StackError
 from compose.stack.kafka_jars import archive_path, class_path, java
 from compose.stack.ports import LOOPBACK
-from schemas import limits
 from schemas.errors import Unavailable
 from sinks import private_file
 from sinks.kafka.access import ensure_users

@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose import limits as compose_limits
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
 from compose.stack.kafka_jars import archive_path, class_path, java
 from compose.stack.ports import PortLeases
-from schemas import limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,12 +50,12 @@ def _record(broker: Kafka, options: Sequence[str], log: Path) -> bool:
     """Runs the broker until it serves and ends it; at its end Java writes what it loaded."""
     program, *rest = broker.command()
     with log.open("wb") as output, subprocess.Popen([program, *options, *rest], stdout=output, stderr=output) as handle:
-        deadline = time.monotonic() + limits.SERVER_START_TIMEOUT_S
+        deadline = time.monotonic() + compose_limits.SERVER_START_TIMEOUT_S
         while handle.poll() is None and broker.unhealthy() is not None and time.monotonic() < deadline:
-            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+            time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
         handle.terminate()
         try:
-            handle.wait(limits.KAFKA_ARCHIVE_TIMEOUT_S)
+            handle.wait(compose_limits.KAFKA_ARCHIVE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             handle.kill()
             return False

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 from psycopg import sql
 
+from compose import limits
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from compose.stack.unprivileged import unprivileged
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

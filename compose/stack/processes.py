@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas import limits
+from compose import limits as compose_limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -79,7 +80,7 @@ class ChildProcess:
         while (status := self.poll()) is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"process {self.pid} runs on after {within_s} s")
-            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+            time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
         return status
 
 
@@ -113,7 +114,7 @@ def spawn(
 
 def end_of(log: Path) -> BinaryIO:
     """The log, to be written at its end; one that became too long is turned over first."""
-    if log.exists() and log.stat().st_size > limits.LOG_BYTES_MAX:
+    if log.exists() and log.stat().st_size > compose_limits.LOG_BYTES_MAX:
         log.replace(log.with_suffix(".log.1"))
     return log.open("ab")
 
@@ -132,7 +133,7 @@ def wait_gone(processes: Sequence[ProcessId], within_s: float) -> list[ProcessId
     deadline = time.monotonic() + within_s
     left = [process for process in processes if process.alive()]
     while left and time.monotonic() < deadline:
-        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
         left = [process for process in left if process.alive()]
     return left
 
@@ -197,7 +198,7 @@ def stop(processes: Sequence[tuple[ProcessId, signal.Signals]], within_s: float)
     stubborn = wait_gone([process for process, _ in processes], within_s)
     for process, _ in processes:
         kill_session(process)
-    wait_gone(stubborn, limits.HEALTH_CHECK_TIMEOUT_S)
+    wait_gone(stubborn, compose_limits.HEALTH_CHECK_TIMEOUT_S)
     return [process.pid for process in stubborn]
 
 
@@ -205,7 +206,7 @@ def last_line(log: Path) -> str:
     """The last line with words in a log, for an error message."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - limits.LOG_TAIL_BYTES_MAX))
+            file.seek(max(0, log.stat().st_size - compose_limits.LOG_TAIL_BYTES_MAX))
             lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
     except FileNotFoundError:
         return "no output"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from compose import limits
 from compose.stack.errors import StackError
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

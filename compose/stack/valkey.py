@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compose import limits
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,10 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose import limits as compose_limits
 from compose.stack.errors import StackError
 from compose.stack.home import write_private
 from compose.stack.ports import LOOPBACK
-from schemas import limits
+from schemas.social import limits as social_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ class Varnish:
         said = {
             "host": LOOPBACK,
             "port": self.origin_port,
-            "fetch_s": limits.MEDIA_CACHE_FETCH_S,
+            "fetch_s": social_limits.MEDIA_CACHE_FETCH_S,
             "key": self.purge_key,
         }
         for name, value in said.items():
@@ -58,7 +59,7 @@ class Varnish:
 
     def command(self) -> Sequence[str]:
         """The server in the foreground, without an interface for commands."""
-        storage = f"malloc,{limits.MEDIA_CACHE_BYTES}"
+        storage = f"malloc,{social_limits.MEDIA_CACHE_BYTES}"
         head = [varnishd(), "-F", "-j", "none", "-n", str(self.data / "work"), "-a", self.address]
         return [*head, "-f", str(self._rules), "-s", storage, "-T", "none", "-p", "vcc_allow_inline_c=off"]
 
@@ -68,7 +69,7 @@ class Varnish:
 
     def unhealthy(self) -> str | None:
         """None once it answers by itself."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=limits.HEALTH_CHECK_TIMEOUT_S)
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=compose_limits.HEALTH_CHECK_TIMEOUT_S)
         try:
             connection.request("GET", "/cache-alive")
             status = connection.getresponse().status

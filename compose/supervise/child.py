@@ -9,10 +9,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from compose import limits as compose_limits
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise.state import Condition, Kind, ProcessState
-from schemas import limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +120,7 @@ class Child:
             within_s = self.spec.restart_timeout_s
         if reason is None:
             self.condition, self.note = "ready", ""
-            self._silences, self._ask_again_at = 0, time.monotonic() + limits.LIVENESS_INTERVAL_S
+            self._silences, self._ask_again_at = 0, time.monotonic() + compose_limits.LIVENESS_INTERVAL_S
         elif time.monotonic() - self._started_at > within_s:
             self.end()
             self.plan_restart(f"not ready within {within_s:.0f} s: {reason}")
@@ -132,10 +133,10 @@ class Child:
         They are counted, not timed: a supervisor that stood still itself has asked nothing meanwhile.
         """
         if silence is None:
-            self._silences, self._ask_again_at = 0, time.monotonic() + limits.LIVENESS_INTERVAL_S
+            self._silences, self._ask_again_at = 0, time.monotonic() + compose_limits.LIVENESS_INTERVAL_S
             return
-        self._silences, self._ask_again_at = self._silences + 1, time.monotonic() + limits.LIVENESS_AGAIN_S
-        if self._silences >= limits.LIVENESS_SILENCES_MAX:
+        self._silences, self._ask_again_at = self._silences + 1, time.monotonic() + compose_limits.LIVENESS_AGAIN_S
+        if self._silences >= compose_limits.LIVENESS_SILENCES_MAX:
             self.end()
             self.plan_restart(f"frozen: {self._silences} questions had no answer ({silence})")
 
@@ -157,10 +158,10 @@ class Child:
         while self._recent and now - self._recent[0] > _MINUTE_S:
             self._recent.popleft()
         deaths = len(self._recent)
-        pause = min(limits.RESTART_BACKOFF_MAX_S, limits.RESTART_BACKOFF_FIRST_S * 2 ** (deaths - 1))
+        pause = min(compose_limits.RESTART_BACKOFF_MAX_S, compose_limits.RESTART_BACKOFF_FIRST_S * 2 ** (deaths - 1))
         self.note = reason
-        if deaths > limits.RESTARTS_PER_MINUTE_MAX:
-            pause = limits.RESTART_PAUSE_S
+        if deaths > compose_limits.RESTARTS_PER_MINUTE_MAX:
+            pause = compose_limits.RESTART_PAUSE_S
             self.note = f"died {deaths} times in a minute, is started again every {pause} s: {reason}"
         self.condition = "restarting"
         self.start_again_at = now + pause
@@ -176,10 +177,10 @@ class Child:
                 return
             if stopping():
                 raise StackError("stopped while it was starting")
-            may_restart = self._was_killed and self.restarts < limits.FIRST_START_KILLED_MAX
+            may_restart = self._was_killed and self.restarts < compose_limits.FIRST_START_KILLED_MAX
             if self.condition != "starting" and not may_restart:
                 raise StackError(f"{self.spec.name} does not start: {self.note or self.spec.unhealthy()}")
-            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+            time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
 
     def end(self) -> None:
         """Ends it and its session at once."""
@@ -189,7 +190,7 @@ class Child:
         if self._handle is not None:
             # One that waits for a dead disk ends when the disk answers; the others go on meanwhile.
             with contextlib.suppress(TimeoutError):
-                self._handle.wait(limits.HEALTH_CHECK_TIMEOUT_S)
+                self._handle.wait(compose_limits.HEALTH_CHECK_TIMEOUT_S)
 
     def send(self, number: signal.Signals) -> None:
         """Signals this process, if it still runs."""

@@ -8,7 +8,7 @@ import psycopg
 
 from limiter.policy.shard_map import ShardsRefused
 from limiter.store.shard_changes import ShardChanges
-from schemas import limits
+from sinks import limits
 
 if TYPE_CHECKING:
     from compose.settings.addresses import Addresses

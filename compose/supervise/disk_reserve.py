@@ -11,7 +11,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from ingress import limits
 
 if TYPE_CHECKING:
     from compose.stack.home import Home

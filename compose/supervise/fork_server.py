@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
+from compose import limits
 from compose.supervise import proc_image
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from compose import limits
 from compose.stack import processes
 from compose.stack.processes import ChildProcess
 from compose.supervise import fork_server
 from compose.supervise.fork_server import Order
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

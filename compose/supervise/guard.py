@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose import limits
 from compose.stack import processes
 from compose.supervise.state import state_of_line
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.stack.home import Home

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compose import limits as compose_limits
 from compose.settings.limiter_gateways import gateway_address, running_gateways
 from compose.settings.secret_files import handed_over, secret_fields
 from compose.settings.unknown_variables import PREFIX
@@ -16,8 +17,9 @@ from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise import guard
 from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
-from schemas import limits
 from schemas.payments.processors import adapter_of
+from schemas.social import limits as social_limits
+from sinks import limits as sinks_limits
 from sinks.kafka.user import OPERATOR, READER
 
 if TYPE_CHECKING:
@@ -43,10 +45,10 @@ def up(
     processes ended that hold it open for writing.
     """
     home = settings.the_home()
-    deadline = time.monotonic() + limits.STACK_START_TIMEOUT_S
+    deadline = time.monotonic() + compose_limits.STACK_START_TIMEOUT_S
     state = read_state(home)
     if state is not None and state.running() and state.phase == "stopping":
-        _wait_stopped(state, limits.STACK_STOP_TIMEOUT_S)
+        _wait_stopped(state, compose_limits.STACK_STOP_TIMEOUT_S)
         state = read_state(home)
     if state is not None and state.running():
         if state.servers_only and not servers_only:
@@ -113,8 +115,10 @@ def _wait_ready(
             _reap()
             log = home.log("supervisor")
             raise StackError(f"the supervisor ended: {processes.last_line(log)} (log: {log})")
-        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
-    raise StackError(f"not ready within {limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}")
+        time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
+    raise StackError(
+        f"not ready within {compose_limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}"
+    )
 
 
 def is_started_here(state: StackState) -> bool:
@@ -131,9 +135,9 @@ def down(settings: Settings) -> bool:
         supervisor = state.supervisor
         if supervisor is not None:
             processes.send(supervisor, signal.SIGTERM)
-        if not _wait_stopped(state, limits.STACK_STOP_TIMEOUT_S) and supervisor is not None:
+        if not _wait_stopped(state, compose_limits.STACK_STOP_TIMEOUT_S) and supervisor is not None:
             processes.send(supervisor, signal.SIGKILL)
-            processes.wait_gone([supervisor], limits.HEALTH_CHECK_TIMEOUT_S)
+            processes.wait_gone([supervisor], compose_limits.HEALTH_CHECK_TIMEOUT_S)
             guard.clean_up(read_state(settings.the_home()) or state)
         _reap()
         return True
@@ -169,7 +173,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "vault_url": addresses.vault_url,
         "media_url": addresses.media_url,
         "rls_address": addresses.rls_address,
-        "push_followers_max": limits.PUSH_FOLLOWERS_MAX,
+        "push_followers_max": social_limits.PUSH_FOLLOWERS_MAX,
         "limiter_frames": gateway_address(settings, 0).as_object(),
         "limiter_gateways": [
             gateway.as_object() for gateway in running_gateways(settings, [entry.name for entry in state.processes])

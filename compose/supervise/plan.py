@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from compose import limits
 from compose.services import ops
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
@@ -23,7 +24,6 @@ from compose.stack.valkey import Valkey
 from compose.stack.varnish import Varnish
 from compose.supervise.child import ChildSpec
 from compose.supervise.state import STACK_ID_VARIABLE
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from compose import limits
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
@@ -22,7 +23,6 @@ from compose.supervise.child import Child
 from compose.supervise.disk_reserve import DiskReserve
 from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
 from compose.supervise.state import Condition, Phase, ProcessState, StackState, read_state
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

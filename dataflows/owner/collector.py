@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-from schemas import limits
+from dataflows import limits
 
 
 def collect_rarely() -> None:

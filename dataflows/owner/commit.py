@@ -21,6 +21,7 @@ from typing import Final
 import psycopg
 from msgspec import Struct
 
+from dataflows import limits
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, NoisyCaller, PartitionBatch, Published, Record, Statement
 from dataflows.owner.fold import Fold, Folded, Known, NewIdentity, OutboxRow
@@ -28,7 +29,6 @@ from dataflows.owner.joining import joined
 from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.service import Workspace
-from schemas import limits
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times

@@ -15,7 +15,7 @@ import structlog
 
 from dataflows.owner.batch import Record
 from dataflows.owner.metrics import INVARIANT_VIOLATED
-from dataflows.owner.place import Place
+from dataflows.owner.next_offset import Place
 from dataflows.owner.progress import Progress, ahead_of
 from dataflows.owner.service import OwnedService, PartitionState
 from schemas.errors import InvariantViolation

@@ -13,11 +13,11 @@ from typing import Final
 import psycopg
 import structlog
 
+from dataflows import limits
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Reply
 from dataflows.owner.commit import Committer, Share, claim_statement
 from dataflows.owner.leases import SQL, Lease
-from schemas import limits
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from schemas.records import Command
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from dataflows import limits
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.collector import collect_rarely
 from dataflows.owner.commit import Committer, Share
@@ -20,7 +21,6 @@ from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Keys, Senders
 from dataflows.owner.service import OwnedService
-from schemas import limits
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection, connect

@@ -17,6 +17,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from dataflows import limits as dataflows_limits
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, Published, Reply
 from dataflows.owner.leases import SQL, Lease
@@ -100,7 +101,7 @@ class Publisher:
                 refused.append(error.str())
 
         rows = connection.execute(
-            SQL["dead_letters_unpublished"], place | {"limit": limits.DEAD_LETTERS_RESUME_MAX}
+            SQL["dead_letters_unpublished"], place | {"limit": dataflows_limits.DEAD_LETTERS_RESUME_MAX}
         ).fetchall()
         for offset, key, reason, parked_at, record in rows:
             letter = {
@@ -217,8 +218,8 @@ def _chunks(replies: Sequence[Reply]) -> list[list[Reply]]:
     chunks: list[list[Reply]] = [[]]
     size = 0
     for reply in replies:
-        full = len(chunks[-1]) >= limits.RESULTS_PER_RECORD_MAX
-        if chunks[-1] and (full or size + len(reply.body) > limits.RESULT_RECORD_BYTES_MAX):
+        full = len(chunks[-1]) >= dataflows_limits.RESULTS_PER_RECORD_MAX
+        if chunks[-1] and (full or size + len(reply.body) > dataflows_limits.RESULT_RECORD_BYTES_MAX):
             chunks.append([])
             size = 0
         chunks[-1].append(reply)
@@ -243,7 +244,7 @@ class MarkTimer:
         now = time.monotonic()
         if now < self._due:
             return
-        self._due = now + limits.PUBLISH_MARK_INTERVAL_MS / 1_000
+        self._due = now + dataflows_limits.PUBLISH_MARK_INTERVAL_MS / 1_000
         for lease in leases:
             published = publisher.published_seq(lease.partition)
             if published > lease.published_seq:

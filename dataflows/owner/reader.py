@@ -18,22 +18,24 @@ import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
+from dataflows import limits as dataflows_limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.decoding import record_of
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.place import OUT_OF_RANGE, Place, witness_fault
+from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.publisher import Publisher
 from dataflows.owner.ready import Ready
 from dataflows.owner.senders import Senders
 from dataflows.owner.takes import Takes
 from schemas import limits
 from schemas.errors import GapInOffsets, InvariantViolation
+from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection
 
-_POLL_S: Final = limits.BATCH_POLL_TIMEOUT_MS / 1_000
-_IDLE_S: Final = limits.OWNER_IDLE_WAIT_MS / 1_000
+_POLL_S: Final = dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000
+_IDLE_S: Final = dataflows_limits.OWNER_IDLE_WAIT_MS / 1_000
 log = structlog.get_logger()
 
 
@@ -89,8 +91,8 @@ class Reader:
                 **{
                     "partition.assignment.strategy": "cooperative-sticky",
                     "auto.offset.reset": "error",
-                    "session.timeout.ms": limits.OWNER_SESSION_TIMEOUT_MS,
-                    "heartbeat.interval.ms": limits.OWNER_HEARTBEAT_MS,
+                    "session.timeout.ms": sinks_limits.OWNER_SESSION_TIMEOUT_MS,
+                    "heartbeat.interval.ms": sinks_limits.OWNER_HEARTBEAT_MS,
                 },
             )
         )
@@ -114,8 +116,8 @@ class Reader:
             free = self._ready.free(self._taken)
             if not free and self._offered.wait(timeout_s):
                 free = self._ready.free(self._taken)
-            if free and self._taken and sum(waiting.worth for waiting in free) < limits.ROUND_MESSAGES_ENOUGH:
-                self._settled.wait(limits.ROUND_GATHER_MS / 1_000)
+            if free and self._taken and sum(waiting.worth for waiting in free) < dataflows_limits.ROUND_MESSAGES_ENOUGH:
+                self._settled.wait(dataflows_limits.ROUND_GATHER_MS / 1_000)
                 free = self._ready.free(self._taken)
             if not free:
                 return []
@@ -173,7 +175,7 @@ class Reader:
                 self._read_again()
                 self._watch()
                 self._halt_faulty()
-                if self._publisher.backlog() > limits.PUBLISH_BACKLOG_MAX:
+                if self._publisher.backlog() > dataflows_limits.PUBLISH_BACKLOG_MAX:
                     self._stopping.wait(_POLL_S)
                     continue
                 for batch in self._read():
@@ -184,12 +186,12 @@ class Reader:
 
     def _expect_to_join(self) -> None:
         self.joined = False
-        self._join_by = time.monotonic() + limits.OWNER_JOIN_TIMEOUT_S
+        self._join_by = time.monotonic() + dataflows_limits.OWNER_JOIN_TIMEOUT_S
 
     def _check_joined(self) -> None:
         """A consumer that does not get into its group serves nobody and says nothing: a new one is made."""
         if not self.joined and time.monotonic() > self._join_by:
-            waited = f"Not in the consumer group for {limits.OWNER_JOIN_TIMEOUT_S:.0f} s."
+            waited = f"Not in the consumer group for {dataflows_limits.OWNER_JOIN_TIMEOUT_S:.0f} s."
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, waited))  # noqa: SLF001 - the library's name for it
 
     def _put(self, batch: PartitionBatch) -> None:
@@ -209,7 +211,7 @@ class Reader:
         first = self._consumer.poll(_IDLE_S)
         if first is None:
             return []
-        messages = [first, *self._consumer.consume(limits.BATCH_MESSAGES_MAX - 1, 0)]
+        messages = [first, *self._consumer.consume(dataflows_limits.BATCH_MESSAGES_MAX - 1, 0)]
         if self._assignments != assignments:  # some may be of an assignment that ended: read them again
             self._rewind({_number(message.partition()) for message in messages})
             return []
@@ -224,7 +226,7 @@ class Reader:
             record = self._next_record(message, partition)
             if record is None:
                 continue
-            if size[partition] and size[partition] + len(record.value) > limits.BATCH_BYTES_MAX:
+            if size[partition] and size[partition] + len(record.value) > dataflows_limits.BATCH_BYTES_MAX:
                 batches.append(self._batch(partition, by_partition.pop(partition), size.pop(partition)))
             by_partition[partition].append(record)
             size[partition] += len(record.value)
@@ -341,7 +343,7 @@ class Reader:
             self._reading.pop(place.partition, None)
 
     def _wait_until_idle(self, partitions: set[int]) -> None:
-        deadline = time.monotonic() + limits.OWNER_DRAIN_TIMEOUT_S
+        deadline = time.monotonic() + dataflows_limits.OWNER_DRAIN_TIMEOUT_S
         with self._changed:
             while any(self._in_work[p] > 0 for p in partitions) and time.monotonic() < deadline:
                 self._changed.wait(_POLL_S)

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Container, Sequence
 from typing import Protocol
 
+from dataflows import limits
 from dataflows.owner.batch import PartitionBatch
 from dataflows.owner.turns import Noise, Turns
-from schemas import limits
 
 
 class Waiting(Protocol):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from schemas import limits
+from dataflows import limits
 from schemas.senders import MAC, PARKED, SENDER, speaks_for
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import psycopg
 import structlog
 from confluent_kafka import KafkaException
 
+from dataflows import limits
 from dataflows.owner.drivers import Driver, runner
 from dataflows.owner.metrics import PARTITIONS_OWNED, RESTARTS
 from dataflows.owner.process import OwnerProcess
 from dataflows.owner.senders import Keys
 from dataflows.owner.service import OwnedService
-from schemas import limits
 from schemas.errors import OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 

@@ -13,10 +13,10 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException
 
+from dataflows import limits
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.place import Place, place_fault
+from dataflows.owner.next_offset import Place, place_fault
 from dataflows.owner.publisher import Publisher
-from schemas import limits
 from schemas.errors import InvariantViolation, TopicShorter
 from sinks.kafka.topic_offsets import Inquiry, TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection

@@ -11,8 +11,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from dataflows import limits
 from dataflows.owner.batch import NoisyCaller, Record
-from schemas import limits
 
 _KIB: Final = 1024
 _NOBODY: Final = ""  # whoever sends what nobody can decode

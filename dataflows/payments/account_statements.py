@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from dataflows.owner.batch import Statement
-from schemas.records import MerchantAccount, Payout
+from schemas.payments.records import MerchantAccount, Payout
 from sinks.postgres.arrays import Bigints, Count, OptionalTexts, Texts
 from sinks.postgres.sql_files import queries
 

@@ -12,7 +12,8 @@ from dataflows.payments import account_statements as statements
 from dataflows.payments.domain import account_commands
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
 from schemas.payments import money_by_hand
-from schemas.records import Command, Denial, LedgerTxn, MerchantAccount, Payout, Rejection
+from schemas.payments.records import LedgerTxn, MerchantAccount, Payout
+from schemas.records import Command, Denial, Rejection
 from sinks.postgres.arrays import Texts
 
 _ACCOUNT_FIELDS: Final = MerchantAccount.__struct_fields__

@@ -15,7 +15,7 @@ from dataflows.owner.batch import Statement
 from dataflows.payments import statements
 from dataflows.payments.domain.decision import Decision
 from schemas import identity
-from schemas.records import PaymentIntent
+from schemas.payments.records import PaymentIntent
 from sinks.postgres.arrays import Bigints, Texts
 
 KIND: Final = "late_capture"

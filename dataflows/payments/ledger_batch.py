@@ -10,7 +10,8 @@ from dataflows.payments import ledger_statements
 from dataflows.payments.domain.ledger import Posting, is_balanced
 from dataflows.payments.partition_memory import PartitionMemory
 from schemas.errors import UnbalancedPosting
-from schemas.records import Command, LedgerTxn
+from schemas.payments.records import LedgerTxn
+from schemas.records import Command
 from sinks.postgres.ledger_chain import link_hash
 
 TXNS_PER_COMMAND_MAX: Final = 16

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from dataflows.owner.batch import Statement
 from dataflows.payments.statements import SQL
-from schemas.records import Command, LedgerTxn
+from schemas.payments.records import LedgerTxn
+from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Numbers, Texts, Times
 from sinks.postgres.ledger_chain import ChainRow
 

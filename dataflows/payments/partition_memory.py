@@ -8,7 +8,7 @@ from typing import Final
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.policies import PolicyBook
-from schemas import limits
+from schemas.payments import limits
 
 _FINISHED: Final = frozenset({"succeeded", "canceled"})
 

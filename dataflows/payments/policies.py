@@ -24,7 +24,7 @@ from dataflows.payments.domain import fees, risk, routing
 from dataflows.payments.domain.fees import FeeVersion
 from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth
 from dataflows.payments.domain.risk import RiskPolicy
-from schemas import limits
+from schemas.payments import limits
 from schemas.payments.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries
 

@@ -16,7 +16,7 @@ from dataflows.payments import statements
 from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Decision
 from schemas import identity
-from schemas.records import IntentState, RiskAssessment
+from schemas.payments.records import IntentState, RiskAssessment
 from sinks.postgres.arrays import Bigints, Texts
 
 KIND: Final = "risk_review"

@@ -9,7 +9,7 @@ import msgspec
 
 from dataflows.owner.batch import Statement
 from dataflows.payments.domain.journal import JournalEntry
-from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
+from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from sinks.postgres.arrays import Bigints, Count, Integers, OptionalTexts, Texts
 from sinks.postgres.column_lists import packed
 from sinks.postgres.sql_files import queries

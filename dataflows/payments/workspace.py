@@ -19,18 +19,10 @@ from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from dataflows.payments.partition_memory import PartitionMemory
-from schemas import rendering
+from schemas.payments import rendering
+from schemas.payments.records import Dispute, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from schemas.payments.topics import PARTITIONS
-from schemas.records import (
-    Command,
-    Dispute,
-    LedgerTxn,
-    PaymentIntent,
-    ProcessorAttempt,
-    Refund,
-    Rejection,
-    RiskAssessment,
-)
+from schemas.records import Command, Rejection
 from schemas.topics import partition_for
 
 _CREATES: Final = frozenset({"create_payment_intent", "post_journal"}) | OPERATIONS_OF_ACCOUNTS

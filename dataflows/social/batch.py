@@ -15,7 +15,8 @@ from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
 from dataflows.social.rows import SQL, Held, lists
 from dataflows.social.tables import AUTHORS, BLOCKS, ERASURES, EXPORTS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
-from schemas import identity, limits
+from schemas import identity
+from schemas.social import limits
 from sinks.postgres.arrays import Bigints, Integers, Texts
 
 Rows = dict[str, list[tuple[Any, ...]]]

@@ -23,7 +23,8 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from confluent_kafka import KafkaError, KafkaException
 
 from dataflows.owner.drivers import run_flow
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 _log = structlog.get_logger(__name__)
 

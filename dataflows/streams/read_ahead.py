@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, Full, Queue
 from typing import Generic, TypeVar
 
-from schemas import limits
+from dataflows import limits as dataflows_limits
+from schemas.tenancy import limits as tenancy_limits
 
 Batch = TypeVar("Batch")
 
@@ -17,7 +18,7 @@ class ReadAhead(Generic[Batch]):
 
     def __init__(self, read: Callable[[], Sequence[Batch]], name: str) -> None:
         self._read = read
-        self._batches: Queue[Sequence[Batch] | Exception] = Queue(limits.READ_AHEAD_MAX)
+        self._batches: Queue[Sequence[Batch] | Exception] = Queue(dataflows_limits.READ_AHEAD_MAX)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-ahead", daemon=True)
         self._thread.start()
@@ -25,7 +26,7 @@ class ReadAhead(Generic[Batch]):
     def read(self) -> Sequence[Batch]:
         """The next ones; none after a wait."""
         try:
-            found = self._batches.get(timeout=limits.USAGE_POLL_S)
+            found = self._batches.get(timeout=tenancy_limits.USAGE_POLL_S)
         except Empty:
             return []
         if isinstance(found, Exception):
@@ -51,7 +52,7 @@ class ReadAhead(Generic[Batch]):
     def _hand_over(self, found: Sequence[Batch] | Exception) -> None:
         while not self._stop.is_set():
             try:
-                self._batches.put(found, timeout=limits.USAGE_POLL_S)
+                self._batches.put(found, timeout=tenancy_limits.USAGE_POLL_S)
             except Full:
                 continue
             return

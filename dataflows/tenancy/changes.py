@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import msgspec
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
-from sinks.postgres.arrays import Bigints, Blobs, Booleans, Count, Integers, OptionalTexts, Texts
+from sinks.postgres.arrays import Bigints, Blobs, Count, Integers, Texts
 from sinks.postgres.sql_files import queries
+from sinks.postgres.struct_columns import columns
 
 if TYPE_CHECKING:
     from sinks.tenancy.contexts import Contexts
     from sinks.tenancy.seals import RootKeys
 
 SQL: Final = queries("dataflows.tenancy", "owner.sql")
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
+TENANT_CHANGES: Final = (
+    *("tenant_id", "name", "tier", "state", "suspension", "reason", "timezone", "quotas", "prices", "policy_version"),
+    *("version", "updated_at"),
+)
+NEW_MIGRATION: Final = (
+    *("tenant_id", "migration_id", "state", "source", "target", "from_generation", "rows_per_second", "version"),
+    *("created_at", "updated_at"),
+)
+MIGRATION_CHANGES: Final = ("tenant_id", "migration_id", "state", "closing", "version", "updated_at")
+HEAD_CHANGES: Final = ("tenant_id", "resource_id", "version", "deleted", "size", "updated_at")
 
 
 class KeyChange(Struct, frozen=True):
@@ -85,26 +94,16 @@ class Changes:
 
     def _of_placements(self) -> Iterable[Statement]:
         if found := [self.placements[id_] for id_ in sorted(self.placements)]:
-            yield (
-                SQL["placements_insert"],
-                (
-                    Texts([p.placement_id for p in found]),
-                    Texts([p.region for p in found]),
-                    Texts([p.mode for p in found]),
-                    Texts([p.shard_or_database for p in found]),
-                    Texts([p.state for p in found]),
-                    OptionalTexts([p.tenant_id for p in found]),
-                ),
-            )
+            yield SQL["placements_insert"], columns(found)
 
     def _of_tenants(self) -> Iterable[Statement]:
         changed = [self.tenants[id_] for id_ in sorted(self.tenants)]
         if new := [t for t in changed if t.tenant_id not in self._tenants_read]:
-            yield SQL["tenants_insert"], (Integers([self._partition] * len(new)), *_whole(new))
+            yield SQL["tenants_insert"], (Integers([self._partition] * len(new)), *columns(new))
             yield SQL["gates_insert"], (Texts([t.tenant_id for t in new]), Bigints([t.generation for t in new]))
         if old := [t for t in changed if t.tenant_id in self._tenants_read]:
             read = Bigints([self._tenants_read[t.tenant_id] for t in old])
-            yield SQL["tenants_update"], (*_changeable(old), read, Count(len(old)))
+            yield SQL["tenants_update"], (*columns(old, TENANT_CHANGES), read, Count(len(old)))
 
     def _of_keys(self) -> Iterable[Statement]:
         new = [change for change in self.keys if change.kind == "new"]
@@ -130,35 +129,10 @@ class Changes:
     def _of_moves(self) -> Iterable[Statement]:
         changed = [self.migrations[id_] for id_ in sorted(self.migrations)]
         if new := [m for m in changed if m.migration_id not in self._migrations_read]:
-            yield (
-                SQL["migrations_insert"],
-                (
-                    Texts([m.tenant_id for m in new]),
-                    Texts([m.migration_id for m in new]),
-                    Texts([m.state for m in new]),
-                    Texts([m.source for m in new]),
-                    Texts([m.target for m in new]),
-                    Bigints([m.from_generation for m in new]),
-                    Bigints([m.rows_per_second for m in new]),
-                    Bigints([m.version for m in new]),
-                    Bigints([m.created_at for m in new]),
-                    Bigints([m.updated_at for m in new]),
-                ),
-            )
+            yield SQL["migrations_insert"], columns(new, NEW_MIGRATION)
         if old := [m for m in changed if m.migration_id in self._migrations_read]:
-            yield (
-                SQL["migrations_update"],
-                (
-                    Texts([m.tenant_id for m in old]),
-                    Texts([m.migration_id for m in old]),
-                    Texts([m.state for m in old]),
-                    Booleans([m.closing for m in old]),
-                    Bigints([m.version for m in old]),
-                    Bigints([m.updated_at for m in old]),
-                    Bigints([self._migrations_read[m.migration_id] for m in old]),
-                    Count(len(old)),
-                ),
-            )
+            read = Bigints([self._migrations_read[m.migration_id] for m in old])
+            yield SQL["migrations_update"], (*columns(old, MIGRATION_CHANGES), read, Count(len(old)))
         if self.exports:
             asked = sorted((tenant, export, at) for export, (tenant, at) in self.exports.items())
             yield (
@@ -176,10 +150,10 @@ class Changes:
             yield SQL["usage_write"], (Texts([t for t, _ in places]), Texts([d for _, d in places]), counts)
         changed = [self.heads[place] for place in sorted(self.heads)]
         if new := [h for h in changed if (h.tenant_id, h.resource_id) not in self._heads_read]:
-            yield SQL["heads_insert"], (*_head(new), Bigints([h.created_at for h in new]), _times(new))
+            yield SQL["heads_insert"], columns(new)
         if old := [h for h in changed if (h.tenant_id, h.resource_id) in self._heads_read]:
             read = Bigints([self._heads_read[h.tenant_id, h.resource_id] for h in old])
-            yield SQL["heads_update"], (*_head(old), _times(old), read, Count(len(old)))
+            yield SQL["heads_update"], (*columns(old, HEAD_CHANGES), read, Count(len(old)))
 
     def _of_images(self) -> Iterable[Statement]:
         images = [self.images[place] for place in sorted(self.images)]
@@ -202,64 +176,5 @@ class Changes:
 
 
 def _images(images: list[Image]) -> tuple[Any, ...]:
-    return (
-        Texts([image.head.tenant_id for image in images]),
-        Texts([image.head.resource_id for image in images]),
-        Bigints([image.head.version for image in images]),
-        Blobs([image.sealed for image in images]),
-        Booleans([image.head.deleted for image in images]),
-    )
-
-
-def _head(heads: list[Head]) -> tuple[Any, ...]:
-    return (
-        Texts([head.tenant_id for head in heads]),
-        Texts([head.resource_id for head in heads]),
-        Bigints([head.version for head in heads]),
-        Booleans([head.deleted for head in heads]),
-        Bigints([head.size for head in heads]),
-    )
-
-
-def _times(heads: list[Head]) -> Bigints:
-    return Bigints([head.updated_at for head in heads])
-
-
-def _whole(tenants: list[Tenant]) -> tuple[Any, ...]:
-    return (
-        Texts([t.tenant_id for t in tenants]),
-        Texts([t.name for t in tenants]),
-        Texts([t.tier for t in tenants]),
-        Texts([t.state for t in tenants]),
-        OptionalTexts([t.suspension for t in tenants]),
-        OptionalTexts([t.reason for t in tenants]),
-        Texts([t.timezone for t in tenants]),
-        Texts([t.home_currency for t in tenants]),
-        Texts([_encode(t.quotas).decode() for t in tenants]),
-        Texts([_encode(t.prices).decode() for t in tenants]),
-        Texts([t.placement_id for t in tenants]),
-        Bigints([t.generation for t in tenants]),
-        Texts([t.key_ref for t in tenants]),
-        Bigints([t.policy_version for t in tenants]),
-        Bigints([t.version for t in tenants]),
-        OptionalTexts([t.certificate_id for t in tenants]),
-        Bigints([t.created_at for t in tenants]),
-        Bigints([t.updated_at for t in tenants]),
-    )
-
-
-def _changeable(tenants: list[Tenant]) -> tuple[Any, ...]:
-    return (
-        Texts([t.tenant_id for t in tenants]),
-        Texts([t.name for t in tenants]),
-        Texts([t.tier for t in tenants]),
-        Texts([t.state for t in tenants]),
-        OptionalTexts([t.suspension for t in tenants]),
-        OptionalTexts([t.reason for t in tenants]),
-        Texts([t.timezone for t in tenants]),
-        Texts([_encode(t.quotas).decode() for t in tenants]),
-        Texts([_encode(t.prices).decode() for t in tenants]),
-        Bigints([t.policy_version for t in tenants]),
-        Bigints([t.version for t in tenants]),
-        Bigints([t.updated_at for t in tenants]),
-    )
+    tenants, resources, versions, deleted = columns([image.head for image in images], HEAD_CHANGES[:4])
+    return tenants, resources, versions, Blobs([image.sealed for image in images]), deleted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
+from msgspec import Struct
 
 from dataflows.tenancy import desk_entries
 from dataflows.tenancy.desk_entries import EntriesWorkspace
@@ -18,14 +18,33 @@ from dataflows.tenancy.domain.support_grant import SupportGrant
 from schemas import identity
 from schemas.records import Command, Rejection
 from schemas.tenancy.desk_operations import ADJUST_USAGE, CREATE_BILLING_RUN, DESK, REQUEST_SUPPORT_GRANT
-from sinks.postgres.arrays import Bigints, Booleans, Count, Integers, OptionalTexts, Texts, Times
+from sinks.postgres.arrays import Bigints, Column, Count, Integers, Texts, Times
 from sinks.postgres.sql_files import queries
+from sinks.postgres.struct_columns import Packer, columns
 
 if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
-_encode: Final = msgspec.json.Encoder().encode
+_GRANT: Final = (
+    *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
+    *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
+)
+_NEW_GRANT: Final = (
+    *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "created_at"),
+)
+_GRANT_CHANGES: Final = (
+    *("tenant_id", "grant_id", "state", "approvers", "consented_by", "ended_by", "expires_at", "version"),
+)
+_RUN: Final = (
+    *("tenant_id", "number", "billing_run_id", "invoice_id", "from_us", "to_us", "grace_s", "currency", "prices"),
+    "created_at",
+)
+_PACKERS: Final[dict[str, Packer]] = {
+    **dict.fromkeys(("from_us", "to_us", "created_at"), Times),
+    **dict.fromkeys(("grace_s", "duration_s"), Integers),
+    "scopes": lambda values: Texts([" ".join(scopes) for scopes in values]),
+}
 
 
 def reads(commands: Sequence[Command]) -> list[Statement]:
@@ -95,65 +114,18 @@ class DeskWorkspace:
         later = [grant for grant in changed if grant.version > 1]
         found = self._entries.writes()
         if self._new_runs:
-            found.append((SQL["desk_runs_insert"], _run_columns(self._partition, self._new_runs)))
+            found.append((SQL["desk_runs_insert"], self._inserted(self._new_runs, _RUN)))
         if new:
-            found.append((SQL["desk_grants_insert"], _new_columns(self._partition, new)))
+            found.append((SQL["desk_grants_insert"], self._inserted(new, _NEW_GRANT)))
         if later:
             read = Bigints([self._read.get(grant.grant_id, 1) for grant in later])
-            found.append((SQL["desk_grants_update"], (*_changed_columns(later), read, Count(len(later)))))
+            found.append((SQL["desk_grants_update"], (*columns(later, _GRANT_CHANGES), read, Count(len(later)))))
         return found
+
+    def _inserted(self, rows: Sequence[Struct], names: Sequence[str]) -> tuple[Column, ...]:
+        return (Integers([self._partition] * len(rows)), *columns(rows, names, _PACKERS))
 
 
 def _grant(row: tuple[Any, ...]) -> SupportGrant:
-    named = dict(zip(_GRANT_COLUMNS, row, strict=True))
+    named = dict(zip(_GRANT, row, strict=True))
     return SupportGrant(**named | {"scopes": tuple(named["scopes"].split()), "approvers": tuple(named["approvers"])})
-
-
-_GRANT_COLUMNS: Final = (
-    *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
-    *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
-)
-
-
-def _run_columns(partition: int, runs: Sequence[BillingRun]) -> tuple[Any, ...]:
-    return (
-        Texts([run.tenant_id for run in runs]),
-        Bigints([run.number for run in runs]),
-        Texts([run.billing_run_id for run in runs]),
-        Texts([run.invoice_id for run in runs]),
-        Integers([partition] * len(runs)),
-        Times([run.from_us for run in runs]),
-        Times([run.to_us for run in runs]),
-        Integers([run.grace_s for run in runs]),
-        Texts([run.currency for run in runs]),
-        Texts([_encode(dict(run.prices)).decode() for run in runs]),
-        Times([run.created_at for run in runs]),
-    )
-
-
-def _new_columns(partition: int, grants: Sequence[SupportGrant]) -> tuple[Any, ...]:
-    return (
-        Texts([grant.tenant_id for grant in grants]),
-        Texts([grant.grant_id for grant in grants]),
-        Integers([partition] * len(grants)),
-        Texts([grant.requester for grant in grants]),
-        Texts([grant.reason for grant in grants]),
-        Texts([grant.ticket for grant in grants]),
-        Texts([" ".join(grant.scopes) for grant in grants]),
-        Integers([grant.duration_s for grant in grants]),
-        Booleans([grant.needs_consent for grant in grants]),
-        Times([grant.created_at for grant in grants]),
-    )
-
-
-def _changed_columns(grants: Sequence[SupportGrant]) -> tuple[Any, ...]:
-    return (
-        Texts([grant.tenant_id for grant in grants]),
-        Texts([grant.grant_id for grant in grants]),
-        Texts([grant.state for grant in grants]),
-        Texts([_encode(grant.approvers).decode() for grant in grants]),
-        OptionalTexts([grant.consented_by for grant in grants]),
-        OptionalTexts([grant.ended_by for grant in grants]),
-        Bigints([grant.expires_at or 0 for grant in grants]),
-        Bigints([grant.version for grant in grants]),
-    )

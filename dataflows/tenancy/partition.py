@@ -18,8 +18,8 @@ from dataflows.tenancy.domain.billing_run import DeskTenant
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
-from schemas import limits
 from schemas.records import Command, Denial, Rejection
+from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import DESK
 from schemas.tenancy.operations import made_id, scope_of
 from schemas.tenancy.rendering import export_document, migration_document, tenant_document

@@ -1,8 +1,8 @@
 """What a worker is: where it runs, and what is asked of it. Its service declares it (``schemas.service``).
 
 Its module has ``build(place) -> ServiceWorker``. One that makes commands of events, and no more, is a
-``reactor``; one that does something else with them is an ``EventWorker``; one that looks for work in Postgres has a
-``LastingSession``.
+``reactor``; one that does something else with them is an ``EventWorker``, or a ``CountingWorker`` where all that
+it does lies in Postgres; one that looks for work in Postgres has a ``LastingSession``.
 """
 
 from __future__ import annotations

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
+import psycopg
+
+from dataflows import limits
 from dataflows.worker.contract import WorkerPlace
-from schemas import limits
-from schemas.errors import Unavailable
+from schemas.errors import Fenced, Unavailable
 from schemas.service import Service
+from sinks.postgres import owner_connection
+from sinks.postgres.owner_connection import OwnerConnection
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.positions import Taken
@@ -25,30 +31,30 @@ class Handler(Protocol):
         """The last call."""
 
 
-class EventWorker:
-    """One process of a worker over a service's events; several share its partitions out among them."""
+class _Following(ABC):
+    """One member of a group that shares out the partitions of a service's events."""
 
-    def __init__(self, place: WorkerPlace, service: Service, handler: Handler) -> None:
+    def __init__(self, place: WorkerPlace, service: Service, group: str = "") -> None:
         followed = Followed(
             follower=place.name,
             topic=service.events_topic,
-            group=place.name.replace("_", "-"),
+            group=group or place.name.replace("_", "-"),
             fetch_bytes_min=1,
             fetch_wait_ms=limits.WORKER_FETCH_WAIT_MS,
         )
         metrics = FollowerMetrics(place.name)
         self._follower = Follower(place.kafka, place.postgres_dsn, followed, place.client_id, metrics)
-        self._handler = handler
         self._stop = threading.Event()
 
     def run(self) -> None:
         """Works until ``stop``, then leaves the group."""
         try:
             while not self._stop.is_set():
-                self._round()
+                if taken := self._follower.read(limits.WORKER_EVENTS_MAX, limits.WORKER_POLL_MS / 1_000):
+                    self._take(taken)
         finally:
             self._follower.close()
-            self._handler.close()
+            self._close()
 
     def stop(self) -> None:
         """Ends ``run`` after the events under way."""
@@ -58,13 +64,67 @@ class EventWorker:
         """None while every partition that is ours goes on."""
         return self._follower.why_not_ready()
 
-    def _round(self) -> None:
-        taken = self._follower.read(limits.WORKER_EVENTS_MAX, limits.WORKER_POLL_MS / 1_000)
-        if not taken:
-            return
+    @abstractmethod
+    def _take(self, taken: Sequence[Taken]) -> None:
+        """Does what is to be done with events, and with their positions."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """The last call."""
+
+
+class EventWorker(_Following):
+    """One process of a worker: each event is its handler's at least once."""
+
+    def __init__(self, place: WorkerPlace, service: Service, handler: Handler) -> None:
+        super().__init__(place, service)
+        self._handler = handler
+
+    def _take(self, taken: Sequence[Taken]) -> None:
         try:
             self._handler.take(taken)
         except Unavailable as error:
             self._follower.begin_again(error)
         else:
             self._follower.mark_done(taken)
+
+    def _close(self) -> None:
+        self._handler.close()
+
+
+class CountingWorker(_Following):
+    """What ``count`` writes of events and the positions behind them are one transaction: each event counts once.
+
+    ``begin`` is called on every new connection. What Postgres refuses comes again, from the stored positions.
+    """
+
+    def __init__(
+        self,
+        place: WorkerPlace,
+        service: Service,
+        begin: Callable[[OwnerConnection], None],
+        count: Callable[[OwnerConnection, Sequence[Taken]], None],
+        group: str = "",
+    ) -> None:
+        super().__init__(place, service, group)
+        self._connected = partial(owner_connection.connect, place.postgres_dsn, place.client_id)
+        self._begin = begin
+        self._count = count
+        self._connection: OwnerConnection | None = None
+
+    def _take(self, taken: Sequence[Taken]) -> None:
+        try:
+            if self._connection is None:
+                self._connection = self._connected()
+                self._begin(self._connection)
+            with self._connection.transaction():
+                self._count(self._connection, taken)
+                self._follower.advance(self._connection, taken)
+        except (psycopg.OperationalError, psycopg.InterfaceError, Fenced) as error:
+            self._close()
+            self._follower.begin_again(error)
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
+from ingress import limits
 from ingress.client import protocols, sse, wire
 from ingress.client.errors import ServiceUnavailable
 from ingress.client.messages import Committed, Heard, Pause, StreamedEvent
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ingress import limits
 from ingress.client.errors import ServiceUnavailable, StillProcessing, Undecided, refusal
 from ingress.client.messages import (
     CommandLine,
@@ -24,7 +25,6 @@ from ingress.client.messages import (
     Send,
     Step,
 )
-from schemas import limits
 
 if TYPE_CHECKING:
     import random

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 
+from ingress import limits
 from ingress.client.messages import StreamedEvent
-from schemas import limits
 
 
 class EventReader:

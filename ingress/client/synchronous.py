@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ingress import limits
 from ingress.client import declared, protocols, wire
 from ingress.client.connection import Connection
 from ingress.client.messages import CommandLine, Committed, LineAnswer
 from ingress.client.protocols import DISPUTES, INTENTS, PAYOUTS, REFUNDS
-from schemas import limits
-from schemas.records import PaymentIntent
+from schemas.payments.records import PaymentIntent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

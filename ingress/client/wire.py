@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from ingress import limits
 from ingress.client.errors import refusal
 from ingress.client.messages import Lost, Reply, Send
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http.coalescer import Coalescer
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

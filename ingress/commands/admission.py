@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ingress.commands.disk_room import DiskRoom
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 #: the query value that asks for a forecast
 DRY_RUN: Final = "dry_run"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response
 
+from ingress import limits
 from ingress.commands import envelope
 from ingress.commands.admission import DRY_RUN, Admissions
 from ingress.commands.commands import Commands, Terms
@@ -15,7 +16,7 @@ from ingress.http import answers, preferences, problems, reading
 from ingress.http.parts import parts_of
 from ingress.identity.auth import Authenticator
 from ingress.identity.signed_requests import SignedRequests
-from schemas import errors, limits
+from schemas import errors
 from schemas.operation import ID
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas.operation import Operation
 
 NO_STORE: Final = {"Cache-Control": "no-store"}

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from ingress import limits
 from ingress.commands import envelope
 from ingress.commands.accepted import Note
 from ingress.http import answers, request_ids
-from schemas import errors, limits, records
+from schemas import errors, records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ingress.commands.exchange import Exchange
     from ingress.commands.pending import Pending
     from ingress.commands.stored import Stored, StoredResults
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.identity.signed_requests import Proof, SignedRequests
 
 _SECOND_US: Final = 1_000_000

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ingress import limits
 from ingress.http import metrics
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import limits as ingress_limits
 from ingress.http import request_ids, strict_json
 from schemas import card_number, errors, identity, limits, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
+from schemas.tenancy import limits as tenancy_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,8 +185,8 @@ def _document(
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
         raise errors.NotFound
-    if len(_encode(given)) > limits.RESOURCE_BYTES_MAX:
-        raise errors.TooLarge(f"The payload is larger than {limits.RESOURCE_BYTES_MAX} bytes.")
+    if len(_encode(given)) > tenancy_limits.RESOURCE_BYTES_MAX:
+        raise errors.TooLarge(f"The payload is larger than {tenancy_limits.RESOURCE_BYTES_MAX} bytes.")
     aggregate_key = operation.aggregate_key(Named(path_id, given, merchant, key))
     _refuse_contradictions(operation, path_id, body, aggregate_key)
     if wrong := _wrong_identities(key, request_id):
@@ -272,8 +274,8 @@ def _version(value: object) -> int | None:
         return None
     if type(value) is not int:  # a bool is an int in Python, and not a version
         raise errors.MalformedRequest("The field expected_version must be an integer.")
-    if not 0 <= value <= limits.EXPECTED_VERSION_MAX:
-        reason = f"must be from 0 to {limits.EXPECTED_VERSION_MAX}"
+    if not 0 <= value <= ingress_limits.EXPECTED_VERSION_MAX:
+        reason = f"must be from 0 to {ingress_limits.EXPECTED_VERSION_MAX}"
         raise errors.InvalidCommand([{"field": "expected_version", "reason": reason}])
     return value
 

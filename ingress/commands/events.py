@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http import metrics
-from schemas import codec, errors, limits, rendering, services
+from schemas import codec, errors, rendering, services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas import records
     from schemas.service import Service
 

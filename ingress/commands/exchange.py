@@ -11,11 +11,12 @@ import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from ingress import limits
 from ingress.commands.pending import Call, Pending
 from ingress.commands.producer import CommandProducer
 from ingress.commands.results import ResultsReader
 from ingress.http import metrics
-from schemas import errors, limits, topics
+from schemas import errors, topics
 from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from schemas.services import OPERATIONS
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 Json = dict[str, Any]
 _DIGITS_MAX: Final = 15

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ingress.commands.accepted import AcceptedRequests
     from ingress.commands.admission import Admissions
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas.operation import Operation
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from schemas import limits
+from ingress import limits
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from schemas import codec, errors, limits
+from ingress import limits
+from schemas import codec, errors
 from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from schemas import codec, errors, limits, topics
+from ingress import limits as ingress_limits
+from schemas import codec, errors, topics
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,7 +46,7 @@ class ResultsReader:
         self._topic = connection.topic(topics.RESULTS)
         self.ready = False
         # An idle fetch may wait long: a record ends it at once.
-        overrides = {"fetch.wait.max.ms": limits.RESULTS_FETCH_WAIT_MS}
+        overrides = {"fetch.wait.max.ms": ingress_limits.RESULTS_FETCH_WAIT_MS}
         self._settings = connection.consumer(client_id, f"{client_id}-results", **overrides)
         self._loop = loop
         self._deliver = deliver
@@ -58,7 +60,7 @@ class ResultsReader:
 
     def is_reading(self) -> bool:
         """Whether the thread lives and asks Kafka: one that died or hangs hears nothing, and says nothing either."""
-        return self._thread.is_alive() and time.monotonic() - self._asked_at < limits.RESULTS_SILENT_MAX_S
+        return self._thread.is_alive() and time.monotonic() - self._asked_at < ingress_limits.RESULTS_SILENT_MAX_S
 
     def close(self) -> None:
         """Stops reading. Blocks: call it off the loop."""
@@ -77,7 +79,7 @@ class ResultsReader:
                 self._asked_at = time.monotonic()
                 first = consumer.poll(_POLL_S)
                 if first is not None:
-                    self._pass_on([first, *consumer.consume(limits.RESULT_RECORDS_READ_MAX - 1, 0)])
+                    self._pass_on([first, *consumer.consume(ingress_limits.RESULT_RECORDS_READ_MAX - 1, 0)])
         finally:
             consumer.close()
 
@@ -87,7 +89,7 @@ class ResultsReader:
         while not self._stopping.is_set():
             self._asked_at = time.monotonic()
             try:
-                _, end = consumer.get_watermark_offsets(place, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+                _, end = consumer.get_watermark_offsets(place, timeout=sinks_limits.KAFKA_ADMIN_TIMEOUT_S)
             except KafkaException as error:
                 structlog.get_logger().warning("results_not_readable_yet", cause=str(error))
                 self._stopping.wait(_RETRY_S)

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ingress import limits
 from ingress.commands import calling
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
@@ -18,14 +19,14 @@ from ingress.http import answers, reading, request_ids
 from ingress.http.parts import parts_of
 from ingress.identity.roles import OPERATORS
 from ingress.identity.signed_requests import SignedRequests
-from schemas import errors, limits, services
+from schemas import errors, services
 from schemas.identity import operator_scope
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from ingress.commands.events import EventFeed, EventStreams, Place
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 router: Final = APIRouter()
 
@@ -55,7 +56,7 @@ async def commands(request: Request) -> Response:
 async def get_operation(request: Request, request_id: str) -> Response:
     """What became of a command."""
     log = parts_of(request).get(OperationLog)
-    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    caller = await calling.caller_of(request, *services.READ_SCOPES, *OPERATORS)
     await parts_of(request).get(Admissions).require_reads(caller)
     if not request_ids.FORM.match(request_id):
         raise errors.NotFound
@@ -106,7 +107,7 @@ class _Streamed(StreamingResponse):
 
 async def _feed(request: Request) -> tuple[Caller, EventFeed]:
     """The caller, and the events of the service that it names or, without a name, that its token may read."""
-    caller = await calling.caller_of(request, *services.READ_SCOPES)
+    caller = await calling.caller_of(request, *services.READ_SCOPES, *OPERATORS)
     await parts_of(request).get(Admissions).require_reads(caller)
     feeds = parts_of(request).get(EventFeeds)
     named = reading.query(request, "service")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http.coalescer import Coalescer
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.http.store import Store

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from schemas import limits
+from ingress import limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import jinja2
 from starlette.responses import HTMLResponse, Response
 
+from ingress import limits
 from ingress.http import browser
-from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -32,21 +32,28 @@ _GROUP: Final = 3
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _DAYS_SHOWN_MAX: Final = 99
 
-_environment: Final = jinja2.Environment(
-    loader=jinja2.PackageLoader("ingress.console"),
-    autoescape=True,  # always: no template asks for a choice
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
 
+class Templates:
+    """Renders the templates of the console, and of the packages that bring pages to it."""
 
-def html(
-    template: str, context: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    """A page, or a part of one."""
-    text = _environment.get_template(template).render(context)
-    return HTMLResponse(text, status, HEADERS | dict(headers or {}))
+    def __init__(self, packages: Sequence[str] = ()) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package) for package in ("ingress.console", *packages)]),
+            autoescape=True,  # always: no template asks for a choice
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals["counted_max"] = limits.CONSOLE_COUNTED_MAX
+        self._environment.filters |= _FILTERS
+        self._environment.tests |= _TESTS
+
+    def html(
+        self, template: str, context: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """A page, or a part of one."""
+        text = self._environment.get_template(template).render(context)
+        return HTMLResponse(text, status, HEADERS | dict(headers or {}))
 
 
 def money(amount_minor: int | None, currency: str | None) -> str:
@@ -132,8 +139,7 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_environment.globals["counted_max"] = limits.CONSOLE_COUNTED_MAX
-_environment.filters |= {
+_FILTERS: Final = {
     "money": money,
     "age": age,
     "stamp": stamp,
@@ -143,4 +149,4 @@ _environment.filters |= {
     "tone": tone,
     "json": compact,
 }
-_environment.tests |= {"amount": is_amount, "id": is_id, "said_by_rules": is_said_by_rules}
+_TESTS: Final = {"amount": is_amount, "id": is_id, "said_by_rules": is_said_by_rules}

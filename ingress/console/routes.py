@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress.console import (
-    closing_routes,
-    desk_routes,
-    health_routes,
-    outcome_routes,
-    pages,
-    parked_routes,
-    repair_routes,
-    review_routes,
-    sign_in,
-    story_routes,
-    tenant_routes,
-    work_routes,
-)
+from ingress.console import pages, pipeline_routes, sign_in
 from ingress.console import visit as visits
+from ingress.console.declared import ConsolePages
 from schemas import errors
 
 _lost: Final = visits.router()
@@ -38,18 +28,7 @@ async def lost(request: Request, rest: str) -> Response:
     raise errors.NotFound("There is no such page.")
 
 
-#: in the order in which they are asked; the last one takes what is left
-ROUTERS: Final = (
-    sign_in.router,
-    work_routes.router,
-    story_routes.router,
-    health_routes.router,
-    tenant_routes.router,
-    repair_routes.router,
-    closing_routes.router,
-    outcome_routes.router,
-    review_routes.router,
-    parked_routes.router,
-    desk_routes.router,
-    _lost,
-)
+def routers(declared: Iterable[ConsolePages]) -> tuple[APIRouter, ...]:
+    """In the order in which they are asked; the last one takes what is left."""
+    of_services = (router for found in declared for router in found.routers)
+    return (sign_in.router, pipeline_routes.router, *of_services, _lost)

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
-from ingress.identity.roles import OPERATORS
-from schemas import errors, limits
+from ingress.identity.caller import Caller
+from ingress.identity.roles import CONSOLE_READ, OPERATORS
+from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-READ: Final = "console:read"
+    from ingress.console.declared import Guests
+
 #: any of these opens a session
-SCOPES: Final = (READ, *OPERATORS)
-MODERATE: Final = "moderator"
-DESK: Final = "/console/moderation"
+SCOPES: Final = (CONSOLE_READ, *OPERATORS)
 COOKIE: Final = "millrace_console"
 #: who has not signed in yet: binds the form tokens of the sign-in page to one browser
 VISITOR: Final = "millrace_visitor"
@@ -42,45 +42,54 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    issued_at: float = 0  # of the token that opened it, whose end is the session's, too
+    token_id: str = ""
 
     @property
     def may_decide(self) -> bool:
         """Whether the person may propose, approve, reject and reverse something: what, its roles say."""
         return any(scope in OPERATORS for scope in self.scopes)
 
-    @property
-    def may_moderate(self) -> bool:
-        """Whether the person is a moderator: a user, who has the desk and nothing else of the console."""
-        return MODERATE in self.scopes
-
     def caller(self) -> Caller:
         """The same person as the rest of the ingress knows callers."""
         return Caller(
-            principal=self.merchant, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+            principal=self.merchant,
+            subject=self.subject,
+            scopes=frozenset(self.scopes),
+            expires_at=self.expires_at,
+            issued_at=self.issued_at,
+            token_id=self.token_id,
         )
 
 
 class Sessions:
     """Opens and reads sessions, and makes the tokens of their forms."""
 
-    def __init__(self, secret: bytes, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, secret: bytes, clock: Callable[[], float] = time.time, guests: Sequence[Guests] = ()) -> None:
         self._secret = hmac.digest(secret, b"operator console", "sha256")  # another key than that of cursors
         self._signer = Cursors(self._secret)
+        self._guests = guests
         self._clock = clock
 
     def opened(self, caller: Caller) -> Session:
         """A session for a verified caller, no longer than its token. Raises Forbidden without a scope for it."""
-        is_moderator = MODERATE in caller.scopes and caller.principal.startswith("user:")
-        scopes = tuple(scope for scope in ((MODERATE,) if is_moderator else SCOPES) if scope in caller.scopes)
+        guests = next((g for g in self._guests if g.scope in caller.scopes and g.admits(caller)), None)
+        scopes = tuple(scope for scope in ((guests.scope,) if guests else SCOPES) if scope in caller.scopes)
         if not scopes:
             raise errors.Forbidden(f"The token needs the scope {' or '.join(SCOPES)}.")
         return Session(
             id=secrets.token_hex(_ID_BYTES),
-            merchant=caller.principal if is_moderator else caller.merchant,
+            merchant=caller.principal,
             subject=caller.subject,
             scopes=scopes,
             expires_at=min(caller.expires_at, self._clock() + limits.CONSOLE_SESSION_S),
+            issued_at=caller.issued_at,
+            token_id=caller.token_id,
         )
+
+    def guests_of(self, session: Session) -> Guests | None:
+        """The guests that its person is one of; None for staff."""
+        return next((guests for guests in self._guests if guests.scope in session.scopes), None)
 
     def cookie(self, session: Session) -> str:
         """The session as a cookie's value."""

@@ -8,14 +8,16 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console import visit as visits
 from ingress.console.visit import Visit
 from ingress.http.parts import parts_of
-from ingress.identity.auth import Authenticator, Caller
+from ingress.identity.auth import Authenticator
+from ingress.identity.caller import Caller
 from ingress.operators.audit import Audit
-from schemas import errors, limits
+from schemas import errors
 
 _STRANGER: Final = Caller(principal="", subject="console:stranger", scopes=frozenset(), expires_at=0)
 _THEME_S: Final = 365 * 86_400

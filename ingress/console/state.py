@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from ingress import limits
+from ingress.console.declared import place
 from ingress.console.lag import TopicEnds
+from ingress.console.pages import Templates
 from ingress.console.session import Sessions
 from ingress.http.store import Store
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingress.console.declared import ConsolePages
     from ingress.console.session import Session
+    from ingress.http.parts import Parts
+    from ingress.identity.denials import Denials
     from sinks.kafka.connection import KafkaConnection
+
+PIPELINE: Final = place("l", "/console/pipeline", "Pipeline")
 
 
 class Console:
     """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
 
-    def __init__(self, dsn: str, secret: bytes, kafka: KafkaConnection) -> None:
+    def __init__(
+        self, dsn: str, secret: bytes, kafka: KafkaConnection, declared: Sequence[ConsolePages], denials: Denials
+    ) -> None:
+        self._denials = denials
+        packages = [pages.package for pages in declared]
         self._store = Store(
-            dsn, synchronous_commit="on", package="ingress.console", pool_max=limits.CONSOLE_POSTGRES_POOL_MAX
+            dsn,
+            synchronous_commit="on",
+            packages=("ingress.console", *packages),
+            pool_max=limits.CONSOLE_POSTGRES_POOL_MAX,
         )
-        self.sessions = Sessions(secret)
+        self._declared = declared
+        self.templates = Templates(packages)
+        self.sessions = Sessions(secret, guests=[pages.guests for pages in declared if pages.guests])
         self.topic_ends = TopicEnds(kafka)
         self._refused_at: list[float] = []
-        self._totals: tuple[float, list[dict[str, Any]]] = (float("-inf"), [])
 
     async def open(self) -> None:
         """Starts the pool in the background."""
@@ -40,8 +59,12 @@ class Console:
         return await self._store.records(query, parameters)
 
     async def session(self, cookie: str | None) -> Session:
-        """The session of a cookie, unless its holder has signed out. Raises Unauthenticated."""
+        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
         session = self.sessions.read(cookie)
+        try:
+            await self._denials.require(session.caller())
+        except errors.Suspended as error:  # to a browser the session is over
+            raise errors.Unauthenticated(error.public) from error
         if await self._store.rows("session_ended", {"id": session.id}):
             raise errors.Unauthenticated("You have signed out; sign in again.")
         return session
@@ -61,10 +84,20 @@ class Console:
             raise errors.QuotaExceeded("Too many sign-ins were refused; wait a minute.")
         self._refused_at.append(now)
 
-    async def recent_totals(self) -> list[dict[str, Any]]:
-        """The trial balance, some seconds old at most: it reads every account, and the overview is opened often."""
-        at, totals = self._totals
-        if time.monotonic() - at > limits.CONSOLE_TOTALS_KEPT_S:
-            totals = await self.records("trial_totals")
-            self._totals = (time.monotonic(), totals)
-        return totals
+    async def oldest(self) -> list[dict[str, Any]]:
+        """The oldest open thing of each stage of all services."""
+        queries = [pages.oldest for pages in self._declared if pages.oldest]
+        found = await asyncio.gather(*(self.records(query, counted=limits.CONSOLE_COUNTED_MAX) for query in queries))
+        return [row for rows in found for row in rows]
+
+    def frame(self, session: Session | None, parts: Parts) -> dict[str, Any]:
+        """What the layout of a page says to this person: who it is, the navigation, the search, and warnings."""
+        guests = self.sessions.guests_of(session) if session else None
+        seen = [pages for pages in self._declared if guests is None or pages.guests is guests]
+        places = [place for pages in seen if guests or pages.guests is None for place in pages.places]
+        return {
+            "role": guests.name if guests else "operator" if session and session.may_decide else "read only",
+            "places": places if guests else [*places, PIPELINE],
+            "searches": guests is None and any(pages.searches for pages in seen),
+            "warnings": [said for pages in self._declared if pages.warning and (said := pages.warning(parts))],
+        }

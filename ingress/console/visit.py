@@ -16,6 +16,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console.state import Console
@@ -23,8 +24,7 @@ from ingress.http import browser, problems
 from ingress.http.parts import parts_of
 from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
-from ingress.payments.active_policies import ActivePolicies
-from schemas import errors, limits, validation
+from schemas import errors, validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -80,9 +80,9 @@ class Visit:
             "theme": theme if theme in THEMES else "",
             "here": self.request.url.path,
             "q": "",
-            "maintenance": parts_of(self.request).get(ActivePolicies).maintenance,
+            **self.console.frame(self.session, parts_of(self.request)),
         }
-        response = pages.html(template, context | found, status, headers)
+        response = self.console.templates.html(template, context | found, status, headers)
         if self.session is None and sessions.VISITOR not in self.request.cookies:
             self.keep(response, sessions.VISITOR, self._visitor)
         return response

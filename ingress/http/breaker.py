@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

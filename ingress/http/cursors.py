@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 _SIGNATURE_BYTES: Final = 16
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ingress import limits
 from ingress.http import problems
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ingress import limits
 from ingress.config import IngressConfig
 from ingress.http.ownership import Ownership
 from ingress.http.parts import parts_of
-from schemas import errors, limits
+from schemas import errors
 
 router: Final = APIRouter()
 _MS: Final = 1_000

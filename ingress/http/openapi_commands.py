@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ingress import limits
 from ingress.http.openapi_schemas import IDEMPOTENCY_KEY, REQUEST_ID, a_schema, ref
-from schemas import limits
 from schemas.operation import Operation
 from schemas.services import OPERATIONS
 from schemas.validation import Field

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ingress import limits
 from ingress.http import openapi_schemas, problems
-from schemas import limits
 from schemas.operation import Operation
 
 Json = dict[str, Any]
@@ -15,6 +15,7 @@ COMMON: Final = (
     "malformed_request",
     "unauthenticated",
     "forbidden",
+    "suspended",
     "quota_exceeded",
     "headers_too_large",
     "internal_error",

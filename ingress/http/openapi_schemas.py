@@ -7,8 +7,10 @@ from typing import Any, Final, get_args
 
 from msgspec import Struct
 
-from schemas import limits, records
+from ingress import limits as ingress_limits
+from schemas import limits
 from schemas.column import Declared, Kind
+from schemas.payments import records
 from schemas.renderer import shown
 
 Json = dict[str, Any]
@@ -40,7 +42,7 @@ IDEMPOTENCY_KEY: Final[Json] = {
 }
 OBJECT_ID: Final[Json] = {"type": "string", "pattern": rf"^[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}$"}
 WORD: Final[Json] = {"type": "string", "pattern": rf"^[a-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}$"}
-CURSOR: Final[Json] = {"type": "string", "maxLength": limits.QUERY_TEXT_LENGTH_MAX}
+CURSOR: Final[Json] = {"type": "string", "maxLength": ingress_limits.QUERY_TEXT_LENGTH_MAX}
 
 AMOUNT: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.AMOUNT_MINOR_MAX}
 _SUM: Final[Json] = {"type": "integer", "minimum": 0}

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from ingress import limits
 from ingress.http import metrics
-from schemas import errors, limits
+from schemas import errors
 from schemas.services import SERVICES
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ TABLE: Final[dict[str, Row]] = {
     "signature_invalid": Row(401, "The signature of the request does not hold"),
     "signature_expired": Row(401, "The signature of the request is not of this time"),
     "forbidden": Row(403, "The token lacks a scope"),
+    "suspended": Row(403, "The caller is suspended"),
     "url_invalid": Row(403, "The URL is not one that was signed, or is over"),
     "four_eyes_required": Row(403, "Another person has to approve"),
     "grant_inactive": Row(403, "The support grant is not active"),

@@ -15,9 +15,11 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import tuple_row
 
+from ingress import limits as ingress_limits
 from ingress.http import metrics
 from ingress.http.breaker import Breaker
 from schemas import errors, limits
+from sinks import limits as sinks_limits
 from sinks.postgres.column_lists import variants
 from sinks.postgres.session import INDEXED
 
@@ -29,16 +31,16 @@ _MS: Final = 1_000
 _SETTINGS: Final = f"{INDEXED} " + " ".join(
     f"-c {name}={value}"
     for name, value in {
-        "statement_timeout": limits.POSTGRES_STATEMENT_TIMEOUT_MS,
+        "statement_timeout": sinks_limits.POSTGRES_STATEMENT_TIMEOUT_MS,
         "jit": "off",  # point reads gain nothing from it
         "plan_cache_mode": "force_generic_plan",
     }.items()
 )
 
 
-def _read_queries(package: str) -> dict[str, LiteralString]:
+def _read_queries(packages: Sequence[str]) -> dict[str, LiteralString]:
     """By file name, of all folders; a name that two files have is one file too many."""
-    folders = [resources.files(package) / "queries"]
+    folders = [folder for package in packages if (folder := resources.files(package) / "queries").is_dir()]
     found: dict[str, LiteralString] = {}
     while folders:
         for entry in folders.pop().iterdir():
@@ -59,22 +61,22 @@ class Store:
         dsn: str,
         *,
         synchronous_commit: Literal["on", "off"] = "off",
-        package: str = "ingress",
-        pool_max: int = limits.INGRESS_POSTGRES_POOL_MAX,
+        packages: Sequence[str] = ("ingress",),
+        pool_max: int = ingress_limits.INGRESS_POSTGRES_POOL_MAX,
     ) -> None:
         # Off: only notes are written, see accepted_insert.sql. What has to be durable asks for a store with it on.
-        self._queries = _read_queries(package)
+        self._queries = _read_queries(packages)
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
             dsn,
             min_size=1,
             max_size=pool_max,
-            timeout=limits.STORE_POOL_WAIT_S,
+            timeout=ingress_limits.STORE_POOL_WAIT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
             kwargs={
                 "autocommit": True,
-                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "connect_timeout": sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
                 "options": f"{_SETTINGS} -c synchronous_commit={synchronous_commit}",
                 "application_name": "millrace-ingress",
             },
@@ -104,7 +106,7 @@ class Store:
 
     async def _fetched(self, query: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._breaker.enter()
-        for tries_left in reversed(range(limits.STORE_RETRY_MAX + 1)):
+        for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
                 fetched = await self._execute(self._queries[query], parameters)
             except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
@@ -153,9 +155,9 @@ class Store:
 
     async def _replace_broken_connections(self) -> None:
         """After a restart of the database every pooled connection is broken: one failure replaces them all."""
-        await asyncio.sleep(random.uniform(0.5, 1.0) * limits.STORE_RETRY_BACKOFF_MS / _MS)
+        await asyncio.sleep(random.uniform(0.5, 1.0) * ingress_limits.STORE_RETRY_BACKOFF_MS / _MS)
         try:
-            async with asyncio.timeout(limits.STORE_POOL_WAIT_S):
+            async with asyncio.timeout(ingress_limits.STORE_POOL_WAIT_S):
                 await self._pool.check()
         except (TimeoutError, psycopg.Error):
             return

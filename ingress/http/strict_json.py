@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 _decode: Final = msgspec.json.Decoder().decode
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)

@@ -8,6 +8,7 @@ understood (``crit``). Times are checked with a bounded skew.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import time
 from collections import OrderedDict
@@ -15,70 +16,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from joserfc import jws
 from joserfc.errors import JoseError
-from msgspec import Struct
 
+from ingress import limits as ingress_limits
 from ingress.http import strict_json
+from ingress.identity.caller import NAME, Caller
+from ingress.identity.issuer import SCOPES_OF, SERVICES_ISSUER, STAFF_KIND
 from ingress.identity.jwks import KeySource
-from ingress.trust import SUPPORT_ISSUER
-from schemas import errors, limits
+from ingress.identity.roles import STAFF
+from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER
+from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from joserfc._rfc7515.model import JWSAlgModel
 
+    from ingress.identity.denials import Denials
     from ingress.identity.jwks import Key
     from ingress.trust import Trust
 
-NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}\Z")
 #: algorithm to the one kind of key that it may be used with
 _KEY_TYPES: Final = {"Ed25519": "OKP", "EdDSA": "OKP", "ES256": "EC", "RS256": "RSA"}
 _BEARER: Final = "bearer "
 _SEGMENT: Final = re.compile(rb"[A-Za-z0-9_-]+")
 _TIME_MAX_S: Final = 253_402_300_799  # the last second that a date can have: year 9999
 _KINDS: Final = ("merchant", "tenant", "user")  # the claims that name who calls
-
-
-class Caller(Struct, frozen=True, kw_only=True):
-    """What a verified token says about its holder.
-
-    ``principal`` is in whose name the caller acts: its retry identities, objects and events are of that name. A
-    merchant's is its own name; that of a tenant or user has its kind before a colon, which no merchant's name has.
-    """
-
-    principal: str
-    subject: str
-    scopes: frozenset[str]
-    expires_at: float  # seconds since the epoch
-    grant_id: str = ""  # of the support grant that it acts under: every call of it is looked at, and audited
-
-    @property
-    def merchant(self) -> str:
-        """The merchant that the caller acts for. Raises Forbidden when the token names another kind of caller."""
-        if ":" in self.principal:
-            raise errors.Forbidden("The token names no merchant.")
-        return self.principal
-
-    @property
-    def tenant(self) -> str:
-        """The tenant that the caller acts for. Raises Forbidden when the token names another kind of caller."""
-        return self._of_kind("tenant")
-
-    @property
-    def user(self) -> str:
-        """The user that the caller is. Raises Forbidden when the token names another kind of caller."""
-        return self._of_kind("user")
-
-    def _of_kind(self, kind: str) -> str:
-        found, _, name = self.principal.partition(":")
-        if found != kind or not name:
-            raise errors.Forbidden(f"The token names no {kind}.")
-        return name
-
-    def require(self, *scopes: str | None) -> None:
-        """Raises Forbidden unless the token has one of the scopes."""
-        if not self.scopes.intersection(scopes):
-            raise errors.Forbidden(f"The token needs the scope {' or '.join(str(scope) for scope in scopes)}.")
+_SCOPES_OF_CALLERS: Final = frozenset(scope for kind in _KINDS for scope in SCOPES_OF[kind])
 
 
 class _Algorithms(jws.JWSRegistry):
@@ -103,6 +66,7 @@ class Authenticator:
         *,
         scopes_max: frozenset[str] | None = None,
         further: Sequence[Authenticator] = (),
+        denials: Denials | None = None,
     ) -> None:
         self._keys = keys
         self.issuer = issuer
@@ -110,15 +74,24 @@ class Authenticator:
         self._clock = clock
         self._scopes_max = scopes_max
         self._further = {other.issuer: other for other in further}
-        self._known: OrderedDict[str, tuple[int, Caller]] = OrderedDict()
+        self._denials = denials
+        # by the digest of a token: who reads this process's memory finds none that could be shown
+        self._known: OrderedDict[bytes, tuple[int, Caller]] = OrderedDict()
 
     @classmethod
-    def of(cls, trusted: Sequence[Trust]) -> Authenticator:
-        """Believes the tokens of these issuers, each by its own keys and for its own audiences and scopes."""
+    def of(cls, trusted: Sequence[Trust], denials: Denials | None = None) -> Authenticator:
+        """Believes the tokens of these issuers, each by its own keys and for its own audiences and scopes.
+
+        ``denials`` refuse people's tokens; those of our own processes are none.
+        """
+
+        def one(trust: Trust, further: Sequence[Authenticator] = ()) -> Authenticator:
+            who = None if trust.issuer in (SERVICES_ISSUER, MONITOR_ISSUER) else denials
+            keys = KeySource(trust.jwks)
+            return cls(keys, trust.issuer, trust.audiences, scopes_max=trust.scopes_max, further=further, denials=who)
+
         first, *others = trusted
-        further = [cls(KeySource(o.jwks), o.issuer, o.audiences, scopes_max=o.scopes_max) for o in others]
-        keys = KeySource(first.jwks)
-        return cls(keys, first.issuer, first.audiences, scopes_max=first.scopes_max, further=further)
+        return one(first, [one(other) for other in others])
 
     async def refresh(self) -> None:
         """Reads every issuer's keys; what cannot be read now is read when it is asked for."""
@@ -135,13 +108,23 @@ class Authenticator:
         return (await self.caller(authorization)).principal
 
     async def caller(self, authorization: str | None) -> Caller:
-        """The caller that the Authorization field proves. Raises Unauthenticated, or Unavailable without keys."""
+        """The caller that the Authorization field proves, who is not denied.
+
+        Raises Unauthenticated or Suspended; Unavailable without keys, or when nobody knows who is denied.
+        """
+        caller = await self._proven(authorization)
+        if self._denials is not None:
+            await self._denials.require(caller)
+        return caller
+
+    async def _proven(self, authorization: str | None) -> Caller:
         if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
             raise errors.Unauthenticated
         token = authorization[len(_BEARER) :].strip()
         if self._keys.due():
             await self._keys.refresh()
-        remembered = self._known.get(token)
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        remembered = self._known.get(digest)
         if remembered is not None and remembered[0] == self._keys.generation:
             self._keys.require_fresh()
             self._refuse_expired(remembered[1].expires_at)
@@ -149,13 +132,13 @@ class Authenticator:
         if self._further and (other := self._further.get(_issuer_said(token))):
             return await other.caller(authorization)
         caller = await self._verify(token)
-        self._known[token] = (self._keys.generation, caller)
-        if len(self._known) > limits.TOKENS_CACHED_MAX:
+        self._known[digest] = (self._keys.generation, caller)
+        if len(self._known) > ingress_limits.TOKENS_CACHED_MAX:
             self._known.popitem(last=False)
         return caller
 
     async def _verify(self, token: str) -> Caller:
-        if len(token) > limits.TOKEN_BYTES_MAX or not token.isascii():
+        if len(token) > ingress_limits.TOKEN_BYTES_MAX or not token.isascii():
             raise errors.Unauthenticated
         header = read_header(token)
         kid = header.get("kid")
@@ -177,7 +160,7 @@ class Authenticator:
         audiences = audience if isinstance(audience, list) else [audience]
         if claims.get("iss") != self.issuer or not any(isinstance(a, str) and a in self._audiences for a in audiences):
             raise errors.Unauthenticated("The token is not for this service.")
-        expires_at = self._check_times(claims)
+        expires_at, issued_at = self._check_times(claims)
         scope, subject = claims.get("scope", ""), claims.get("sub")
         if not isinstance(scope, str) or not isinstance(subject, str):
             raise errors.Unauthenticated("The token's claims are not readable.")
@@ -185,10 +168,12 @@ class Authenticator:
         if self._scopes_max is not None:
             scopes &= self._scopes_max
         return Caller(
-            principal=_principal(claims),
+            principal=_principal(claims) if scopes.isdisjoint(STAFF) else _staff(claims, subject, scopes),
             subject=subject,
             scopes=scopes,
             expires_at=expires_at,
+            issued_at=issued_at,
+            token_id=_token_id(claims),
             grant_id=self._grant_of(claims),
         )
 
@@ -199,8 +184,11 @@ class Authenticator:
             raise errors.Unauthenticated("The token names no support grant.")
         return grant_id
 
-    def _check_times(self, claims: dict[str, Any]) -> float:
-        """The expiry. Rule: a token must say when it ends and when it was made, and may not live longer than a day."""
+    def _check_times(self, claims: dict[str, Any]) -> tuple[float, float]:
+        """The expiry, and when it was issued.
+
+        Rule: a token must say when it ends and when it was made, and may not live longer than a day.
+        """
         now, skew = self._clock(), limits.CLOCK_SKEW_MAX_S
         expires_at, issued_at = _time(claims, "exp"), _time(claims, "iat")
         if expires_at is None or issued_at is None:
@@ -211,11 +199,18 @@ class Authenticator:
             raise errors.Unauthenticated("The token is not valid yet.")
         if expires_at - issued_at > limits.TOKEN_TTL_MAX_S:
             raise errors.Unauthenticated("The token lives longer than allowed.")
-        return expires_at
+        return expires_at, issued_at
 
     def _refuse_expired(self, expires_at: float) -> None:
         if self._clock() >= expires_at + limits.CLOCK_SKEW_MAX_S:
             raise errors.Unauthenticated("The token has expired.")
+
+
+def _token_id(claims: dict[str, Any]) -> str:
+    """By what the token can be revoked; "" where its issuer gives no such name, or one that is none."""
+    found = claims.get("jti")
+    is_name = isinstance(found, str) and validation.clean_text(found, limits.AUDIT_TEXT_LENGTH_MAX) is None
+    return str(found) if is_name else ""
 
 
 def _principal(claims: dict[str, Any]) -> str:
@@ -230,8 +225,23 @@ def _principal(claims: dict[str, Any]) -> str:
     return principal_of(kind, name)
 
 
+def _staff(claims: dict[str, Any], subject: str, scopes: frozenset[str]) -> str:
+    """In whose name staff acts: its own alone.
+
+    Rule: who decides about everybody's money has none there, and moves none as a caller.
+    """
+    if any(kind in claims for kind in _KINDS):
+        raise errors.Unauthenticated(f"A token of staff must name no {', '.join(_KINDS)}: its subject is who acts.")
+    if beyond := scopes & _SCOPES_OF_CALLERS:
+        raise errors.Unauthenticated(f"A token of staff must not have the scope {min(beyond)}: it is of callers.")
+    if not validation.is_person(subject):
+        raise errors.Unauthenticated("The subject of a token of staff must name a person.")
+    named = subject if NAME.match(subject) else hashlib.sha256(subject.encode()).hexdigest()[: limits.SCOPE_LENGTH_MAX]
+    return principal_of(STAFF_KIND, named)
+
+
 def principal_of(kind: str, name: str) -> str:
-    """The principal of a merchant, a tenant or a user."""
+    """The principal of a merchant, a tenant, a user, or of staff."""
     return name if kind == "merchant" else f"{kind}:{name}"
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from joserfc import jwk, jwt
 
+from ingress.identity import roles
 from schemas import errors, limits
 from sinks import private_file
 
@@ -29,8 +30,14 @@ ALGORITHM: Final = "Ed25519"
 SCOPES_DEFAULT: Final = ("payments:read", "payments:write", "payouts:write")
 SCOPES_TENANT: Final = ("resources:read", "resources:write", "usage:read", "usage:write")
 SCOPES_OF_USERS: Final = ("posts:read", "posts:write")
+STAFF_KIND: Final = "staff"
 #: what a token of a kind may do where nothing else is said
-SCOPES_OF: Final = {"merchant": SCOPES_DEFAULT, "tenant": SCOPES_TENANT, "user": SCOPES_OF_USERS}
+SCOPES_OF: Final = {
+    "merchant": SCOPES_DEFAULT,
+    "tenant": SCOPES_TENANT,
+    "user": SCOPES_OF_USERS,
+    STAFF_KIND: (roles.OPERATOR,),
+}
 
 _CURSOR_KEY_BYTES: Final = 32
 
@@ -74,19 +81,19 @@ def issue_token(
     scopes: tuple[str, ...] = SCOPES_DEFAULT,
     ttl_s: int = limits.TOKEN_TTL_DEFAULT_S,
     *,
-    kind: Literal["merchant", "tenant", "user"] = "merchant",
+    kind: Literal["merchant", "tenant", "user", "staff"] = "merchant",
     subject: str | None = None,
     issuer: str = ISSUER,
     audience: str = AUDIENCE,
     further: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """A signed bearer token for a merchant, a tenant or a user; ``subject`` is the person, if it is another.
+    """A signed bearer token for a merchant, a tenant, a user, or of staff; ``subject`` is the person, if it is another.
 
     ``further``: claims beside those of every token.
 
-    Raises InvalidCommand when the name or the time is out of bounds.
+    Raises InvalidCommand when the name or the time is out of bounds, or the scopes are not of this kind.
     """
-    from ingress.identity.auth import NAME  # noqa: PLC0415 - the CLI prints a token without loading the server
+    from ingress.identity.caller import NAME  # noqa: PLC0415 - the CLI prints a token without loading the server
 
     if not NAME.match(name):
         raise errors.InvalidCommand(
@@ -96,20 +103,38 @@ def issue_token(
     if not 1 <= ttl_s <= limits.TOKEN_TTL_MAX_S:
         reason = f"must be from 1 to {limits.TOKEN_TTL_MAX_S} seconds"
         raise errors.InvalidCommand([{"field": "ttl", "reason": reason}], f"The time to live {reason}.")
+    if issuer == ISSUER:  # what those of our own services may have, is bounded where they are believed
+        _require_one_side(kind, scopes)
     key = _read_key(keys.issuer)
     now = int(time.time())
     claims: dict[str, object] = {
         "iss": issuer,
         "aud": audience,
-        "sub": subject or f"{kind}:{name}",
-        kind: name,
+        "sub": subject or (name if kind == STAFF_KIND else f"{kind}:{name}"),
         "scope": " ".join(scopes),
         "iat": now,
         "nbf": now,
         "exp": now + ttl_s,
         "jti": secrets.token_hex(8),
     }
+    if kind != STAFF_KIND:
+        claims[kind] = name
     return jwt.encode({"alg": ALGORITHM, "kid": key.kid}, {**claims, **further}, key, algorithms=[ALGORITHM])
+
+
+def _require_one_side(kind: str, scopes: tuple[str, ...]) -> None:
+    """Rule: staff acts for nobody, and who acts for somebody is no staff; such a token would be believed nowhere."""
+    of_staff = sorted(roles.STAFF.intersection(scopes))
+    of_callers = [scope for scope in scopes if any(scope in SCOPES_OF[one] for one in SCOPES_OF if one != STAFF_KIND)]
+    if kind == STAFF_KIND and of_callers:
+        reason = f"{of_callers[0]} is a scope of callers: staff moves nothing in anybody's name"
+    elif kind == STAFF_KIND and not of_staff:
+        reason = f"staff has one of {', '.join(sorted(roles.STAFF))}"
+    elif kind != STAFF_KIND and of_staff:
+        reason = f"{of_staff[0]} is a scope of staff, whose token names no {kind}: make one of its own for it"
+    else:
+        return
+    raise errors.InvalidCommand([{"field": "scope", "reason": reason}], f"The scopes do not go together: {reason}.")
 
 
 def _new_key() -> jwk.OKPKey:

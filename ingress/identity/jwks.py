@@ -16,8 +16,9 @@ import structlog
 from joserfc import jwk
 from joserfc.errors import JoseError
 
+from ingress import limits
 from ingress.http import metrics
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Struct
 
+from ingress import limits
 from ingress.http.coalescer import Coalescer
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
+from ingress import limits as ingress_limits
 from ingress.http import metrics, strict_json
 from schemas import card_number, content_digest, errors, http_signature, limits
 
@@ -154,7 +155,7 @@ class SignedRequests:
             raise errors.SignatureInvalid("The signature needs the parameter created.")
         if created > now + limits.CLOCK_SKEW_MAX_S:
             raise errors.SignatureExpired("The signature was created in the future; set the clock, and sign again.")
-        if created < now - limits.SIGNATURE_AGE_MAX_S or signed.params.get("expires", now + 1) <= now:
+        if created < now - ingress_limits.SIGNATURE_AGE_MAX_S or signed.params.get("expires", now + 1) <= now:
             raise errors.SignatureExpired
 
 

@@ -14,6 +14,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from ingress import limits as ingress_limits
 from ingress.http.pages import NewestFirst
 from schemas import errors, http_signature, limits, rendering, validation
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.identity.known_keys import KnownKeys
     from ingress.identity.signed_requests import Proof
 
@@ -76,14 +77,16 @@ class SigningKeys:
                 "public_key": public_key,
                 "description": description,
                 "actor": validation.visible(caller.subject),
-                "keys_max": limits.SIGNING_KEYS_ACTIVE_MAX,
+                "keys_max": ingress_limits.SIGNING_KEYS_ACTIVE_MAX,
             }
             | _signed_by(proof),
         )
         if word == "revoked":
             raise errors.StateConflict("This key was revoked, which is for good; make another one.")
         if word == "too_many":
-            raise errors.StateConflict(f"There are {limits.SIGNING_KEYS_ACTIVE_MAX} active keys; revoke one first.")
+            raise errors.StateConflict(
+                f"There are {ingress_limits.SIGNING_KEYS_ACTIVE_MAX} active keys; revoke one first."
+            )
         return await self.get(caller.merchant, key_id), word == "known"
 
     async def revoke(
@@ -181,7 +184,7 @@ def _checked(payload: object) -> tuple[bytes, str | None]:
 
 def _public_key(text: object) -> bytes | str:
     """The key's bytes, or why it is none."""
-    if not isinstance(text, str) or not text.isascii() or len(text) > limits.SIGNING_KEY_PEM_LENGTH_MAX:
+    if not isinstance(text, str) or not text.isascii() or len(text) > ingress_limits.SIGNING_KEY_PEM_LENGTH_MAX:
         return "must be an Ed25519 public key in PEM, as openssl pkey -pubout prints it"
     if "PRIVATE KEY" in text:
         return "is a private key: it is not secret any more; make another one, and send its public half"

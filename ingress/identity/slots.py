@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from ingress.identity.caller import Caller
     from schemas.client_network import Network
 
 _NOT_COUNTED: Final = frozenset(("/healthz", "/readyz"))
@@ -53,7 +54,7 @@ class Slots:
         bounds: Bounds,
         refused: Counter,
         trusted_proxies: Sequence[Network] = (),
-        sessions: Sequence[Callable[[Headers], str | None]] = (),
+        sessions: Sequence[Callable[[Headers], Caller | None]] = (),
     ) -> None:
         self._sessions = sessions
         self._app = app
@@ -86,7 +87,7 @@ class Slots:
         except errors.PlatformError:  # the route says what is wrong with it
             known = next((found for session in self._sessions if (found := session(headers))), None)
             if known is not None:
-                return _CALLER, known
+                return _CALLER, known.principal
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
 
     def _take(self, holder: Holder) -> bool:

@@ -8,21 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ingress.commands.admission import Admission
-from ingress.identity.roles import OPERATOR
+from ingress.identity.issuer import STAFF_KIND
+from ingress.identity.roles import OPERATOR, PLATFORM
 from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ingress.commands.envelope import Request
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 
 class Reach(Admission):
     """Refuses policies for others' tenants, and for all of them at once.
 
-    ``merchants_are_bound``: merchants' tokens, too, are for the tenant of their own name, unless they have the scope
-    of operators. Else a merchant's token with ``limits:write`` is one of the platform's own, as in development.
+    ``merchants_are_bound``: merchants' tokens, too, are for the tenant of their own name. Else a merchant's token with
+    ``limits:write`` is one of the platform's own, as in development. Staff of the platform rules over all.
     """
 
     def __init__(self, *, merchants_are_bound: bool) -> None:
@@ -37,7 +38,10 @@ class Reach(Admission):
         kind, colon, name = caller.principal.partition(":")
         if colon and kind == "user":
             return errors.Forbidden("The token names no tenant and no merchant.")
-        is_bound = bool(colon) or (self._merchants_are_bound and OPERATOR not in caller.scopes)
+        if kind == STAFF_KIND:
+            is_bound = caller.scopes.isdisjoint((OPERATOR, PLATFORM))
+        else:
+            is_bound = bool(colon) or self._merchants_are_bound
         if not is_bound or tenant is None or tenant in (caller.principal, name if colon else kind):
             return None
         return errors.Forbidden("The token is for keys of its own tenant only.")

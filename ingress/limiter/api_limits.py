@@ -76,7 +76,7 @@ class Askers:
         network = client_address(scope, self._trusted_proxies)
         try:
             caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
-        except errors.Unauthenticated:
+        except (errors.Unauthenticated, errors.Suspended):
             return None if route.startswith(PROVEN_OTHERWISE) else Asker(*STRANGERS, route, network)
         except errors.PlatformError:
             return None  # the route refuses it

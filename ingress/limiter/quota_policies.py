@@ -16,7 +16,8 @@ from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused
 from limiter.spending.buckets import Bucket
 from limiter.store import durable_counters
 from limiter.store.store import StoreUnavailable
-from schemas import errors, limits, rendering
+from schemas import errors, rendering
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import NETWORK, LimitPolicy, rendered
 
 if TYPE_CHECKING:

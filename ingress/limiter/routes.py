@@ -18,11 +18,11 @@ from ingress.limiter.admission import Reach
 from ingress.limiter.quota_policies import QuotaPolicies
 from ingress.operators.audit import Audit
 from limiter.policy import keys
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 READ: Final = "limits:read"
 WRITE: Final = "limits:write"

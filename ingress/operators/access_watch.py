@@ -21,10 +21,11 @@ import structlog
 from msgspec import Struct, field
 from starlette.datastructures import Headers
 
+from ingress import limits
 from ingress.http import metrics
 from ingress.identity.roles import OPERATORS
 from limiter.edge.client_address import client_address
-from schemas import errors, limits
+from schemas import errors
 from schemas.client_network import client_network, widened
 
 if TYPE_CHECKING:

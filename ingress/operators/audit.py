@@ -12,9 +12,10 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from ingress import limits
 from ingress.identity.roles import scopes_for
 from ingress.operators.refusals import Refusals
-from schemas import errors, identity, limits, validation
+from schemas import errors, identity, validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.http.store import Store
-    from ingress.identity.auth import Authenticator, Caller
+    from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
     from ingress.operators.access_watch import Anomaly
 
 

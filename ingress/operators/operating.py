@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ingress.commands.commands import Terms
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from schemas.operation import Operation
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

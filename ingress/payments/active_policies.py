@@ -16,8 +16,8 @@ import psycopg
 import structlog
 
 from ingress.http import metrics
-from schemas import errors, limits, maintenance
-from schemas.payments import risk_policy, routing
+from schemas import errors, maintenance
+from schemas.payments import limits, risk_policy, routing
 from schemas.payments.risk_policy import Velocity
 
 if TYPE_CHECKING:

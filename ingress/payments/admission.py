@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ingress.commands.admission import Signals
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.payments.active_policies import ActivePolicies
     from ingress.payments.dry_run import DryRuns
     from ingress.payments.payment_methods import PaymentMethods

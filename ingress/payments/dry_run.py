@@ -21,8 +21,8 @@ from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from dataflows.payments.domain.stored import payments_of
 from ingress.commands.admission import DRY_RUN
 from ingress.http import answers, problems
-from schemas import errors, records, rendering
-from schemas.payments import risk_policy
+from schemas import errors, records
+from schemas.payments import rendering, risk_policy
 from schemas.payments import routing as routing_policy
 from sinks.postgres.arrays import text_array
 from sinks.postgres.sql_files import queries
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ingress.commands.envelope import Request
     from ingress.commands.stored import StoredResults
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.payments.payment_methods import PaymentMethods
 
 _REFUNDS: Final = frozenset(("create_refund", "cancel_refund"))

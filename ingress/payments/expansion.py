@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ingress import limits as ingress_limits
 from ingress.payments.filters import Filters
-from schemas import errors, limits, rendering
+from schemas import errors, rendering
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.http.store import Store
     from ingress.payments.resources import Resources
-    from schemas import records
+    from schemas.payments import records
 
 PARAMETER: Final = "expand[]"
 #: what each kind of resource can take along
@@ -36,7 +38,7 @@ def asked(request: Request, kind: str) -> frozenset[str]:
     """What a read of this kind shall take along. Raises InvalidCommand for what it cannot."""
     values = request.query_params.getlist(PARAMETER)
     allowed = ALLOWED.get(kind, ())
-    if len(values) > limits.EXPANSIONS_MAX or any(value not in allowed for value in values):
+    if len(values) > payments_limits.EXPANSIONS_MAX or any(value not in allowed for value in values):
         reason = "must be of " + ", ".join(allowed) if allowed else "has no meaning here"
         raise errors.InvalidCommand([{"field": PARAMETER, "reason": reason}], f"The query value {PARAMETER} {reason}.")
     return frozenset(values)
@@ -66,7 +68,10 @@ class Expansions:
                 found[name] = await self._attempt(document["id"], document[name])
             else:
                 first = await self._parts[name].page(
-                    merchant, limits.PAGE_LIMIT_DEFAULT, None, Filters(leading={"payment_intent": document["id"]})
+                    merchant,
+                    ingress_limits.PAGE_LIMIT_DEFAULT,
+                    None,
+                    Filters(leading={"payment_intent": document["id"]}),
                 )
                 found[name] = {"data": first["data"], "has_more": first["has_more"]}
         return found

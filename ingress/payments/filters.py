@@ -15,6 +15,7 @@ import msgspec
 from ingress.http import openapi_elements, openapi_schemas, reading
 from schemas import errors, limits, validation, value_types
 from schemas.column import declared
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,10 +131,11 @@ _BY_METADATA: Final[Json] = {
     "required": False,
     "style": "deepObject",
     "explode": True,
-    "description": f"metadata[KEY]=VALUE: only those that have all of up to {limits.METADATA_FILTERS_MAX} values",
+    "description": "metadata[KEY]=VALUE: only those that have all of up to "
+    f"{payments_limits.METADATA_FILTERS_MAX} values",
     "schema": {
         "type": "object",
-        "maxProperties": limits.METADATA_FILTERS_MAX,
+        "maxProperties": payments_limits.METADATA_FILTERS_MAX,
         "additionalProperties": {"type": "string", "maxLength": limits.METADATA_VALUE_LENGTH_MAX},
     },
 }
@@ -180,8 +182,8 @@ def _metadata(request: Request) -> dict[str, str]:
     names = sorted({n for n in request.query_params if n.startswith(f"{METADATA}[") and n.endswith("]")})
     found = {name[len(METADATA) + 1 : -1]: reading.query(request, name) or "" for name in names}
     reason = validation.metadata(found)
-    if len(found) > limits.METADATA_FILTERS_MAX:
-        reason = f"has at most {limits.METADATA_FILTERS_MAX} keys in a filter"
+    if len(found) > payments_limits.METADATA_FILTERS_MAX:
+        reason = f"has at most {payments_limits.METADATA_FILTERS_MAX} keys in a filter"
     if reason:
         raise errors.InvalidCommand([{"field": METADATA, "reason": reason}], f"The query value {METADATA} {reason}.")
     return found

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress.http.coalescer import Coalescer
-from schemas import errors, identity, limits
+from schemas import errors, identity
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

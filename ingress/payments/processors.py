@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import limits, rendering
+from schemas import rendering
+from schemas.payments import limits
 from schemas.payments.processors import adapter_of
 
 if TYPE_CHECKING:

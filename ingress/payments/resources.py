@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
+from ingress import limits as ingress_limits
 from ingress.commands.watch import Watch
 from ingress.http.coalescer import Coalescer
 from ingress.payments.filters import EVERYTHING
-from schemas import errors, limits, records, rendering
+from schemas import errors
+from schemas.payments import limits as payments_limits
+from schemas.payments import records, rendering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +98,9 @@ class Resources(Generic[Record]):
         self._store = store
         self._cursors = cursors
         self._reads: Coalescer[str, Record | None] = Coalescer(
-            self._find_all, batch_max=limits.STORED_LOOKUPS_MAX, running_max=limits.STORED_LOOKUPS_RUNNING_MAX
+            self._find_all,
+            batch_max=ingress_limits.STORED_LOOKUPS_MAX,
+            running_max=ingress_limits.STORED_LOOKUPS_RUNNING_MAX,
         )
         self._watch = Watch(store, kind.moved_on) if kind.moved_on else None
         self._waiting: Counter[str] = Counter()  # by merchant
@@ -106,7 +111,7 @@ class Resources(Generic[Record]):
         Who waits for too many already is answered at once.
         """
         found = await self._own(merchant, object_id)
-        may_wait = wait_s > 0 and self._waiting[merchant] < limits.RESOURCE_WAITS_OF_CALLER_MAX
+        may_wait = wait_s > 0 and self._waiting[merchant] < payments_limits.RESOURCE_WAITS_OF_CALLER_MAX
         if self._watch is not None and may_wait and found.state == self.kind.unsettled:
             self._waiting[merchant] += 1
             try:
@@ -130,7 +135,7 @@ class Resources(Generic[Record]):
             "merchant": merchant,
             "before_at": before[0],
             "before_id": before[1],
-            "passed_max": limits.LIST_PASSED_MAX,
+            "passed_max": payments_limits.LIST_PASSED_MAX,
             "limit": limit + 1,
         }
         query = filters.variant(self.kind.of_merchant, self.kind.of_intent, self.kind.of_metadata)
@@ -139,7 +144,7 @@ class Resources(Generic[Record]):
         place = None
         if len(items) > limit:
             place = _place(items[limit - 1])
-        elif rows and _passed(rows[-1]) == limits.LIST_PASSED_MAX:
+        elif rows and _passed(rows[-1]) == payments_limits.LIST_PASSED_MAX:
             place = _place(self._read(rows[-1]))
         return {
             "data": [self.kind.render(item) for item in items[:limit]],

@@ -8,6 +8,8 @@ from ingress.http_service import HttpService, Json
 from ingress.payments import dry_run, intent_routes, money_routes, processor_routes
 from ingress.payments.active_policies import ActivePolicies
 from ingress.payments.admission import PaymentsAdmission
+from ingress.payments.console.declared import CONSOLE
+from ingress.payments.console.totals import Totals
 from ingress.payments.dry_run import DryRuns
 from ingress.payments.expansion import Expansions
 from ingress.payments.merchants import account_routes, endpoint_routes, report_routes, signing_key_routes
@@ -32,7 +34,7 @@ from ingress.payments.risk.policies import PolicyVersions
 from ingress.payments.risk.risk_signals import RiskSignals
 from ingress.payments.webhooks import routes as webhook_routes
 from ingress.payments.webhooks.gateway import WebhookGateway
-from schemas import rendering
+from schemas.payments import rendering
 from schemas.payments.service import SERVICE
 from sinks.redis.velocity import VelocityCounters
 
@@ -61,6 +63,7 @@ class PaymentsHttp(HttpService):
         webhook_routes.router,
     )
     shows_events = True
+    console = CONSOLE
     forecasts = frozenset(dry_run.OPERATIONS)
 
     def __init__(self, platform: Platform) -> None:
@@ -85,6 +88,7 @@ class PaymentsHttp(HttpService):
         add(Assessments(store))
         add(PolicyVersions(audited, config.processors))
         add(FeePolicies(store))
+        add(Totals())
         self._endpoints = add(
             Endpoints(
                 config.postgres_dsn,

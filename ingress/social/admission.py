@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.social.media.uploads import Uploads
     from ingress.social.users import Users
 

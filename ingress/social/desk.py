@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import errors, limits
+from ingress import limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.http.store import Store

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import errors, limits
+from ingress import limits as ingress_limits
+from schemas import errors
+from schemas.social import limits as social_limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.social.timelines import Timelines
     from ingress.social.users import Users
 
@@ -35,7 +37,7 @@ class HomeStreams:
 
     def admit(self) -> None:
         """Raises Overloaded when no further stream may be opened."""
-        if self._closing.is_set() or self._open >= limits.EVENT_STREAMS_MAX:
+        if self._closing.is_set() or self._open >= ingress_limits.EVENT_STREAMS_MAX:
             raise errors.Overloaded("Too many streams are open.")
 
     def close(self) -> None:
@@ -51,7 +53,7 @@ class HomeStreams:
             while not self._closing.is_set() and time.time() < caller.expires_at:
                 posts = await self._newest(caller)
                 fresh = [post for post in reversed(posts) if post["post_id"] not in known]
-                known = [*known, *(post["post_id"] for post in fresh)][-limits.HOME_POSTS_MAX :]
+                known = [*known, *(post["post_id"] for post in fresh)][-social_limits.HOME_POSTS_MAX :]
                 yield b"".join(b"event: post\ndata: %b\n\n" % _encode(post) for post in fresh) or _HEARTBEAT
                 await self._pause()
         except (errors.Unavailable, errors.Gone):
@@ -61,13 +63,13 @@ class HomeStreams:
 
     async def _newest(self, caller: Caller) -> list[dict[str, Any]]:
         user = await self._users.present(caller)
-        page = await self._timelines.home(user, limits.PAGE_LIMIT_DEFAULT, None)
+        page = await self._timelines.home(user, ingress_limits.PAGE_LIMIT_DEFAULT, None)
         found: list[dict[str, Any]] = page["data"]
         return found
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(limits.HOME_STREAM_INTERVAL_S):
+            async with asyncio.timeout(social_limits.HOME_STREAM_INTERVAL_S):
                 await self._closing.wait()
         except TimeoutError:
             return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits
 
 if TYPE_CHECKING:
     from ingress.http.store import Store

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_schemas import a_schema, ref
-from schemas import limits
+from schemas.social import limits
 from schemas.social.service import READ
 from schemas.social.value_types import USER, VISIBILITY
 from schemas.value_types import text_schema

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from schemas import limits
+from schemas.social import limits
 
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ingress.http_service import HttpService, Json
 from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.console.declared import CONSOLE
 from ingress.social.desk import Desk
 from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
     from ingress.http_service import Platform
+    from ingress.identity.caller import Caller
 
 
 class SocialHttp(HttpService):
@@ -47,6 +49,7 @@ class SocialHttp(HttpService):
     )
     pages = page_routes.ROUTERS
     shows_events = True
+    console = CONSOLE
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
@@ -64,13 +67,13 @@ class SocialHttp(HttpService):
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
         add(Desk(store, posts))
-        self._pages = add(Pages(platform.audited_store, platform.config.cursor_key))
+        self._pages = add(Pages(platform.audited_store, platform.config.cursor_key, platform.denials))
         add(Cards(store, uploads))
         add(MediaBoard(store, cursors, uploads))
 
-    def principal_of(self, headers: Headers) -> str | None:
+    def caller_of(self, headers: Headers) -> Caller | None:
         """The user of a session."""
-        return self._pages.principal_of(headers)
+        return self._pages.caller_of(headers)
 
     def drain(self) -> None:
         """Ends every stream."""

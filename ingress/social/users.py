@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 _ERASED: Final = ("deleting", "deleted")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.tenancy.tenants import Known, Tenants
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -13,7 +13,7 @@ from schemas.tenancy.operations import MEMBER_ADMIN, STAFF, TENANT_SCOPE
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 
 def is_member(caller: Caller) -> bool:

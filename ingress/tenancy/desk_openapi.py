@@ -9,7 +9,7 @@ from ingress.http import openapi_elements as elements
 from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
 from ingress.tenancy.openapi import committed, list_of, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
-from schemas import limits
+from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.operations import READ
 from schemas.tenancy.value_types import PRICES

@@ -12,7 +12,8 @@ import psycopg
 from msgspec import structs
 
 from dataflows.tenancy.domain.comparison import Comparison, Side, count
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from ingress.commands import calling
 from ingress.http.parts import parts_of
 from ingress.tenancy.callers import require_staff
 from ingress.tenancy.usage import Usage
-from schemas import limits
+from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import STAFF
 from schemas.tenancy.instants import instant
 

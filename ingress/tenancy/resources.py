@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import psycopg
 
+from ingress import limits as ingress_limits
 from ingress.http.pages import BEFORE_ALL
 from ingress.tenancy.dual_reads import DualReads
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits as tenancy_limits
 
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
@@ -62,10 +64,10 @@ class Resources:
         }
 
     async def _read(
-        self, known: Known, query: str, asked: Document, at_most: int = limits.PAGE_LIMIT_MAX
+        self, known: Known, query: str, asked: Document, at_most: int = ingress_limits.PAGE_LIMIT_MAX
     ) -> tuple[list[Document], list[Head]]:
         """What the heads of a query lead to, and those heads."""
-        left, away = limits.TENANT_READ_TRIES_MAX, None
+        left, away = tenancy_limits.TENANT_READ_TRIES_MAX, None
         while left:
             left -= 1
             tenant = known.tenant

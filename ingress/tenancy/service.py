@@ -10,6 +10,7 @@ from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
 from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
+from ingress.tenancy.console.declared import CONSOLE
 from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
@@ -33,6 +34,7 @@ class TenancyHttp(HttpService):
     declared = SERVICE
     routers = (tenant_routes.router, resource_routes.router, life_routes.router, *desk.ROUTERS)
     shows_events = True
+    console = CONSOLE
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)

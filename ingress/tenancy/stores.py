@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from ingress.http.store import Store
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits
 from sinks.tenancy import databases, store_files
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from dataflows.tenancy.domain.support_grant import SupportGrant, rendered
 from ingress.http.pages import NewestFirst
 from ingress.identity.issuer import KeyFolder, issue_token
 from ingress.trust import SUPPORT_ISSUER
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits
 from schemas.tenancy.instants import instant
 
 if TYPE_CHECKING:

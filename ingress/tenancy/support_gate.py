@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ingress.http.store import Store
-    from ingress.identity.auth import Authenticator, Caller
+    from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
 
 _REFUSED: Final = 400
 _STREAMS: Final = "/stream"

@@ -25,7 +25,7 @@ from schemas.tenancy.desk_operations import (
 )
 
 if TYPE_CHECKING:
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 router: Final = APIRouter()
 _GRANTS: Final = "/v1/tenants/{tenant_id}/support_grants"

@@ -8,40 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from schemas import errors, limits
+from dataflows.tenancy.domain import tenant
+from schemas import errors
 from schemas.sealing import SealBroken
+from schemas.tenancy import limits
 from schemas.tenancy.rendering import tenant_document
 from sinks.tenancy import seals
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
 
 UNKNOWN: Final = "unknown"
 _READABLE: Final = frozenset({"active", "offboarding", "exported"})
 
 
-class Tenant(Struct, frozen=True, kw_only=True):
+class Tenant(tenant.Tenant, frozen=True, kw_only=True):
     """One row of ``tenant`` with its placement, as of a moment."""
 
-    tenant_id: str
-    name: str
-    tier: str
-    state: str
-    suspension: str | None
-    reason: str | None
-    timezone: str
-    home_currency: str
-    quotas: dict[str, str]
-    prices: dict[str, str]
-    placement_id: str
-    generation: int
-    key_ref: str
-    policy_version: int
-    version: int
-    certificate_id: str | None
-    created_at: int
-    updated_at: int
     region: str
     mode: str
     shard_or_database: str

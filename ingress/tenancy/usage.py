@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ingress.http.pages import NewestFirst
-from schemas import errors, limits
+from schemas import errors
 from schemas.calendar_windows import Calendar, time_zones, windows_from
+from schemas.tenancy import limits
 from schemas.tenancy.instants import instant
 
 if TYPE_CHECKING:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException, Producer
 
-from schemas import errors, limits
+from ingress import limits as ingress_limits
+from schemas import errors
 from schemas.senders import INGRESS
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.usage_topic import USAGE
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class UsageProducer:
     def close(self) -> None:
         """Sends what is queued within the drain bound. Blocks: call it off the loop."""
         if self._producer is not None:
-            self._producer.flush(limits.INGRESS_DRAIN_TIMEOUT_S)
+            self._producer.flush(ingress_limits.INGRESS_DRAIN_TIMEOUT_S)
             self._stopping.set()
             self._sent.set()
             self._thread.join()
@@ -71,7 +73,7 @@ class UsageProducer:
     async def send(self, letters: Sequence[Letter]) -> None:
         """Returns when all replicas have all of them. Raises Overloaded, or Unavailable: then some may be there."""
         producer = self._begun()
-        if len(producer) + len(letters) > limits.USAGE_IN_FLIGHT_MAX:
+        if len(producer) + len(letters) > tenancy_limits.USAGE_IN_FLIGHT_MAX:
             raise errors.Overloaded("Kafka takes usage more slowly than it comes; send the same events again.")
         sent = _Sent(len(letters), asyncio.get_running_loop())
         topic = self._kafka.topic(USAGE)
@@ -90,8 +92,8 @@ class UsageProducer:
         """Made with the first event: most processes of a test never meter."""
         if self._producer is None:
             overrides = {
-                "delivery.timeout.ms": limits.INGRESS_DELIVERY_TIMEOUT_MS,
-                "linger.ms": limits.INGRESS_LINGER_MS,
+                "delivery.timeout.ms": ingress_limits.INGRESS_DELIVERY_TIMEOUT_MS,
+                "linger.ms": ingress_limits.INGRESS_LINGER_MS,
             }
             self._producer = Producer(self._kafka.producer(self._client_id, **overrides))
             self._thread.start()

@@ -17,7 +17,8 @@ from ingress.http.parts import parts_of
 from ingress.tenancy.callers import member
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage
 from ingress.tenancy.usage_producer import UsageProducer
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits
 from schemas.tenancy.instants import parsed
 from schemas.tenancy.usage_event import read_all, record_key, refuse_tenant
 

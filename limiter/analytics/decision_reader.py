@@ -10,7 +10,9 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decisions_in, decode
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits as limiter_limits
+from sinks import limits as sinks_limits
 from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
@@ -42,7 +44,10 @@ class DecisionReader:
 
     def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str) -> None:
         self._topic = kafka.topic(topic)
-        fetch = {"fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN, "fetch.wait.max.ms": limits.SINK_BLOCK_INTERVAL_MS}
+        fetch = {
+            "fetch.min.bytes": sinks_limits.SINK_FETCH_BYTES_MIN,
+            "fetch.wait.max.ms": sinks_limits.SINK_BLOCK_INTERVAL_MS,
+        }
         self._consumer = Consumer(kafka.consumer(client_id, "sink-limiter-decisions", **fetch))
         self._seqs: dict[int, int] = {}
 
@@ -58,7 +63,7 @@ class DecisionReader:
     def read(self, timeout_s: float) -> list[Taken]:
         """The next records. Raises errors.Unavailable when Kafka is out for good."""
         found = []
-        for message in self._consumer.consume(limits.LIMIT_SINK_MESSAGES_MAX, timeout_s):
+        for message in self._consumer.consume(limiter_limits.LIMIT_SINK_MESSAGES_MAX, timeout_s):
             if error := message.error():
                 if error.fatal() or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise errors.Unavailable(f"Kafka: {error.str()}")
@@ -89,17 +94,17 @@ class DecisionReader:
         self.assign({r.partition: Position(r.first_offset, r.first_seq - 1) for r in ranges})
         ends = {r.partition: r.last_seq for r in ranges}
         found: list[Taken] = []
-        deadline = time.monotonic() + limits.SINK_RECOVERY_READ_TIMEOUT_S
+        deadline = time.monotonic() + sinks_limits.SINK_RECOVERY_READ_TIMEOUT_S
         while any(self._seqs[p] < end for p, end in ends.items()):
             if time.monotonic() > deadline:
                 raise errors.Unavailable("Kafka does not give the records of a plan in time")
-            wait_s = limits.SINK_READ_TIMEOUT_MS / 1_000
+            wait_s = sinks_limits.SINK_READ_TIMEOUT_MS / 1_000
             found += [taken for taken in self.read(wait_s) if taken.seq <= ends[taken.partition]]
         return sorted(found, key=lambda taken: taken[:2])
 
     def _begin(self, partition: int) -> int:
         where = TopicPartition(self._topic, partition)
-        marks = self._consumer.get_watermark_offsets(where, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        marks = self._consumer.get_watermark_offsets(where, timeout=sinks_limits.KAFKA_ADMIN_TIMEOUT_S)
         if marks is None:
             raise errors.Unavailable("Kafka does not answer: no watermarks in time")
         return int(marks[0])

@@ -14,8 +14,9 @@ import structlog
 
 from limiter.analytics.decision_reader import DecisionReader, Taken
 from limiter.analytics.decision_rows import Source, table_columns
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
+from sinks import limits as sinks_limits
 from sinks.clickhouse.limiter.tables import TABLES
 from sinks.clickhouse.ranges import Range
 from sinks.postgres.sql_files import queries
@@ -66,14 +67,14 @@ class DecisionStream:
         """The records of one interval, counted from the first, by place; None after an idle heartbeat interval."""
         found: list[Taken] = []
         decisions, started = 0, time.monotonic()
-        deadline = started + limits.SINK_HEARTBEAT_MS / 1_000
-        while decisions < limits.LIMIT_SINK_DECISIONS_MAX and (left := deadline - time.monotonic()) > 0:
+        deadline = started + sinks_limits.SINK_HEARTBEAT_MS / 1_000
+        while decisions < limiter_limits.LIMIT_SINK_DECISIONS_MAX and (left := deadline - time.monotonic()) > 0:
             if stop.is_set():
                 break
-            taken = self._reader.read(min(limits.SINK_READ_TIMEOUT_MS / 1_000, left))
+            taken = self._reader.read(min(sinks_limits.SINK_READ_TIMEOUT_MS / 1_000, left))
             if taken and not found:
                 started = time.monotonic()
-                deadline = started + limits.LIMIT_SINK_INTERVAL_MS / 1_000
+                deadline = started + limiter_limits.LIMIT_SINK_INTERVAL_MS / 1_000
             found += taken
             decisions += sum(one.decisions for one in taken)
         return (self._block(sorted(found, key=lambda one: one[:2]), plan_id) if found else None), started
@@ -156,5 +157,5 @@ class DecisionBlock:
         if self._counted:
             columns = zip(*((*place, until) for place, until in sorted(self._counted.items())), strict=True)
             self._connection.execute(_SQL["decision_sources_counted"].encode(), [list(column) for column in columns])
-        if plan_id % limits.SINK_PLANS_PRUNE_EVERY == 0:
+        if plan_id % sinks_limits.SINK_PLANS_PRUNE_EVERY == 0:
             self._connection.execute(_SQL["decision_sources_prune"].encode(), (2 * topics.DECISIONS_KEPT_MS,))

@@ -7,7 +7,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter.store.store import OK
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

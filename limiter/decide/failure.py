@@ -13,7 +13,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from limiter.spending.decision import Decision
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.policy.policies import Level

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from limiter.decide import local_decisions
 from limiter.spending.decision import Decision
 from limiter.spending.spender import PlainSpender, Spender
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

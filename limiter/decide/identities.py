@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from limiter.spending.fields import Identity, SpentIdentities
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.spending.decision import Decision

@@ -17,7 +17,8 @@ from limiter.decide.in_process_counters import counter_of
 from limiter.policy import keys
 from limiter.policy.policies import PolicySet, calendars_of
 from limiter.spending.decision import UNLIMITED, Decision
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import ANY, KEY_PARTS, LimitPolicy, as_policy
 from schemas.limiter.operations import OPERATIONS
 

@@ -14,7 +14,7 @@ from limiter.policy import keys
 from limiter.policy.policies import PolicySet
 from limiter.spending.buckets import Bucket
 from limiter.spending.key_state import KeyState, durable_key
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from limiter.decide.key_cache import KeyCache
 from limiter.decide.store_calls import StoreCalls
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.fields import Identity
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.decide.durable import DurableQuotas

@@ -20,7 +20,7 @@ from limiter.decide.quota_shares import Assignment, QuotaLease, told_ttl_s
 from limiter.decide.store_exchange import lease_end_ns
 from limiter.spending.decision import Decision
 from limiter.store import store
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter

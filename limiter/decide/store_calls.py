@@ -17,7 +17,8 @@ from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
 from limiter.store.store_waits import StoreWaits
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

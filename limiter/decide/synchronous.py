@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from limiter.store.store import StoreUnavailable
-from schemas import limits
 from schemas.errors import InvariantViolation, Overloaded, Unavailable
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

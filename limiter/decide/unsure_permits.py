@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limiter.decide.refunds import holds_permits
 from limiter.policy import keys
 from limiter.store.store import StoreUnavailable
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
 from schemas.client_network import client_network
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from limiter.edge.rlqs import RateLimitQuotaService
 from limiter.edge.rls import RateLimitService
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

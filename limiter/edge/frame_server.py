@@ -27,7 +27,8 @@ from limiter.frames.frames import (
     FrameError,
     Named,
 )
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

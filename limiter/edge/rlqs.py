@@ -24,7 +24,8 @@ from prometheus_client import Gauge
 
 from limiter.decide.quota_shares import Assignment, Share, told_ttl_s
 from limiter.policy import keys
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,8 @@ from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
 from limiter.edge.asgi import retry_after_s, window_s
 from limiter.policy import keys
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter

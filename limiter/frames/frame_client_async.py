@@ -18,7 +18,7 @@ from limiter.frames.frame_requests import (
     parts,
 )
 from limiter.frames.frames import Answer, FrameError
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

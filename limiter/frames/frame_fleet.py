@@ -20,7 +20,7 @@ from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import GatewayUnavailable
 from limiter.frames.frames import IDENTITY_BYTES
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from limiter.frames import frames, packing
 from limiter.frames.frames import IDENTITY_BYTES, FrameError, Named
-from schemas import limits
 from schemas.errors import InvalidCommand, Unavailable
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,8 +16,8 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from schemas import limits
 from schemas.errors import PlatformError
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,7 +17,7 @@ import structlog
 
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, described, verified
-from schemas import limits
+from schemas.limiter import limits
 from sinks import private_file
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.policy import keys
 from limiter.policy.snapshot import SnapshotRefused
-from schemas import limits
 from schemas.calendar_windows import Calendar, CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import (
     ANY,
     KEY_PARTS,

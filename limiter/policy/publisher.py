@@ -14,7 +14,7 @@ import structlog
 from limiter.policy.policies import calendars_of, named_calendars
 from limiter.policy.shard_map import decoded
 from limiter.policy.snapshot import Snapshot, described, digest, key_id, sign
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy
 from sinks.postgres.sql_files import queries
 

@@ -17,8 +17,8 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
-from schemas import limits
 from schemas.errors import PlatformError
+from schemas.limiter import limits
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _SCHEMES: Final = ("redis", "rediss")

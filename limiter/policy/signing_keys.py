@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from limiter.policy.snapshot import key_id
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from sinks import private_file
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from limiter.spending.fields import BucketFields
 from limiter.spending.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
 from limiter.store.stored_bucket import bucket_hash, kind_of, store_keys
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.policy.policies import Level

@@ -8,7 +8,7 @@ import msgspec
 
 from dataflows.limiter.domain.durable_quota import OwnedCounter
 from limiter.store.store import Counted
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.quota_fields import quotas_of
 from sinks.postgres.sql_files import queries
 

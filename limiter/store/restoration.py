@@ -19,7 +19,7 @@ from limiter.policy.shard_map import ShardsRefused, url_of
 from limiter.store.shard_server import connected
 from limiter.store.store import CounterStore, StoreUnavailable
 from limiter.store.stored_bucket import LeasedBucket, store_keys
-from schemas import limits
+from schemas.limiter import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

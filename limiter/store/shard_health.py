@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from limiter.policy.shard_map import ShardsRefused, url_of
 from limiter.store.shard_server import connected
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.policy.shard_map import Shard, ShardMap

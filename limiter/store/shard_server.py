@@ -11,7 +11,7 @@ import redis
 
 from limiter.policy.shard_map import ShardsRefused
 from limiter.store.store import EPOCH_KEY
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

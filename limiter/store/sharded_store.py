@@ -12,7 +12,7 @@ import structlog
 
 from limiter.policy.shard_map import ONE_SHARD, url_of
 from limiter.store.store import CounterStore, StoreNotAsked
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,8 +17,8 @@ from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
 from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine, opened
 from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, is_there, unfit
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

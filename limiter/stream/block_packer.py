@@ -9,7 +9,7 @@ import numpy as np
 from limiter.spending.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, LEFT_OUT, RECORD_TYPE, Records
 from limiter.stream.blocks import Block, encode, summed
 from limiter.stream.columns import Numbering
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.topics import DECISIONS_PARTITIONS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from limiter.policy.keys import key_hash
 from limiter.spending.ring import SLOT_SHIFT, Hashes, Records
 from limiter.stream.columns import Numbering, joined, packed_list
 from limiter.stream.lease_book import partition_of
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:

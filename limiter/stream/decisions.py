@@ -34,7 +34,7 @@ from limiter.stream.by_policy import ByPolicy
 from limiter.stream.outcomes import Outcomes
 from limiter.stream.row_dictionary import RowDictionary, Rows, left_rows
 from limiter.stream.sampling import Sampling
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from limiter.stream.blocks import decisions_in, decode
 from schemas import limits
+from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class KafkaBlocks:
         settings = {
             "compression.type": "lz4",
             "linger.ms": 5,
-            "queue.buffering.max.messages": limits.LIMIT_BLOCKS_MAX,
-            "queue.buffering.max.kbytes": limits.LIMIT_BLOCKS_KBYTES_MAX,
+            "queue.buffering.max.messages": limiter_limits.LIMIT_BLOCKS_MAX,
+            "queue.buffering.max.kbytes": limiter_limits.LIMIT_BLOCKS_KBYTES_MAX,
             "delivery.timeout.ms": 0,  # none
             "delivery.report.only.error": True,  # a queue that empties at once must not call back for every block
         }
@@ -78,7 +79,7 @@ class KafkaReports:
 
     def __init__(self, kafka: KafkaConnection, client_id: str, topic: str = topics.LEASES) -> None:
         self._topic = kafka.topic(topic)
-        settings = {"linger.ms": 0, "queue.buffering.max.messages": limits.LIMIT_REPORTS_MAX}
+        settings = {"linger.ms": 0, "queue.buffering.max.messages": limiter_limits.LIMIT_REPORTS_MAX}
         self._producer = Producer(kafka.producer(client_id, **settings))
 
     def poll(self) -> None:

@@ -28,7 +28,7 @@ from limiter.stream.lease_book import (
     slots_left_behind,
     unreported_max,
 )
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

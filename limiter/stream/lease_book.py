@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from limiter.spending.ring import ALLOWED, SLOT_SHIFT, left_behind
 from limiter.stream.columns import count_leases, write_stale
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.topics import LEASES_PARTITIONS
 
 if TYPE_CHECKING:

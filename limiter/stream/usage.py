@@ -16,8 +16,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
-from schemas import errors, limits
-from schemas.limiter import topics
+from schemas import errors
+from schemas.limiter import limits, topics
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions, readable

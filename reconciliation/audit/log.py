@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
-from schemas import limits
+from reconciliation import limits
 from schemas.errors import PlatformError
 from sinks.postgres.sql_files import queries
 

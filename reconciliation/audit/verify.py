@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from schemas import limits
+from reconciliation import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
-from schemas import limits
+from reconciliation import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

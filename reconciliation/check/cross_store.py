@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from reconciliation import limits as reconciliation_limits
 from reconciliation.contract.store_comparison import Sums, summed, totals
-from schemas import codec, limits
+from schemas import codec
 from schemas.errors import Unavailable
+from sinks import limits as sinks_limits
 from sinks.clickhouse.plans import Fence
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import Position
@@ -56,7 +58,7 @@ class CommonPosition:
 
 def sink_seqs(dsn: str, checked: CheckedService) -> dict[int, int]:
     """Per partition the last seq that ClickHouse holds just now."""
-    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         return _held(connection, checked)
 
 
@@ -69,8 +71,8 @@ def _held(connection: psycopg.Connection, checked: CheckedService) -> dict[int, 
 
 def common_position(dsn: str, ends: dict[int, int], checked: CheckedService) -> CommonPosition:
     """What both the snapshot and ClickHouse hold, after a bounded wait for ClickHouse to reach the snapshot's end."""
-    deadline = time.monotonic() + limits.CHECK_SINK_WAIT_S
-    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+    deadline = time.monotonic() + reconciliation_limits.CHECK_SINK_WAIT_S
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         first = sum(_held(connection, checked).values())
         while True:
             held = _held(connection, checked)
@@ -78,7 +80,7 @@ def common_position(dsn: str, ends: dict[int, int], checked: CheckedService) -> 
             behind = sum(ends.values()) - sum(seqs.values())
             if not behind or time.monotonic() > deadline:
                 return CommonPosition(seqs=seqs, behind=behind, moved=sum(held.values()) - first)
-            time.sleep(limits.CHECK_POLL_MS / 1_000)
+            time.sleep(reconciliation_limits.CHECK_POLL_MS / 1_000)
 
 
 def outbox_ends(view: Snapshot, checked: CheckedService) -> dict[int, int]:
@@ -132,14 +134,14 @@ def _read_all(
     found = totals()
     ends = reader.ends(range(partitions))
     reader.assign({p: Position() for p in range(partitions)})
-    deadline = time.monotonic() + limits.CHECK_KAFKA_READ_TIMEOUT_S
+    deadline = time.monotonic() + reconciliation_limits.CHECK_KAFKA_READ_TIMEOUT_S
     while any(reader.seen[p] < end and p not in unreadable(reader) for p, end in ends.items()):
-        read = reader.read(limits.SINK_READ_MESSAGES_MAX, limits.SINK_READ_TIMEOUT_MS / 1_000)
+        read = reader.read(sinks_limits.SINK_READ_MESSAGES_MAX, sinks_limits.SINK_READ_TIMEOUT_MS / 1_000)
         for taken in read:
             if stores is not None and taken.event.seq <= bound[taken.partition]:
                 stores.add_event(found, taken.event)
         if read:
-            deadline = time.monotonic() + limits.CHECK_KAFKA_READ_TIMEOUT_S
+            deadline = time.monotonic() + reconciliation_limits.CHECK_KAFKA_READ_TIMEOUT_S
         elif time.monotonic() > deadline:
             raise Unavailable("Kafka stopped giving records before the end of the events topic")
     last_seqs = {p: at.last_seq for p, at in reader.positions.items()}

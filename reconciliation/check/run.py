@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from reconciliation import limits as reconciliation_limits
 from reconciliation.check.acknowledged import acknowledged_violations
 from reconciliation.check.cross_store import (
     CommonPosition,
@@ -30,7 +31,8 @@ from reconciliation.check.cross_store import (
 from reconciliation.check.invariant import Invariant, invariants
 from reconciliation.contract.snapshot import Snapshot, snapshot
 from reconciliation.services import ANALYSED, COMPARED_STORES, COMPUTED, OUTSIDE
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -92,7 +94,7 @@ def run_check(
     settings: CheckSettings,
     *,
     only: Iterable[str] = (),
-    sample_max: int | None = limits.CHECK_SAMPLE_MAX,
+    sample_max: int | None = reconciliation_limits.CHECK_SAMPLE_MAX,
     on_start: Callable[[Invariant], None] = lambda _: None,
 ) -> Report:
     """Evaluates the invariants, or some of them. Raises ValueError on an unknown id, Unavailable without Postgres."""
@@ -111,7 +113,7 @@ def run_check(
             settings.postgres_dsn,
             events_topic=settings.services[0].events_topic,
             commands_topic=settings.services[0].commands_topic,
-            grace_s=limits.ATTEMPT_LEASE_MS // 1_000,
+            grace_s=payments_limits.ATTEMPT_LEASE_MS // 1_000,
         ) as view:
             run = _Run(settings, view, _Before(outside, seqs_before, acknowledged_bytes))
             findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]

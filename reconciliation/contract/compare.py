@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from schemas import limits
+from reconciliation import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

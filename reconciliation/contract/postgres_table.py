@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, ClassVar
 
-from schemas import limits
+from reconciliation import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

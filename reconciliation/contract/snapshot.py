@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-from schemas import limits
+from reconciliation import limits as reconciliation_limits
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 from sinks.postgres.roles import ROLES
 
 if TYPE_CHECKING:
@@ -27,14 +29,14 @@ class Snapshot:
     def rows(self, query: str, **parameters: object) -> Iterator[dict[str, Any]]:
         """The rows of a query by column name, a bounded number of them in memory."""
         with self._connection.transaction(), self._connection.cursor(_CURSOR, row_factory=dict_row) as cursor:
-            cursor.itersize = limits.CHECK_FETCH_ROWS
+            cursor.itersize = reconciliation_limits.CHECK_FETCH_ROWS
             cursor.execute(query.encode(), {**self._parameters, **parameters})
             yield from cursor
 
     def tuples(self, query: str, **parameters: object) -> Iterator[tuple[Any, ...]]:
         """The same as plain tuples, for long scans."""
         with self._connection.transaction(), self._connection.cursor(_CURSOR) as cursor:
-            cursor.itersize = limits.CHECK_FETCH_ROWS
+            cursor.itersize = reconciliation_limits.CHECK_FETCH_ROWS
             cursor.execute(query.encode(), {**self._parameters, **parameters})
             yield from cursor
 
@@ -45,9 +47,9 @@ def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str
         "events_topic": events_topic,
         "commands_topic": commands_topic,
         "grace_s": grace_s,
-        "events_grace_s": limits.CHECK_EVENTS_GRACE_S,
-        "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
-        "payout_horizon_days": limits.PAYOUT_HORIZON_DAYS,
+        "events_grace_s": reconciliation_limits.CHECK_EVENTS_GRACE_S,
+        "horizon_days": payments_limits.SETTLEMENT_HORIZON_DAYS,
+        "payout_horizon_days": payments_limits.PAYOUT_HORIZON_DAYS,
         "roles": list(ROLES),
     }
 
@@ -56,10 +58,10 @@ def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str
 def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) -> Iterator[Snapshot]:
     """A read-only view of this moment; it must not outlive the check, for it holds vacuum back."""
     with psycopg.connect(
-        dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-check"
+        dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-check"
     ) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        connection.execute(f"set local statement_timeout = {limits.CHECK_STATEMENT_TIMEOUT_MS}")
+        connection.execute(f"set local statement_timeout = {reconciliation_limits.CHECK_STATEMENT_TIMEOUT_MS}")
         yield Snapshot(connection, parameters(events_topic, commands_topic, grace_s))
         connection.rollback()

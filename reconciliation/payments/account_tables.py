@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reconciliation.payments.replayed_tables import SQL, PaymentsTable, as_row, compared
-from schemas.records import MerchantAccount, Payout
+from schemas.payments.records import MerchantAccount, Payout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from reconciliation.contract.postgres_table import PostgresTable
 from schemas.column import declared
-from schemas.records import PaymentIntent
+from schemas.payments.records import PaymentIntent
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from schemas import errors, limits
+from reconciliation import limits as reconciliation_limits
+from schemas import errors
+from sinks import limits as sinks_limits
 from sinks.clickhouse.event_stream import open_stream
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence
@@ -31,10 +33,10 @@ def sink_held(settings: SinkSettings, client: Client) -> Iterator[Fence]:
     """
     with (
         psycopg.connect(
-            settings.postgres_dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+            settings.postgres_dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S
         ) as connection,
         psycopg.connect(
-            settings.postgres_dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+            settings.postgres_dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S
         ) as beating,
     ):
         fence = _fence(connection, settings)
@@ -58,19 +60,19 @@ def _fence(connection: psycopg.Connection, settings: SinkSettings) -> Fence:
 
 
 def _claim(fence: Fence) -> None:
-    deadline = time.monotonic() + limits.REPLAY_HOLD_WAIT_S
+    deadline = time.monotonic() + reconciliation_limits.REPLAY_HOLD_WAIT_S
     fence.ensure()
     fence.request()
     while not fence.claim():
         if time.monotonic() > deadline:
             raise errors.Unavailable("the ClickHouse sink does not let go; see 'millrace logs clickhouse_sink'")
-        time.sleep(limits.SINK_CLAIM_POLL_MS / 1_000)
+        time.sleep(sinks_limits.SINK_CLAIM_POLL_MS / 1_000)
         fence.request()
 
 
 def _beat(fence: Fence, stop: threading.Event) -> None:
     try:
-        while not stop.wait(limits.SINK_HEARTBEAT_MS / 1_000):
+        while not stop.wait(sinks_limits.SINK_HEARTBEAT_MS / 1_000):
             fence.hold_through()
     except (errors.Fenced, psycopg.OperationalError):
         return  # the swap itself finds out: its next statement names the epoch too

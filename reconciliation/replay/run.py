@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import psycopg
 
 from reconciliation import checkpoints
+from reconciliation import limits as reconciliation_limits
 from reconciliation.check.cross_store import common_position
 from reconciliation.contract.compare import Comparison, compare_rows
 from reconciliation.contract.projection import ExchangedProjection, Extent, Projection
@@ -22,7 +23,8 @@ from reconciliation.replay.clickhouse_table import ClickHouseTable
 from reconciliation.replay.hold import sink_held
 from reconciliation.replay.source import KafkaSource, OutboxSource, Source, Start
 from reconciliation.services import RECONCILED
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits as sinks_limits
 from sinks.clickhouse.sink import SinkSettings
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ class _Replay:
         chunk: list[Accepted] = []
         for events in self._source.read(ends):
             chunk += events
-            if len(chunk) >= limits.REPLAY_CHUNK_EVENTS:
+            if len(chunk) >= reconciliation_limits.REPLAY_CHUNK_EVENTS:
                 self._apply_chunk(projections, chunk)
                 chunk = []
         if chunk:
@@ -275,7 +277,9 @@ class _Replay:
 
 
 def _connect(dsn: str) -> psycopg.Connection:
-    return psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-replay")
+    return psycopg.connect(
+        dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-replay"
+    )
 
 
 def partition_offsets(texts: Iterable[str]) -> dict[int, int]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schemas import codec, limits
+from reconciliation import limits as reconciliation_limits
+from schemas import codec
+from sinks import limits as sinks_limits
 from sinks.streams.intake import UNKNOWN_SEQ, Accepted, Position
 from sinks.streams.reader import EventReader, read_until
 
@@ -71,7 +73,7 @@ class KafkaSource:
 
     def read(self, ends: Mapping[int, int]) -> Iterator[list[Accepted]]:
         """Waits a bounded time for events that are not in Kafka yet. Raises errors.Unavailable then."""
-        return read_until(self._reader, ends, limits.SINK_RECOVERY_READ_TIMEOUT_S)
+        return read_until(self._reader, ends, sinks_limits.SINK_RECOVERY_READ_TIMEOUT_S)
 
     def close(self) -> None:
         """Closes the consumer."""
@@ -121,7 +123,7 @@ class OutboxSource:
     def _partition(self, partition: int, last_seq: int, end: int) -> Iterator[list[Accepted]]:
         with self._connection.transaction(), closing(self._connection.cursor("replay_outbox")) as cursor:
             cursor.execute(_EVENTS, (self._topic, partition, last_seq, end))
-            while rows := cursor.fetchmany(limits.CHECK_FETCH_ROWS):
+            while rows := cursor.fetchmany(reconciliation_limits.CHECK_FETCH_ROWS):
                 yield [_accepted(*row) for row in rows]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 from urllib.parse import unquote
 
-from schemas import limits
+from schemas.limiter import limits
 
 _DECODINGS_MAX: Final = 4  # %2525...: a name that is still encoded after as many is refused
 

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from schemas import limits
 from schemas.calendar_windows import LONGEST_S, Calendar
 from schemas.client_network import client_network, widened
+from schemas.limiter import limits
 
 #: the last two decide without counting
 Algorithm = Literal["token_bucket", "sliding_window", "fixed_window", "concurrency", "unlimited", "deny"]

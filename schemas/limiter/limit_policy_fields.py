@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from schemas import calendar_windows, limits
+from schemas import calendar_windows
 from schemas import value_types as types
 from schemas.client_network import V4_BITS, V6_BITS, client_network
-from schemas.limiter import limit_audit, limit_key, limit_policy
+from schemas.limiter import limit_audit, limit_key, limit_policy, limits
 from schemas.validation import Field, Fields, ValueType, clean_text, normalize, whole
 
 _capacity_range: Final = whole(1, limit_policy.CAPACITY_MAX)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas import limits
 from schemas import value_types as types
 from schemas.identity import derived_id
+from schemas.limiter import limits
 from schemas.validation import Field, Fields, ValueType, clean_text, identity
 
 DIGEST: Final = re.compile(r"[0-9a-f]{32}\Z")

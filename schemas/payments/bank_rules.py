@@ -12,12 +12,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from schemas import limits
+from schemas.payments import limits as payments_limits
 from schemas.payments.risk_policy import Currency, Minor, Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Text = Annotated[str, Meta(min_length=1, max_length=limits.BANK_RULE_TEXT_LENGTH_MAX)]
+Text = Annotated[str, Meta(min_length=1, max_length=payments_limits.BANK_RULE_TEXT_LENGTH_MAX)]
 Iban = Annotated[str, Meta(pattern=r"^[A-Z]{2}[0-9A-Z]{3,32}\Z")]
 
 
@@ -37,7 +38,7 @@ class BankRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class BankRules(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One version: all of the rules, in the order in which they are asked."""
 
-    rules: Annotated[list[BankRule], Meta(max_length=limits.BANK_RULES_MAX)]
+    rules: Annotated[list[BankRule], Meta(max_length=payments_limits.BANK_RULES_MAX)]
 
 
 def read(body: str | bytes) -> BankRules:

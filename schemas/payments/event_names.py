@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from schemas import records
+from schemas.payments import records
 
 _CREATED: Final = "created"
 _UPDATED: Final = "updated"

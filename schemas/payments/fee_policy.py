@@ -12,7 +12,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from schemas import currency, limits
+from schemas import currency
+from schemas.payments import limits
 from schemas.payments.routing import Code, Merchant
 
 _YEARS: Final = (2000, 3000)

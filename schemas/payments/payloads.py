@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from schemas import limits, records
+from schemas import limits
 from schemas import value_types as types
+from schemas.payments import limits as payments_limits
+from schemas.payments import records
 from schemas.payments import value_types as own
 from schemas.validation import Field, Fields
 
@@ -156,7 +158,7 @@ CREATE_PAYOUT: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units"),
     "currency": Field(types.CURRENCY, "ISO 4217"),
     "destination": Field(
-        types.free_text(limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of its bank account"
+        types.free_text(payments_limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of its bank account"
     ),
     "metadata": Field(types.METADATA, "the merchant's own", {}),
 }

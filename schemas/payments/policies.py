@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from schemas import errors, limits, maintenance
-from schemas.payments import bank_rules, fee_policy, processor_fees, risk_policy, routing
+from schemas import errors, maintenance
+from schemas.payments import bank_rules, fee_policy, limits, processor_fees, risk_policy, routing
 
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct, field
 
-from schemas import currency, limits
+from schemas import currency
+from schemas.payments import limits
 from schemas.payments.fee_policy import Bps, Fixed
 from schemas.payments.risk_policy import Currency, Name
 

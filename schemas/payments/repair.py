@@ -14,6 +14,7 @@ from schemas import limits, validation
 from schemas import value_types as types
 from schemas.errors import InvalidCommand
 from schemas.payments import facts, value_types
+from schemas.payments import limits as payments_limits
 from schemas.records import Command
 from schemas.validation import Field, ValueType
 
@@ -37,7 +38,7 @@ _ACCOUNT: Final = re.compile(
 
 
 def _note(value: object) -> str | None:
-    if reason := validation.free_text(value, limits.REPAIR_NOTE_LENGTH_MAX):
+    if reason := validation.free_text(value, payments_limits.REPAIR_NOTE_LENGTH_MAX):
         return reason
     return None if str(value).strip() else "must say something"
 
@@ -51,7 +52,7 @@ def _name(value: object) -> str | None:
     return None if isinstance(value, str) and re.fullmatch(_NAME, value) else "must be a name"
 
 
-_NOTE_TYPE: Final = ValueType(_note, "string", types.text_schema(limits.REPAIR_NOTE_LENGTH_MAX))
+_NOTE_TYPE: Final = ValueType(_note, "string", types.text_schema(payments_limits.REPAIR_NOTE_LENGTH_MAX))
 _ACCOUNT_TYPE: Final = ValueType(_account, "string", {"type": "string"})
 _NAME_TYPE: Final = ValueType(_name, "string", {"type": "string", "pattern": f"^{_NAME}$"})
 PROPOSAL: Final[validation.Fields] = {

@@ -12,16 +12,17 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from schemas import currency, limits
+from schemas.payments import limits as payments_limits
 from schemas.payments.entry_list import network_of
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}\Z")]
 Currency = Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")]
 Minor = Annotated[int, Meta(ge=0, le=limits.AMOUNT_MINOR_MAX)]
-Score = Annotated[int, Meta(ge=0, le=limits.RISK_SCORE_MAX)]
-Threshold = Annotated[int, Meta(ge=1, le=limits.RISK_SCORE_MAX)]
-Choices = Annotated[list[Name], Meta(min_length=1, max_length=limits.RISK_CHOICES_MAX)]
-Currencies = Annotated[list[Currency], Meta(min_length=1, max_length=limits.RISK_CHOICES_MAX)]
-ListEntry = Annotated[str, Meta(min_length=1, max_length=limits.RISK_LIST_ENTRY_LENGTH_MAX)]
+Score = Annotated[int, Meta(ge=0, le=payments_limits.RISK_SCORE_MAX)]
+Threshold = Annotated[int, Meta(ge=1, le=payments_limits.RISK_SCORE_MAX)]
+Choices = Annotated[list[Name], Meta(min_length=1, max_length=payments_limits.RISK_CHOICES_MAX)]
+Currencies = Annotated[list[Currency], Meta(min_length=1, max_length=payments_limits.RISK_CHOICES_MAX)]
+ListEntry = Annotated[str, Meta(min_length=1, max_length=payments_limits.RISK_LIST_ENTRY_LENGTH_MAX)]
 VelocityOf = Literal["card", "merchant", "ip"]
 Measure = Literal["count", "amount"]
 ListedField = Literal["card", "ip", "merchant", "customer_country", "card_country"]
@@ -38,7 +39,7 @@ class Velocity(Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"
     """More than so many confirms, or so much money of one currency, within the window; this one is counted."""
 
     by: VelocityOf
-    window_s: Annotated[int, Meta(ge=limits.VELOCITY_WINDOW_S_MIN, le=limits.VELOCITY_WINDOW_S_MAX)]
+    window_s: Annotated[int, Meta(ge=payments_limits.VELOCITY_WINDOW_S_MIN, le=payments_limits.VELOCITY_WINDOW_S_MAX)]
     more_than: Minor
     measure: Measure = "count"
     currency: Currency | None = None
@@ -81,7 +82,7 @@ class RiskRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One rule. What it does when it hits: an outcome, or a score that adds up with others', or both."""
 
     name: Name
-    when: Annotated[list[Condition], Meta(min_length=1, max_length=limits.RISK_CONDITIONS_MAX)]
+    when: Annotated[list[Condition], Meta(min_length=1, max_length=payments_limits.RISK_CONDITIONS_MAX)]
     score: Score = 0
     outcome: Literal["allow", "review", "block"] | None = None
     shadow: bool = False  # recorded, never decides
@@ -98,11 +99,11 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
 class RiskDocument(Struct, frozen=True, forbid_unknown_fields=True):
     """One version of the rules, with the lists that they name."""
 
-    rules: Annotated[list[RiskRule], Meta(max_length=limits.RISK_RULES_MAX)] = field(default_factory=list)
+    rules: Annotated[list[RiskRule], Meta(max_length=payments_limits.RISK_RULES_MAX)] = field(default_factory=list)
     thresholds: Thresholds = Thresholds()
     lists: Annotated[
-        dict[Name, Annotated[list[ListEntry], Meta(max_length=limits.RISK_LIST_ENTRIES_MAX)]],
-        Meta(max_length=limits.RISK_LISTS_MAX),
+        dict[Name, Annotated[list[ListEntry], Meta(max_length=payments_limits.RISK_LIST_ENTRIES_MAX)]],
+        Meta(max_length=payments_limits.RISK_LISTS_MAX),
     ] = field(default_factory=dict)
     shadow: bool = False  # the whole policy: everything is recorded, everything is allowed
 
@@ -151,8 +152,8 @@ def faults(document: RiskDocument) -> list[dict[str, str]]:
         found += _when_unknown_faults(rule, at)
         for m, condition in enumerate(rule.when):
             found += _condition_faults(condition, f"{at}.when[{m}]", document)
-    if len(velocities(document)) > limits.VELOCITY_COUNTERS_MAX:
-        found.append(_fault("rules", f"must need at most {limits.VELOCITY_COUNTERS_MAX} velocity counters"))
+    if len(velocities(document)) > payments_limits.VELOCITY_COUNTERS_MAX:
+        found.append(_fault("rules", f"must need at most {payments_limits.VELOCITY_COUNTERS_MAX} velocity counters"))
     found += _threshold_faults(document.thresholds) + _list_faults(document)
     return found
 

@@ -13,16 +13,19 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from schemas import currency, errors, limits
+from schemas.payments import limits as payments_limits
 
 #: it stands in ``attempt.route``, in words that are read again: neither ":" nor ";"
-Name = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9 _.-]{{0,{limits.ROUTING_NAME_LENGTH_MAX - 1}}}\Z")]
+Name = Annotated[
+    str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9 _.-]{{0,{payments_limits.ROUTING_NAME_LENGTH_MAX - 1}}}\Z")
+]
 Code = Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")]
 Country = Annotated[str, Meta(pattern=r"^[A-Z]{2}\Z")]
 Word = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,64}\Z")]
 Merchant = Annotated[str, Meta(min_length=1, max_length=limits.SCOPE_LENGTH_MAX)]
 Minor = Annotated[int, Meta(ge=0, le=limits.AMOUNT_MINOR_MAX)]
-Weight = Annotated[int, Meta(ge=0, le=limits.ROUTING_WEIGHT_MAX)]
-_CHOICES: Final = Meta(max_length=limits.ROUTING_CHOICES_MAX)
+Weight = Annotated[int, Meta(ge=0, le=payments_limits.ROUTING_WEIGHT_MAX)]
+_CHOICES: Final = Meta(max_length=payments_limits.ROUTING_CHOICES_MAX)
 
 
 class AmountRange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +56,7 @@ class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     """Which processors serve the charges that fit, and in which order they are preferred."""
 
     name: Name
-    candidates: Annotated[tuple[Candidate, ...], Meta(min_length=1, max_length=limits.ROUTING_CANDIDATES_MAX)]
+    candidates: Annotated[tuple[Candidate, ...], Meta(min_length=1, max_length=payments_limits.ROUTING_CANDIDATES_MAX)]
     when: Conditions = Conditions()
     choose: Literal["in_order", "by_weight", "by_success_rate"] = "in_order"
     #: codes of an issuer's refusal after which another processor may be tried, beside definitive failures
@@ -64,13 +67,15 @@ class RoutingPolicy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """One version of the rules; version 0 has none. The version is given when it is published."""
 
     version: int = 0
-    rules: Annotated[tuple[RoutingRule, ...], Meta(max_length=limits.ROUTING_RULES_MAX)] = ()
+    rules: Annotated[tuple[RoutingRule, ...], Meta(max_length=payments_limits.ROUTING_RULES_MAX)] = ()
     #: further processors that one confirm may try
-    failovers_max: Annotated[int, Meta(ge=0, le=limits.ROUTING_FAILOVERS_MAX)] = 1
+    failovers_max: Annotated[int, Meta(ge=0, le=payments_limits.ROUTING_FAILOVERS_MAX)] = 1
     #: outcomes of a processor within its window; with fewer, its rates say nothing
-    sample_min: Annotated[int, Meta(ge=1, le=limits.ROUTING_SAMPLE_MAX)] = limits.ROUTING_SAMPLE_DEFAULT
+    sample_min: Annotated[int, Meta(ge=1, le=payments_limits.ROUTING_SAMPLE_MAX)] = (
+        payments_limits.ROUTING_SAMPLE_DEFAULT
+    )
     #: failed and unknown outcomes in basis points; a processor past it is taken out
-    failure_rate_max_bps: Annotated[int, Meta(ge=1, le=10_000)] = limits.ROUTING_FAILURE_RATE_BPS_DEFAULT
+    failure_rate_max_bps: Annotated[int, Meta(ge=1, le=10_000)] = payments_limits.ROUTING_FAILURE_RATE_BPS_DEFAULT
 
 
 _decoder: Final = msgspec.json.Decoder(RoutingPolicy)

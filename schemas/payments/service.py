@@ -6,7 +6,15 @@ from typing import Final
 
 from schemas.payments import topics
 from schemas.payments.operations import OPERATIONS
-from schemas.records import PaymentEventBody
+from schemas.payments.records import (
+    Dispute,
+    MerchantAccount,
+    PaymentEventBody,
+    PaymentIntent,
+    Payout,
+    ProcessorAttempt,
+    Refund,
+)
 from schemas.service import EventType, Service
 
 SERVICE: Final = Service(
@@ -18,6 +26,7 @@ SERVICE: Final = Service(
     wired=True,
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
+    records=(Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund),
     event_types=(
         EventType(
             name="payment_system_committed",

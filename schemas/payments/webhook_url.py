@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from schemas import limits
+from schemas.payments import limits
 
 _PORTS: Final = {"https": 443, "http": 80}
 _PLAIN_PORTS: Final = frozenset(_PORTS.values())

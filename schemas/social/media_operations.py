@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from schemas import limits
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
+from schemas.social import limits
 from schemas.validation import Field, ValueType
 from schemas.value_types import ID, SIGNALS, choice, whole
 

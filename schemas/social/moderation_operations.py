@@ -12,6 +12,7 @@ from typing import Any, Final
 from schemas import identity, limits
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
+from schemas.social import limits as social_limits
 from schemas.social.value_types import OBJECT_ID, USER_ID
 from schemas.validation import Field, ValueType
 from schemas.value_types import ID, choice, free_text, whole
@@ -75,7 +76,7 @@ TIME: Final = ValueType(_time, "string", {"type": "string", "format": "date-time
 DECISIONS: Final = ("none", "label", "limit", "remove")
 _POLICY: Final = Field(whole(1, 2**31 - 1), "the version of the policy that it follows")
 _REASON: Final = Field(free_text(limits.TEXT_LENGTH_MAX), "why")
-_LABEL: Final = free_text(limits.DISPLAY_NAME_LENGTH_MAX)
+_LABEL: Final = free_text(social_limits.DISPLAY_NAME_LENGTH_MAX)
 _OBJECT: Final = Field(OBJECT_ID, "a post, a medium or a user")
 
 

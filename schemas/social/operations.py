@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
 from schemas.operation import Named, Operation
+from schemas.social import limits
 from schemas.social.value_types import DISPLAY_NAME, MEDIA_IDS, POST_TEXT, VISIBILITY
 from schemas.validation import Field
 from schemas.value_types import BOOLEAN, ID

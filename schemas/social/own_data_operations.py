@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
+from schemas.social import limits
 from schemas.social.value_types import USER
 from schemas.validation import Field, ValueType
 from schemas.value_types import COUNT, ID

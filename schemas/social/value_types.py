@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from schemas import card_number, limits
+from schemas.social import limits as social_limits
 from schemas.validation import ValueType
 from schemas.value_types import choice, free_text
 
@@ -13,7 +14,7 @@ from schemas.value_types import choice, free_text
 USER_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
 _ID: Final = re.compile(rf"[a-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
 _LINES: Final = "\n\t"
-_NOT_A_TEXT: Final = f"must be a string of at most {limits.POST_TEXT_LENGTH_MAX} characters"
+_NOT_A_TEXT: Final = f"must be a string of at most {social_limits.POST_TEXT_LENGTH_MAX} characters"
 
 
 def _user(value: object) -> str | None:
@@ -22,7 +23,7 @@ def _user(value: object) -> str | None:
 
 def _text(value: object) -> str | None:
     """Why a post's text is refused. Line ends and tabs are its own; what no store of ours can hold is not."""
-    if not isinstance(value, str) or len(value) > limits.POST_TEXT_LENGTH_MAX:
+    if not isinstance(value, str) or len(value) > social_limits.POST_TEXT_LENGTH_MAX:
         return _NOT_A_TEXT
     if any((c < " " and c not in _LINES) or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in value):
         return "must not contain control characters"
@@ -30,8 +31,8 @@ def _text(value: object) -> str | None:
 
 
 def _media(value: object) -> str | None:
-    if not isinstance(value, list) or len(value) > limits.POST_MEDIA_MAX:
-        return f"must be a list of at most {limits.POST_MEDIA_MAX} media"
+    if not isinstance(value, list) or len(value) > social_limits.POST_MEDIA_MAX:
+        return f"must be a list of at most {social_limits.POST_MEDIA_MAX} media"
     if not all(isinstance(one, str) and _ID.fullmatch(one) for one in value):
         return "must be ids as we gave them"
     return None if len(set(value)) == len(value) else "must name each medium once"
@@ -43,16 +44,16 @@ OBJECT_ID: Final = ValueType(
     {"type": "string", "pattern": f"^{USER_ID.pattern}$"},
 )
 USER: Final = ValueType(_user, "string", {"type": "string", "pattern": f"^{USER_ID.pattern}$"})
-POST_TEXT: Final = ValueType(_text, "string", {"type": "string", "maxLength": limits.POST_TEXT_LENGTH_MAX})
+POST_TEXT: Final = ValueType(_text, "string", {"type": "string", "maxLength": social_limits.POST_TEXT_LENGTH_MAX})
 MEDIA_IDS: Final = ValueType(
     _media,
     {"type": "array", "items": "string"},
     {
         "type": "array",
-        "maxItems": limits.POST_MEDIA_MAX,
+        "maxItems": social_limits.POST_MEDIA_MAX,
         "uniqueItems": True,
         "items": {"type": "string", "pattern": f"^{_ID.pattern}$"},
     },
 )
 VISIBILITY: Final = choice("public", "followers", "private")
-DISPLAY_NAME: Final = free_text(limits.DISPLAY_NAME_LENGTH_MAX)
+DISPLAY_NAME: Final = free_text(social_limits.DISPLAY_NAME_LENGTH_MAX)

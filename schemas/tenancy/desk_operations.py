@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
 from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
-from schemas.tenancy import pricing
+from schemas.tenancy import limits, pricing
 from schemas.tenancy import value_types as types
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import parsed

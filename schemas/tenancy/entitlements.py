@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from schemas import limits, validation
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.value_types import DIMENSION
 from schemas.validation import ValueType
 
 KINDS: Final = ("bool", "static", "metered")
 _TEXT: Final = re.compile(
-    rf"bool:(?:true|false)|static:[^\x00-\x1f\x7f]{{1,{limits.ENTITLEMENT_LENGTH_MAX}}}"
-    rf"|metered:[a-z0-9_]{{1,{limits.DIMENSION_LENGTH_MAX}}}:[0-9]{{0,16}}"
+    rf"bool:(?:true|false)|static:[^\x00-\x1f\x7f]{{1,{tenancy_limits.ENTITLEMENT_LENGTH_MAX}}}"
+    rf"|metered:[a-z0-9_]{{1,{tenancy_limits.DIMENSION_LENGTH_MAX}}}:[0-9]{{0,16}}"
 )
 
 
 def entitlements(value: object) -> str | None:
     """Why a document of entitlements is refused, or None."""
-    if not isinstance(value, dict) or len(value) > limits.DIMENSIONS_MAX:
-        return f"must be an object of at most {limits.DIMENSIONS_MAX} features"
+    if not isinstance(value, dict) or len(value) > tenancy_limits.DIMENSIONS_MAX:
+        return f"must be an object of at most {tenancy_limits.DIMENSIONS_MAX} features"
     for feature, said in value.items():
         if not isinstance(feature, str) or not DIMENSION.fullmatch(feature):
             return "a feature must be 1 to 64 of a-z 0-9 _"
@@ -41,7 +42,7 @@ def _wrong(said: object) -> str | None:
         case {"kind": "bool", "value": bool(), **rest} if not rest:
             return None
         case {"kind": "static", "value": value, **rest} if not rest:
-            return validation.free_text(value, limits.ENTITLEMENT_LENGTH_MAX)
+            return validation.free_text(value, tenancy_limits.ENTITLEMENT_LENGTH_MAX)
         case {"kind": "metered", "dimension": dimension, "limit": limit, **rest} if not rest:
             is_named = isinstance(dimension, str) and DIMENSION.fullmatch(dimension)
             is_count = type(limit) is int and 0 <= limit <= limits.AMOUNT_MINOR_MAX
@@ -88,7 +89,7 @@ ENTITLEMENTS: Final = ValueType(
     {
         "type": "object",
         "propertyNames": {"pattern": r"^[a-z0-9_]{1,64}$"},
-        "maxProperties": limits.DIMENSIONS_MAX,
+        "maxProperties": tenancy_limits.DIMENSIONS_MAX,
         "additionalProperties": {
             "anyOf": [
                 {"type": "string", "pattern": _TEXTS},

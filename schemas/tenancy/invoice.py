@@ -11,8 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from schemas import limits
-from schemas.tenancy import pricing
+from schemas.tenancy import limits, pricing
 from schemas.tenancy.instants import instant
 
 Kind = Literal["usage", "late_usage"]

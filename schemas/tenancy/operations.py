@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
 from schemas.identity import derived_id
 from schemas.operation import Named, Operation
+from schemas.tenancy import limits
 from schemas.tenancy import value_types as types
 from schemas.validation import Field
 from schemas.value_types import COUNT, CURRENCY, ID, whole

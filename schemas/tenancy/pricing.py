@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from schemas import limits
+from schemas.tenancy import limits
 
 _NUMBER: Final = rf"(?:0|[1-9][0-9]{{0,{limits.PRICE_DIGITS_MAX - 1}}})(?:\.[0-9]{{1,{limits.PRICE_DIGITS_MAX}}})?"
 PRICE: Final = re.compile(_NUMBER)

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from msgspec import Struct
 
-from schemas import limits
 from schemas.column import Column
 from schemas.service import EventType, Service, Worker
+from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import DESK_OPERATIONS
 from schemas.tenancy.operations import OPERATIONS, READ, SERVICE_NAME, STAFF
 from schemas.tenancy.usage_topic import USAGE_TOPIC

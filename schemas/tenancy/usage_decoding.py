@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from schemas import limits
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.usage_event import DIMENSION, OWN_SOURCES, UsageEvent, read_time
 
 
@@ -35,7 +36,7 @@ class _Said(Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Said).decode
-_LENGTH_MAX: Final = limits.USAGE_TEXT_LENGTH_MAX
+_LENGTH_MAX: Final = tenancy_limits.USAGE_TEXT_LENGTH_MAX
 _OWN: Final = len(OWN_SOURCES)
 
 

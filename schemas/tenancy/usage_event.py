@@ -15,13 +15,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from schemas import errors, limits
+from schemas.tenancy import limits as tenancy_limits
 from schemas.validation import clean_text
 
 TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them
 OWN_SOURCES: Final = "urn:millrace:"
 _OF_THE_TOKEN: Final = ("tenant", "tenant_id", "tenantid")
-DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
+DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{tenancy_limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -87,12 +88,12 @@ def read_all(events: list[object], now_us: int, *, is_batch: bool) -> list[Usage
             continue
         is_old_only = is_old_only and all(one["reason"] == _TOO_OLD for one in found)
         wrong += [{"field": _place(number, one["field"], is_batch=is_batch), "reason": one["reason"]} for one in found]
-        if len(wrong) >= limits.USAGE_ERRORS_MAX:
+        if len(wrong) >= tenancy_limits.USAGE_ERRORS_MAX:
             break
     if wrong and is_old_only:
-        raise errors.EventTooOld(wrong[: limits.USAGE_ERRORS_MAX])
+        raise errors.EventTooOld(wrong[: tenancy_limits.USAGE_ERRORS_MAX])
     if wrong:
-        raise errors.InvalidCommand(wrong[: limits.USAGE_ERRORS_MAX])
+        raise errors.InvalidCommand(wrong[: tenancy_limits.USAGE_ERRORS_MAX])
     return taken
 
 
@@ -100,7 +101,7 @@ def _place(number: int, field: str, *, is_batch: bool) -> str:
     return ".".join(part for part in (f"[{number}]" if is_batch else "", field) if part)
 
 
-_TOO_OLD: Final = f"is more than {limits.USAGE_AGE_MAX_S // 86_400} days ago"
+_TOO_OLD: Final = f"is more than {tenancy_limits.USAGE_AGE_MAX_S // 86_400} days ago"
 
 
 def read_time(text: object, now_us: int, slack_us: int) -> tuple[int, list[Wrong]]:
@@ -113,10 +114,10 @@ def read_time(text: object, now_us: int, slack_us: int) -> tuple[int, list[Wrong
     reason = None
     if at is None:
         reason = "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z"
-    elif at < now_us - slack_us - limits.USAGE_AGE_MAX_S * _SECOND_US:
+    elif at < now_us - slack_us - tenancy_limits.USAGE_AGE_MAX_S * _SECOND_US:
         reason = _TOO_OLD
-    elif at > now_us + slack_us + limits.USAGE_AHEAD_MAX_S * _SECOND_US:
-        reason = f"is more than {limits.USAGE_AHEAD_MAX_S} seconds ahead"
+    elif at > now_us + slack_us + tenancy_limits.USAGE_AHEAD_MAX_S * _SECOND_US:
+        reason = f"is more than {tenancy_limits.USAGE_AHEAD_MAX_S} seconds ahead"
     return at or 0, [{"field": "time", "reason": reason}] if reason else []
 
 
@@ -129,7 +130,7 @@ def _wrong_attributes(event: dict[str, Any]) -> list[Wrong]:
     if event.get("datacontenttype", _JSON) not in (_JSON, None):
         wrong.append({"field": "datacontenttype", "reason": f"must be {_JSON}"})
     named = ("id", "source") if event.get("subject") is None else ("id", "source", "subject")
-    checked = [(name, clean_text(event.get(name), limits.USAGE_TEXT_LENGTH_MAX)) for name in named]
+    checked = [(name, clean_text(event.get(name), tenancy_limits.USAGE_TEXT_LENGTH_MAX)) for name in named]
     wrong += [{"field": name, "reason": reason} for name, reason in checked if reason]
     if str(event.get("source")).lower().startswith(OWN_SOURCES):
         wrong.append({"field": "source", "reason": f"must not begin with {OWN_SOURCES}"})

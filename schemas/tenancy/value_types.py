@@ -7,17 +7,20 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from schemas import limits, validation
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy import pricing
 from schemas.validation import ValueType
 from schemas.value_types import choice, free_text
 
 MODES: Final = ("pooled", "partitioned", "dedicated")
 TIERS: Final = ("standard", "enterprise")
-DIMENSION: Final = re.compile(rf"[a-z0-9_]{{1,{limits.DIMENSION_LENGTH_MAX}}}")
+DIMENSION: Final = re.compile(rf"[a-z0-9_]{{1,{tenancy_limits.DIMENSION_LENGTH_MAX}}}")
 REGION_DEFAULT: Final = "home"
 
 _REGION: Final = re.compile(r"[a-z0-9-]{1,32}")
-_PRICE: Final = re.compile(rf"[0-9]{{1,{limits.PRICE_DIGITS_MAX}}}(\.[0-9]{{1,{limits.PRICE_DIGITS_MAX}}})?")
+_PRICE: Final = re.compile(
+    rf"[0-9]{{1,{tenancy_limits.PRICE_DIGITS_MAX}}}(\.[0-9]{{1,{tenancy_limits.PRICE_DIGITS_MAX}}})?"
+)
 _LIMIT: Final = re.compile(r"[0-9]{0,16}")
 _TEXTS: Final = {"type": "map", "values": "string"}
 
@@ -71,15 +74,15 @@ def texts_of_prices(value: Any) -> dict[str, str]:
 
 
 def _by_dimension(value: object) -> str | None:
-    if not isinstance(value, dict) or len(value) > limits.DIMENSIONS_MAX:
-        return f"must be an object of at most {limits.DIMENSIONS_MAX} dimensions"
+    if not isinstance(value, dict) or len(value) > tenancy_limits.DIMENSIONS_MAX:
+        return f"must be an object of at most {tenancy_limits.DIMENSIONS_MAX} dimensions"
     wrong = next((name for name in value if not isinstance(name, str) or not DIMENSION.fullmatch(name)), None)
     return None if wrong is None else "a dimension must be 1 to 64 of a-z 0-9 _"
 
 
 def time_zone(value: object) -> str | None:
     """A zone of the IANA data."""
-    if reason := validation.clean_text(value, limits.TIME_ZONE_LENGTH_MAX):
+    if reason := validation.clean_text(value, tenancy_limits.TIME_ZONE_LENGTH_MAX):
         return reason
     try:
         ZoneInfo(str(value))
@@ -92,7 +95,7 @@ _OBJECT: Final = {"type": "object"}
 _DIMENSIONS: Final = {
     **_OBJECT,
     "propertyNames": {"pattern": r"^[a-z0-9_]{1,64}$"},
-    "maxProperties": limits.DIMENSIONS_MAX,
+    "maxProperties": tenancy_limits.DIMENSIONS_MAX,
 }
 PLACEMENT: Final = ValueType(
     placement,
@@ -123,7 +126,7 @@ _TIERS: Final = {
     "type": "object",
     "properties": {
         "mode": {"enum": list(pricing.MODES)},
-        "tiers": {"type": "array", "items": _A_TIER, "minItems": 1, "maxItems": limits.PRICE_TIERS_MAX},
+        "tiers": {"type": "array", "items": _A_TIER, "minItems": 1, "maxItems": tenancy_limits.PRICE_TIERS_MAX},
     },
     "required": ["mode", "tiers"],
     "additionalProperties": False,
@@ -132,10 +135,10 @@ PRICES: Final = ValueType(prices, _TEXTS, {**_DIMENSIONS, "additionalProperties"
 TIME_ZONE: Final = ValueType(
     time_zone, "string", {"enum": ["UTC", "Europe/Lisbon", "America/New_York", "Asia/Kolkata"]}
 )
-NAME: Final = free_text(limits.TENANT_NAME_LENGTH_MAX)
+NAME: Final = free_text(tenancy_limits.TENANT_NAME_LENGTH_MAX)
 REASON: Final = free_text(limits.TEXT_LENGTH_MAX)
 TIER: Final = choice(*TIERS)
 SUSPENSION: Final = choice("read_only", "blocked")
 SEALED: Final = ValueType(
-    lambda value: validation.clean_text(value, limits.SEALED_LENGTH_MAX), "string", {"type": "string"}
+    lambda value: validation.clean_text(value, tenancy_limits.SEALED_LENGTH_MAX), "string", {"type": "string"}
 )

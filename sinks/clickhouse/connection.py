@@ -9,7 +9,8 @@ from urllib.parse import unquote, urlsplit
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

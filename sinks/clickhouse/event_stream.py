@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from schemas import limits
+from sinks import limits
 from sinks.clickhouse.block import EventBlock
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.streams.intake import Position

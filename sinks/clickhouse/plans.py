@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 from sinks.clickhouse.ranges import Range
 from sinks.postgres import arrays
 from sinks.postgres.sql_files import queries

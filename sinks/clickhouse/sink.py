@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import psycopg
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence, Plan

@@ -23,9 +23,9 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 
-from schemas import limits
 from schemas.errors import Unavailable
 from schemas.senders import OUTSIDE
+from sinks import limits
 from sinks.kafka.user import KafkaUser
 
 _ITERATIONS: Final = 4_096  # the least that Kafka takes: passwords are drawn from 192 bits

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas import limits
 from schemas.errors import InvariantViolation
 from schemas.senders import Headers, Sender
+from sinks import limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from schemas import codec, limits
+from schemas import codec
 from schemas.errors import Corrupt
 from schemas.records import Command
 from schemas.senders import PARKED, Headers
 from schemas.services import OPERATIONS
+from sinks import limits
 from sinks.kafka.connection import KafkaConnection
 
 _FULL_WAIT_S: Final = 0.05

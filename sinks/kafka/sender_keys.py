@@ -1,4 +1,4 @@
-"""The keys of producers, a private file each: a process reads those of its own roles, an owner all of them.
+"""The keys of producers, a private file each: a process reads those of its own roles, an owner those of its senders.
 
 A folder is the registry: who has a file may send, whose file is gone may not. Files are whole or absent, and never
 change: a key that is replaced gets a new file.
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from schemas import limits
 from schemas.senders import OUTSIDE, ROLES, Sender
-from sinks import private_file
+from sinks import limits, private_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,8 +35,13 @@ class KnownSender(Struct, frozen=True):
 class SenderKeys:
     """The folder of one home. OSError and ValueError say that a file cannot be read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, believed: frozenset[str] = frozenset()) -> None:
         self._folder = folder
+        self._believed = believed
+
+    def of(self, believed: frozenset[str]) -> SenderKeys:
+        """The same, for who believes these roles (``schemas.services.senders_to``) and producers outside."""
+        return SenderKeys(self._folder, believed)
 
     def ensure(self, *further: str) -> None:
         """Every role has a key, also those further ones; at once by several processes, all see the same."""
@@ -49,8 +53,13 @@ class SenderKeys:
         return tuple(_read(self._file(name)).sender for name in names)
 
     def known(self) -> dict[bytes, KnownSender]:
-        """Everybody who may send, by name as a header has it. For owners alone."""
-        found = (_read(path) for path in sorted(self._folder.glob("*.json")))
+        """Those who are believed, by name as a header has it. For owners alone.
+
+        Rule: a key that verifies also signs, so no other is opened: an owner cannot speak as who never speaks to it.
+        """
+        paths = (self._file(name) for name in self._believed)
+        paths_of_roles = [path for path in paths if path.exists()]  # a role has its key when its process starts
+        found = (_read(path) for path in (*paths_of_roles, *self._folder.glob(f"{OUTSIDE}*.json")))
         return {known.sender.name.encode(): known for known in found}
 
     def changed_at(self) -> int:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from msgspec import Struct
 
-from schemas import limits
+from sinks import limits
 from sinks.kafka.connection import KafkaConnection
 
 

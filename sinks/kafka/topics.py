@@ -14,8 +14,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
-from schemas import limits, services, topics
+from schemas import services, topics
 from schemas.errors import InvariantViolation
+from sinks import limits
 from sinks.kafka.connection import KafkaConnection
 
 _log: Final = structlog.get_logger(__name__)

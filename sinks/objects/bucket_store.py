@@ -16,8 +16,9 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from schemas import limits
 from schemas.media_origin import Bucket
+from schemas.social import limits as social_limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -46,12 +47,12 @@ class BucketStore:
             config=config,
             client_options={
                 "allow_http": bucket.endpoint.startswith("http://"),
-                "timeout": timedelta(seconds=limits.BUCKET_TIMEOUT_S),
-                "connect_timeout": timedelta(seconds=limits.BUCKET_CONNECT_TIMEOUT_S),
+                "timeout": timedelta(seconds=sinks_limits.BUCKET_TIMEOUT_S),
+                "connect_timeout": timedelta(seconds=sinks_limits.BUCKET_CONNECT_TIMEOUT_S),
             },
             retry_config={
-                "max_retries": limits.BUCKET_RETRIES_MAX,
-                "retry_timeout": timedelta(seconds=limits.BUCKET_TIMEOUT_S),
+                "max_retries": sinks_limits.BUCKET_RETRIES_MAX,
+                "retry_timeout": timedelta(seconds=sinks_limits.BUCKET_TIMEOUT_S),
             },
         )
 
@@ -59,7 +60,7 @@ class BucketStore:
         """As the seam says; what is long is sent in parts, and is there when the last one is."""
         with _away():
             if not self.exists(key):
-                obstore.put(self._store, key, draft, chunk_size=limits.BUCKET_PART_BYTES)
+                obstore.put(self._store, key, draft, chunk_size=sinks_limits.BUCKET_PART_BYTES)
 
     def exists(self, key: str) -> bool:
         """As the seam says."""
@@ -73,7 +74,7 @@ class BucketStore:
     def chunks(self, key: str) -> Iterator[bytes]:
         """As the seam says."""
         with _away():
-            for data in obstore.get(self._store, key).stream(min_chunk_size=limits.MEDIA_CHUNK_BYTES):
+            for data in obstore.get(self._store, key).stream(min_chunk_size=social_limits.MEDIA_CHUNK_BYTES):
                 yield bytes(data)
 
     def file(self, key: str) -> Path | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from schemas import limits
+from schemas.social import limits
 
 _PRIVATE: Final = 0o700
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, Self
 
-from schemas import limits
 from schemas.media_origin import MediaOrigin
+from schemas.social import limits
 from sinks.objects.bucket_store import BucketStore
 from sinks.objects.folder_store import FolderStore, chunks
 from sinks.objects.object_store import ObjectStore

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from schemas import records
+from schemas import services
 from schemas.column import Declared, Kind, Statement, declared
 from sinks.postgres.arrays import Bigints, Booleans, Column, Integers, OptionalTexts, Texts, Times
 
@@ -42,8 +42,16 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def expanded(text: str) -> str:
-    """A query with its column lists. Raises KeyError or AttributeError for a mark that means nothing."""
-    return _MARK.sub(lambda mark: _LISTS[mark[1]](getattr(records, mark[2]), mark[3] or ""), text)
+    """A query with its column lists. Raises KeyError for a mark that means nothing."""
+    return _MARK.sub(lambda mark: _LISTS[mark[1]](_record(mark[2]), mark[3] or ""), text)
+
+
+@cache
+def _record(name: str) -> type[Struct]:
+    found = [record for service in services.SERVICES for record in service.records if record.__name__ == name]
+    if len(found) != 1:
+        raise KeyError(f"{len(found)} services declare a record {name}")
+    return found[0]
 
 
 def variants(name: str, text: str) -> dict[str, str]:
@@ -54,7 +62,7 @@ def variants(name: str, text: str) -> dict[str, str]:
     mark = _LISTED.search(text)
     if mark is None:
         return {name: expanded(text)}
-    fields = [field for field in declared(getattr(records, mark[1])) if field.column.listed]
+    fields = [field for field in declared(_record(mark[1])) if field.column.listed]
     filtered = {f"{name}.{f.name}": f"and {mark[2]}.{f.name} = %({f.name})s" for f in fields}
     return {n: expanded(_LISTED.sub(condition, text)) for n, condition in {name: "", **filtered}.items()}
 

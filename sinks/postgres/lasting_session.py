@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import structlog
 
-from schemas import limits
+from sinks import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from schemas import limits
 from schemas.services import FURTHER
+from sinks import limits
 from sinks.postgres.roles import CREATES_DATABASES, ROLES
 
 _LOCK: Final = 0x6D696C6C  # "mill"

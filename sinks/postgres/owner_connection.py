@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import psycopg
 
-from schemas import limits
+from sinks import limits
 from sinks.postgres import arrays
 from sinks.postgres.session import INDEXED
 

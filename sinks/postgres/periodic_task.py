@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from schemas import limits
+from sinks import limits
 from sinks.postgres.lasting_session import LastingSession
 
 if TYPE_CHECKING:

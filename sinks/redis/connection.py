@@ -6,7 +6,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from schemas import limits
+from sinks import limits
 
 _MS = 1_000
 

@@ -15,7 +15,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits
 from sinks.redis.connection import connect
 
 Place = tuple[int, str]  # when it was published, in microseconds, and its id

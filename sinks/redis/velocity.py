@@ -14,7 +14,9 @@ from typing import Final
 from msgspec import Struct
 from redis.exceptions import RedisError
 
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 from sinks.redis.connection import connect
 
 _PREFIX: Final = "millrace:velocity"
@@ -40,7 +42,7 @@ class Counting(Struct, frozen=True):
 class VelocityCounters:
     """The counters of one process's connection. Any number of processes count in the same ones."""
 
-    def __init__(self, url: str, timeout_ms: int = limits.VELOCITY_TIMEOUT_MS) -> None:
+    def __init__(self, url: str, timeout_ms: int = sinks_limits.VELOCITY_TIMEOUT_MS) -> None:
         self._redis = connect(url, timeout_ms)
         self._timeout_s = timeout_ms / _MS
         script = resources.files("sinks.redis") / "scripts" / "payments" / "velocity.lua"
@@ -51,8 +53,8 @@ class VelocityCounters:
         found = []
         try:
             async with asyncio.timeout(self._timeout_s):
-                for start in range(0, len(countings), limits.VELOCITY_PIPELINE_MAX):
-                    found += await self._counted(countings[start : start + limits.VELOCITY_PIPELINE_MAX])
+                for start in range(0, len(countings), payments_limits.VELOCITY_PIPELINE_MAX):
+                    found += await self._counted(countings[start : start + payments_limits.VELOCITY_PIPELINE_MAX])
         except (RedisError, OSError, TimeoutError) as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
         return found
@@ -77,9 +79,9 @@ class VelocityCounters:
 
 def _call(counting: Counting) -> tuple[list[str], list[int]]:
     longest_s = max(counter.window_s for counter in counting.counters)
-    remembered_s = min(longest_s, limits.VELOCITY_IDENTITY_KEPT_S)
+    remembered_s = min(longest_s, payments_limits.VELOCITY_IDENTITY_KEPT_S)
     keys = [_key("seen", counting.identity)]
-    arguments = [remembered_s, limits.VELOCITY_BUCKETS]
+    arguments = [remembered_s, payments_limits.VELOCITY_BUCKETS]
     for counter in counting.counters:
         keys.append(_key(counter.name, counter.subject))
         arguments += [counter.window_s, counter.increment]

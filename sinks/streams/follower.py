@@ -15,7 +15,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.cimpl import KafkaException, TopicPartition
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic
 from sinks.streams.positions import SESSION, StreamPositions, Taken

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import Accepted, Position

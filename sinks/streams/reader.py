@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from sinks.streams.intake import Accepted, Intake, Position, other_topic
 

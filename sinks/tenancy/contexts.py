@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
 
-from schemas import limits
+from schemas.tenancy import limits as tenancy_limits
+from sinks import limits as sinks_limits
 from sinks.tenancy import secrets_file
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ class Contexts:
 
     def of(self, tenant_id: str, generation: int, rights: Rights, now: float | None = None) -> str:
         """The context of one tenant at one generation of its placement."""
-        expires = int((time.time() if now is None else now) + limits.TENANT_CONTEXT_TTL_S)
+        expires = int((time.time() if now is None else now) + tenancy_limits.TENANT_CONTEXT_TTL_S)
         said = f"{tenant_id}|{generation}|{rights}|{expires}|{self._id}"
         return f"{said}|{hmac.new(self._key, said.encode(), hashlib.sha256).hexdigest()}"
 
 
 def believe(dsn: str, keys: Path) -> None:
     """As ``install``, of this home's key, in the database that the DSN names."""
-    with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+    with psycopg.connect(dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         install(connection, secrets_file.ensure(keys))
 
 

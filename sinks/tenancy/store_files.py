@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from schemas import limits
+from sinks import limits
 from sinks.postgres.migrate import files
 from sinks.tenancy import databases
 

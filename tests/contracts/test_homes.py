@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from schemas import limits
+from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter
 from tests.eventually import patient
 

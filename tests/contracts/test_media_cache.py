@@ -16,8 +16,8 @@ import pytest
 from compose.stack.ports import PortLeases
 from compose.stack.varnish import Varnish
 from dataflows.social.media.caches import MediaCaches
-from schemas import limits
 from schemas.media_origin import MediaOrigin, media_key
+from schemas.social import limits
 from tests.eventually import becomes, eventually
 from tests.servers import servers_missing
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from moto.server import ThreadedMotoServer
 
-from schemas import limits
 from schemas.media_origin import Bucket, MediaOrigin
+from sinks import limits
 from sinks.objects.bucket_store import BucketAway, BucketStore
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
 

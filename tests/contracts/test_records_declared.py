@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
 from reconciliation.payments.replayed_tables import PaymentIntentCurrent
-from schemas import avro_schemas, codec, records, services
+from schemas import avro_schemas, codec, services
 from schemas.column import declared
+from schemas.payments import records
 from sinks.clickhouse.services import SINKS
 from sinks.postgres import column_lists
 
@@ -98,5 +99,5 @@ def test_a_mark_becomes_the_columns_in_their_order() -> None:
     assert "(extract(epoch from p.created_at) * 1000000)::bigint" in text
     shown = column_lists.expanded("select {{shown Dispute d}} from dispute d")
     assert shown.endswith("::bigint, null, d.evidence_state from dispute d")  # no answer shows the evidence
-    with pytest.raises(AttributeError):
+    with pytest.raises(KeyError, match="0 services declare a record Nothing"):
         column_lists.expanded("{{read Nothing n}}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas import errors, limits
+from schemas.payments import limits as payments_limits
 from sinks.redis.connection import connect
 from sinks.redis.velocity import Counter, Counting, VelocityCounters
 from tests.eventually import patient
@@ -60,7 +61,7 @@ def test_a_confirm_counts_once_in_every_process_and_every_retry_sees_the_count(s
 def test_a_list_is_counted_in_its_order(stack: World) -> None:
     async def test(one: VelocityCounters, _: Any) -> None:
         subject = uuid.uuid4().hex
-        many = [counting(subject, increment=7) for _ in range(limits.VELOCITY_PIPELINE_MAX + 5)]
+        many = [counting(subject, increment=7) for _ in range(payments_limits.VELOCITY_PIPELINE_MAX + 5)]
         assert [row["w600"] for row in await one.count(many)] == [7 * n for n in range(1, len(many) + 1)]
 
     run(stack, test)

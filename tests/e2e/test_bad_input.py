@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import limits
+from ingress import limits
 from tests.eventually import patient
 from tests.worlds.public_system import public
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from compose.services.__main__ import main
-from schemas import limits
+from dataflows import limits
 
 #: how much may be in the hand of an owner that stops reading
 BOUNDS = ("PUBLISH_BACKLOG_MAX", "BATCH_MESSAGES_MAX")

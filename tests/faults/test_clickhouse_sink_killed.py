@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from compose.supervise.state import read_state
-from schemas import limits
+from sinks import limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.worlds.sink_process import sink_process
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from compose.settings.settings import Settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 STEPS = ("sink_after_plan", "sink_after_insert", "sink_after_mark")
 

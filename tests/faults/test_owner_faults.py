@@ -12,9 +12,10 @@ import psycopg
 import pytest
 from confluent_kafka import KafkaException
 
+from dataflows import limits
 from dataflows.owner import fail_points
 from reconciliation.partitions import partition_resume_from
-from schemas import limits, topics
+from schemas import topics
 from schemas.payments import topics as payments_topics
 from tests.eventually import eventually, patient
 from tests.faults.owners import OwnerWorld, command

@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Producer
 from msgspec import structs
 
-from schemas import codec, limits, topics
+from dataflows import limits
+from schemas import codec, topics
 from schemas.payments import facts
 from schemas.payments import topics as payments_topics
 from schemas.senders import INGRESS, OPERATORS, PROCESSOR_WORKER, RECONCILE, Sender

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from reconciliation import limits as reconciliation_limits
 from reconciliation.check.acknowledged import acknowledged_violations
 from reconciliation.check.invariant import invariants
 from reconciliation.check.run import run_check
 from reconciliation.contract.snapshot import parameters, snapshot
 from reconciliation.payments.repair.lists import aged_cases_open
-from schemas import limits
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 from tests.eventually import eventually, patient
 from tests.gate import examples, matrix
@@ -116,9 +118,9 @@ def test_all_rows_are_counted_and_a_sample_is_shown(stage: Stage) -> None:
     stage.sql("update account_balance set debits = debits + 1")
     accounts = stage.value("select count(*) from account_balance")
     finding = stage.finding("4")
-    assert accounts > limits.CHECK_SAMPLE_MAX
+    assert accounts > reconciliation_limits.CHECK_SAMPLE_MAX
     assert finding.gaps == accounts
-    assert len(finding.sample) == limits.CHECK_SAMPLE_MAX
+    assert len(finding.sample) == reconciliation_limits.CHECK_SAMPLE_MAX
 
 
 def test_an_unknown_id_is_refused(sound: Stage) -> None:
@@ -223,7 +225,7 @@ def test_parts_and_journal_in_postgres_must_be_what_the_other_stores_hold(sound:
 
 def test_a_sink_that_stands_still_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """ClickHouse may be behind, which is no gap; that it does not move at all is one."""
-    monkeypatch.setattr(limits, "CHECK_SINK_WAIT_S", 0.5)
+    monkeypatch.setattr(reconciliation_limits, "CHECK_SINK_WAIT_S", 0.5)
     stage.world.payments_made(1)
     with psycopg.connect(stage.dsn(), autocommit=True) as connection:
         stage.world.store(connection)
@@ -236,9 +238,9 @@ def test_a_sink_that_stands_still_is_told(stage: Stage, monkeypatch: pytest.Monk
 
 def test_a_lagging_sink_is_no_gap(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a live system the check compares up to a common position and waits for the rest a little."""
-    monkeypatch.setattr(limits, "SINK_BLOCK_EVENTS_MAX", 30)
-    monkeypatch.setattr(limits, "SINK_READ_MESSAGES_MAX", 30)
-    monkeypatch.setattr(limits, "CHECK_SINK_WAIT_S", patient(limits.CHECK_SINK_WAIT_S))
+    monkeypatch.setattr(sinks_limits, "SINK_BLOCK_EVENTS_MAX", 30)
+    monkeypatch.setattr(sinks_limits, "SINK_READ_MESSAGES_MAX", 30)
+    monkeypatch.setattr(reconciliation_limits, "CHECK_SINK_WAIT_S", patient(reconciliation_limits.CHECK_SINK_WAIT_S))
     with new_stage(stack.settings, seed=8) as stage, stage.sink() as (_, recorder):
         eventually(recorder.fed.is_set)  # it makes its tables first
         for _ in range(examples(3, 6)):
@@ -329,7 +331,7 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def test_everything_that_was_acknowledged_exists(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CHECK_ACKNOWLEDGED_CHUNK", 17)
+    monkeypatch.setattr(reconciliation_limits, "CHECK_ACKNOWLEDGED_CHUNK", 17)
     told = acknowledgements(stage)
     assert stage.finding("20", acknowledged=written(tmp_path, told)).gaps == 0
     for field, wrong in (("event_id", "evt_x"), ("aggregate_key", "pi_x"), ("idempotency_key", "k"), ("version", 99)):
@@ -381,6 +383,6 @@ def test_a_case_whose_cause_stands_is_not_closed(stage: Stage) -> None:
 def closed(stage: Stage, case_id: str) -> str:
     with psycopg.connect(stage.dsn("millrace_ingress"), autocommit=True) as ingress:
         query = "select case_close(%s, %s, 'explained', 'n', 'ann', '', %s)"
-        row = ingress.execute(query, (f"cc_{case_id}", case_id, limits.SETTLEMENT_HORIZON_DAYS)).fetchone()
+        row = ingress.execute(query, (f"cc_{case_id}", case_id, payments_limits.SETTLEMENT_HORIZON_DAYS)).fetchone()
     assert row is not None
     return str(row[0])

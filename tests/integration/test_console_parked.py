@@ -40,7 +40,7 @@ def test_a_parked_command_is_retried_and_carried_out_once(
     assert ann.post(form, page=queue, **fields).status_code == 409
     assert ann.post(form, page=queue, **fields | {"decision": "discard"}).status_code == 409
     assert len(public.rows("select 1 from processor_attempt where intent_id = %s", payment)) == 1
-    assert [row for row in audited(public, place) if row[2] == "done"] == [("merchant:m_ann", "parked.retry", "done")]
+    assert [row for row in audited(public, place) if row[2] == "done"] == [("m_ann", "parked.retry", "done")]
     assert len(audited(public, place)) == 7, "refusals stand in the log too"
 
 
@@ -55,7 +55,7 @@ def test_a_parked_command_that_is_discarded_is_never_carried_out(
     ((state, who, note),) = public.rows(
         "select state, resolved_by, resolution_note from dead_letter where aggregate_key = %s", payment
     )
-    assert (state, who, note) == ("discarded", "merchant:m_ann", "sent by mistake")
+    assert (state, who, note) == ("discarded", "m_ann", "sent by mistake")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from schemas import limits
+from ingress import limits
 from tests.eventually import eventually
 from tests.integration.payments.test_ingress_refunds import refused
 from tests.worlds.payments.repair_world import audited

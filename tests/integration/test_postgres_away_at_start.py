@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from compose.settings.settings import Settings
     from tests.servers import World
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.servers
 
 _REFUSED: Final = "connection failed: connection to server"
 #: these two never ask Postgres

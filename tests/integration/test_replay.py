@@ -10,8 +10,10 @@ import psycopg
 import pytest
 
 from reconciliation import checkpoints
+from reconciliation import limits as reconciliation_limits
 from reconciliation.replay.source import Start
-from schemas import errors, limits
+from schemas import errors
+from sinks import limits as sinks_limits
 from sinks.clickhouse.plans import Fence
 from sinks.streams.intake import Position
 from tests.eventually import eventually
@@ -219,7 +221,7 @@ def test_a_swap_from_later_on_keeps_what_came_before(stage: Stage) -> None:
 
 def test_a_swap_finishes_the_block_that_a_killed_sink_left_open(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The open block is completed first; the shadow, which was built before it, catches up with it."""
-    monkeypatch.setattr(limits, "CHECK_SINK_WAIT_S", 0.5)
+    monkeypatch.setattr(reconciliation_limits, "CHECK_SINK_WAIT_S", 0.5)
     with new_stage(stack.settings, seed=24, payments=20) as stage:
         stage.store_and_publish()
         stage.drain()
@@ -245,8 +247,8 @@ def test_a_swap_finishes_the_block_that_a_killed_sink_left_open(stack: World, mo
 
 def test_a_sink_that_does_not_let_go_is_not_robbed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The holder renews its lease but never ends: the swap gives up, with one line, and nothing has changed."""
-    monkeypatch.setattr(limits, "REPLAY_HOLD_WAIT_S", 1)
-    monkeypatch.setattr(limits, "SINK_LEASE_MS", 60_000)
+    monkeypatch.setattr(reconciliation_limits, "REPLAY_HOLD_WAIT_S", 1)
+    monkeypatch.setattr(sinks_limits, "SINK_LEASE_MS", 60_000)
     with psycopg.connect(stage.dsn("millrace_sink"), autocommit=True) as connection:
         stage.sql("update sink_fence set owner_id = ''")
         fence = Fence(connection, sink="clickhouse", topic=stage.world.events_topic, owner_id="deaf")

@@ -80,7 +80,7 @@ def test_an_operator_lets_a_merchant_back_in(
     body = {"requirement": "optional"} | reason
     assert operator.http.post(f"{account}/signature_requirement", json=body).status_code == 200
     revoked = operator.http.post(f"{account}/signing_keys/{signing.key_id}/revoke", json=reason)
-    assert revoked.json()["result"]["revoked_by"] == f"merchant:{operator.name}"
+    assert revoked.json()["result"]["revoked_by"] == operator.name
     fresh = {"public_key": pem(Ed25519PrivateKey.generate())}
     eventually(lambda: signing.http.post(KEYS, json=fresh, auth=NO_AUTH).status_code == 201, 60)
     assert operator.http.get(f"{account}/signing_keys").json()["data"][1]["state"] == "revoked"

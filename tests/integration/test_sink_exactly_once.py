@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from schemas import codec, currency, errors, limits
+from schemas import codec, currency, errors
+from sinks import limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.block import EventBlock
 from sinks.clickhouse.insert import Inserter

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from schemas import errors, limits
+from schemas import errors
 from schemas.payments import topics
+from sinks import limits
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.record_positions import RecordPositions

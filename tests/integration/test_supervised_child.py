@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose import limits
 from compose.stack.errors import StackError
 from compose.supervise import child as child_module
 from compose.supervise.child import Child, ChildSpec
-from schemas import limits
 from tests.eventually import eventually
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import pytest
 
-from schemas import limits
+from ingress import limits
 from tests.eventually import becomes
 from tests.worlds.public_system import public
 

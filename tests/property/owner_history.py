@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
 from msgspec import structs
 
+from dataflows import limits as dataflows_limits
 from dataflows.owner import fail_points
 from dataflows.owner.drivers import Driver
 from dataflows.owner.supervise import supervise
@@ -229,7 +230,7 @@ def end_as_modelled(
     # Nobody comes after the last owner, to send what it could not send before it ended.
     monkeypatch.setattr(limits, "PUBLISH_DRAIN_TIMEOUT_S", patient(30))
     with monkeypatch.context() as patched:
-        patched.setattr(limits, "BATCH_MESSAGES_MAX", chance.choice((2, 7, 50)))
+        patched.setattr(dataflows_limits, "BATCH_MESSAGES_MAX", chance.choice((2, 7, 50)))
         patched.setattr(fail_points, "reach", deaths.reach)
         own(stream, owner_dsn, driver, stored, _chunks(steps, chance), group=f"{stream.service.events_topic}-owner")
     assert deaths.suffered, "no owner died: this run would have proved little"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import REGISTRY
 
+from dataflows import limits
 from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.drivers import run_plain
@@ -15,7 +16,7 @@ from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.service import payments_service
-from schemas import codec, limits, topics
+from schemas import codec, topics
 from schemas.errors import Fenced, OwnershipLost
 from schemas.payments import topics as payments_topics
 from tests.eventually import becomes, eventually, patient
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from schemas.records import Command
     from tests.servers import World
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.servers
 PARTITION = 3
 
 

@@ -19,8 +19,8 @@ from dataflows.tenancy.desk import DeskWorkspace
 from dataflows.tenancy.domain import migration, tenant
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.partition import Known, TenancyWorkspace
-from schemas import limits
 from schemas.records import Command
+from schemas.tenancy import limits
 from schemas.tenancy.operations import resource_of, scope_of
 from schemas.topics import partition_for
 from sinks.tenancy.contexts import Contexts

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.progress import Progress, ahead_of
 from dataflows.owner.ready import Ready
 from dataflows.owner.turns import Turns, noisy_of
-from schemas import limits
 from tests.faults.owners import command
 
 NOISY, QUIET = "tenant:tn_noisy", [f"tenant:tn_{n}" for n in range(7)]

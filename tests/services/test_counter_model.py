@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from dataflows import limits
 from dataflows.owner.drivers import Driver
 from dataflows.owner.progress import Progress
-from schemas import codec, limits, services
+from schemas import codec, services
 from tests.gate import RUN_SEED, examples
 from tests.migrated import clone_database
 from tests.property.owner_history import Stored, Stream, end_as_modelled

@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from schemas import limits
+from ingress import limits
 from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:

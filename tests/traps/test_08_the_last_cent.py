@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from schemas import limits
+from ingress import limits
 from tests.eventually import becomes
 from tests.worlds.public_system import merchant, public
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dataflows.payments import ledger_statements
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from schemas import currency, limits
-from schemas.records import LedgerEntry, LedgerTxn
+from schemas.payments.records import LedgerEntry, LedgerTxn
 from tests.tidy import tree
 
 #: names of money; times, rates and shares of requests are something else

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, invariant, precondition, rule
 
 from limiter.spending.buckets import Bucket
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from tests.gate import examples
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import (

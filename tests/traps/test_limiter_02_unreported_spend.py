@@ -15,7 +15,7 @@ import pytest
 from dataflows.limiter.leases.fold import OpenLeases, assumed, settlement
 from limiter.spending.buckets import Bucket
 from limiter.stream.lease_book import decode_reports
-from schemas import limits
+from schemas.limiter import limits
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import policies, policy, server
 from tests.worlds.limiter.lease_gateway import Gateway

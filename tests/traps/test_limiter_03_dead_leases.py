@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pytest
 
 from limiter.spending.buckets import Bucket
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policy
 from tests.worlds.limiter.stopped_gateway import CAPACITY, LEFT_MIN, PATIENT_S, YEAR_MS
 from tests.worlds.limiter.store_proxy import StoreProxy

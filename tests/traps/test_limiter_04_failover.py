@@ -21,7 +21,7 @@ from limiter.decide.quota_shares import Share
 from limiter.policy.shard_map import ONE_SHARD, ShardMap
 from limiter.store.shard_server import connected
 from limiter.store.store import STALE_EPOCH, CounterStore
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import becomes
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policy
 

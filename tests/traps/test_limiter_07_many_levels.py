@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from schemas import limits
+from schemas.limiter import limits
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import (
     PATIENT_S,

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from limiter.edge.metrics import GatewayMetrics
 from limiter.policy.follower import PATH, SnapshotFollower
 from limiter.policy.snapshot import Envelope, Snapshot, key_id, sign
-from schemas import limits
+from schemas.limiter import limits
 from tests.gate import examples
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import (

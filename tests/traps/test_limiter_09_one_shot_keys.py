@@ -20,7 +20,7 @@ import pytest
 import redis
 
 from limiter.policy import keys
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import becomes
 from tests.worlds.limiter.counter_server import PATIENT_S, CounterServer, emptied, limiter, policy, server
 

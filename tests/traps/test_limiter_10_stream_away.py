@@ -17,8 +17,9 @@ from limiter.store.store import CounterStore
 from limiter.stream.blocks import decisions_in, decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
+from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, eventually
@@ -74,8 +75,8 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
     What is under way when it falls silent may stand in its log or not: it arrives once, and is in the gap in no case,
     however long that takes. ``millrace bench limiter-outage`` says how long decisions take.
     """
-    monkeypatch.setattr(limits, "LIMIT_BLOCKS_MAX", QUEUED)
-    monkeypatch.setattr(limits, "KAFKA_DELIVERY_TIMEOUT_MS", GIVEN_UP_MS)
+    monkeypatch.setattr(limiter_limits, "LIMIT_BLOCKS_MAX", QUEUED)
+    monkeypatch.setattr(sinks_limits, "KAFKA_DELIVERY_TIMEOUT_MS", GIVEN_UP_MS)
     ensure_topics(stack.addresses.kafka)
     broker = process_id(stack.settings, "kafka")
     server = CounterServer(tmp_path)
@@ -142,7 +143,7 @@ def test_what_finds_no_room_is_in_the_gap_at_once_and_what_waits_only_when_it_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody listens there. Blocks that were taken are kept for whenever somebody does; here they are thrown away."""
-    monkeypatch.setattr(limits, "LIMIT_BLOCKS_MAX", 2)
+    monkeypatch.setattr(limiter_limits, "LIMIT_BLOCKS_MAX", 2)
     blocks = KafkaBlocks(KafkaConnection(bootstrap="127.0.0.1:9"), "trap-10-nobody")
     recorder = Recorder("trap-10-nobody", blocks, tmp_path / "ring", records=1_000)
     for n in range(300):

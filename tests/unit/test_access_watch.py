@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.identity.auth import Caller
+from ingress import limits
+from ingress.identity.caller import Caller
 from ingress.operators.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

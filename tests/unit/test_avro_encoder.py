@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import avro_decoder, avro_encoder, codec
-from schemas.records import Dispute, LedgerEntry, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund
+from schemas.payments.records import Dispute, LedgerEntry, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund
 
 SCHEMAS = {schema.name: schema for schema in codec.schemas_by_id().values()}
 LONGS = st.one_of(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schemas import codec, rendering, services
+from schemas import codec, services
+from schemas.payments import rendering
 from sinks.clickhouse import tables
 from sinks.clickhouse.metering import Metered
 from sinks.clickhouse.payments import rows

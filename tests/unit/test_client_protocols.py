@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingress import limits
 from ingress.client import declared, errors, protocols, sse, sync_twin, wire
 from ingress.client.messages import CommandLine, Committed, Lost, Pause, Reply, Send
-from schemas import limits
-from schemas.records import PaymentIntent
+from schemas.payments.records import PaymentIntent
 
 if TYPE_CHECKING:
     from ingress.client.messages import Heard

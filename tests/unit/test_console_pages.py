@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingress.console import pages
+from ingress.console.declared import ConsolePages, Guests, place
+from ingress.console.state import Console
+from ingress.http.parts import Parts
+from ingress.http.store import Store
+from ingress.identity.caller import Caller
+from ingress.identity.denials import Denials
+from ingress.services import CONSOLE_PAGES
 from schemas.currency import EXPONENTS, parse_minor
+from sinks.kafka.connection import KafkaConnection
 
 CONSOLE = Path(pages.__file__).parent
+PACKAGES = [CONSOLE, *(files(found.package) for found in CONSOLE_PAGES)]
+TEMPLATES = [Path(str(file)) for package in PACKAGES for file in (package / "templates").iterdir()]
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
@@ -61,10 +73,10 @@ def test_the_absolute_time_is_in_utc() -> None:
     assert pages.stamp(NOW) == "2026-01-02 03:04:05.678 UTC"
 
 
-@pytest.mark.parametrize("template", sorted(path.name for path in (CONSOLE / "templates").iterdir()))
-def test_templates_leave_escaping_alone_and_have_nothing_inline(template: str) -> None:
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_templates_leave_escaping_alone_and_have_nothing_inline(template: Path) -> None:
     """The policy would refuse it in the browser; here it is refused before."""
-    text = (CONSOLE / "templates" / template).read_text()
+    text = template.read_text()
     assert not re.search(
         r"\|\s*safe\b|autoescape|Markup|<style|\sstyle=|\son[a-z]+=|javascript:|hx-on|hx-vals=.js", text
     )
@@ -73,10 +85,41 @@ def test_templates_leave_escaping_alone_and_have_nothing_inline(template: str) -
     assert all("parts.token(form_token)" in form for form in forms)
 
 
+def test_no_template_hides_that_of_another_service() -> None:
+    names = [template.name for template in TEMPLATES]
+    assert len(names) == len(set(names)) > len(list((CONSOLE / "templates").iterdir()))
+
+
+def test_navigation_shows_each_service_in_its_place_and_guests_their_own_alone() -> None:
+    keys = [place.key for found in CONSOLE_PAGES for place in found.places]
+    assert len(keys) == len(set(keys))
+    places = [place("a", "/console/a", "A")]
+    guests = Guests(name="guest", scope="guest", home="/console/g", admits=lambda _: True)
+    theirs = [place("g", "/console/g", "G")]
+    declared = [
+        ConsolePages(
+            package="ingress.social.console", routers=(), places=places, searches=True, warning=lambda _: "beware"
+        ),
+        ConsolePages(package="ingress.tenancy.console", routers=(), places=theirs, guests=guests, warning=lambda _: ""),
+    ]
+    store = Store("", synchronous_commit="on", packages=(), pool_max=1)  # is not opened
+    console = Console("", b"k" * 32, KafkaConnection(bootstrap="localhost:1"), declared, Denials(store))
+    staff, guest = (
+        Caller(principal="m", subject="p", scopes=frozenset({scope}), expires_at=time.time() + 60)
+        for scope in ("operator", "guest")
+    )
+    frame = console.frame(console.sessions.opened(staff), Parts())
+    assert (frame["role"], frame["searches"], frame["warnings"]) == ("operator", True, ["beware"])
+    assert [found.name for found in frame["places"]] == ["A", "Pipeline"]
+    frame = console.frame(console.sessions.opened(guest), Parts())
+    assert (frame["role"], frame["searches"]) == ("guest", False)
+    assert [found.name for found in frame["places"]] == ["G"]
+
+
 @given(st.text(max_size=60))
 def test_text_stays_text(text: str) -> None:
     """Whatever an error says of what a stranger sent."""
-    answer = pages.html(
+    answer = pages.Templates().html(
         "part_error.html", {"status": 404, "error": type("Error", (), {"public": f"<b>{text}</b>"})(), "session": None}
     )
     assert b"&lt;b&gt;" in answer.body
@@ -95,9 +138,13 @@ def test_htmx_is_the_pinned_file() -> None:
 
 def test_evidence_is_read_as_it_was_meant() -> None:
     """Amounts have decimals, ids lead somewhere, what is nested is JSON; a stranger's text stays text."""
-    render = pages._environment.from_string(
-        '{% import "parts.html" as parts %}{% for n, v in e.items() %}{{ parts.evidence(n, v, e.currency) }}|{% endfor %}'
-    ).render
+    render = (
+        pages.Templates()
+        ._environment.from_string(
+            '{% import "parts.html" as parts %}{% for n, v in e.items() %}{{ parts.evidence(n, v, e.currency) }}|{% endfor %}'
+        )
+        .render
+    )
     text = render(
         e={"amount": 70_001, "sent": 3, "payment": "pi_abc", "reasons": [{"x": None}], "note": "<b>", "currency": "EUR"}
     )

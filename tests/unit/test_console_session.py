@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress.console.search import clean, event_place
+from ingress import limits
 from ingress.console.session import Session, Sessions
 from ingress.console.sign_in import _inside
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
-from schemas import errors, identity, limits
+from ingress.identity.caller import Caller
+from ingress.payments.console.search import clean, event_place
+from schemas import errors, identity
 
 SECRET = b"s" * 32
 
@@ -91,7 +92,15 @@ def test_a_form_is_of_one_session(sessions: Sessions) -> None:
 
 
 def test_a_session_says_nothing_secret(sessions: Sessions) -> None:
-    assert set(Session.__struct_fields__) == {"id", "merchant", "subject", "scopes", "expires_at"}
+    assert set(Session.__struct_fields__) == {
+        "id",
+        "merchant",
+        "subject",
+        "scopes",
+        "expires_at",
+        "issued_at",
+        "token_id",
+    }
 
 
 @pytest.mark.parametrize(

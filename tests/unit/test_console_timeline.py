@@ -8,8 +8,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress.console import story, timeline
-from schemas.records import AttemptStatus, DisputeState, IntentState
+from ingress.payments.console import story, timeline
+from schemas.payments.records import AttemptStatus, DisputeState, IntentState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 entries = st.builds(

@@ -31,4 +31,6 @@ def test_what_is_taken_travels_and_is_documented(operation: Operation, data: st.
     jsonschema_rs.validator_for(schema).validate(json.loads(json.dumps(given_)))
     envelope = golden.RECORDS[operation.record]
     _, fields = codec.decode(codec.encode(operation.record, envelope | {"payload": normal}))
-    assert {name: fields["payload"][name] for name in normal} == normal
+    # a list that was left out is an empty tuple before it travels: no list of a declaration may change
+    as_read = {name: list(value) if value == () else value for name, value in normal.items()}
+    assert {name: fields["payload"][name] for name in normal} == as_read

@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compose import limits as compose_limits
 from compose.proof.demo.invoice_generator import generated_invoices
 from compose.proof.demo.invoices import Invoice
 from compose.proof.demo.stories import Disturbance, Story, stories_of
@@ -44,7 +45,7 @@ def test_shares_of_the_whole_leave_nothing(total: int):
 
 def test_the_generated_demo_holds_everything():
     """Exponents 0, 2, 3 and 4, every disturbance, every ending, both doors, several captures, cancels and second cards."""
-    stories = stories_of(generated_invoices(limits.DEMO_INVOICE_COUNT).payable)
+    stories = stories_of(generated_invoices(compose_limits.DEMO_INVOICE_COUNT).payable)
     assert {EXPONENTS[story.currency] for story in stories} == {0, 2, 3, 4}
     assert {story.disturbance for story in stories} == set(Disturbance)
     assert {story.ending for story in stories} == {"succeeded", "canceled", "requires_payment_method"}

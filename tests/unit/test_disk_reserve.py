@@ -11,7 +11,7 @@ import pytest
 from compose.stack.home import Home
 from compose.supervise import disk_reserve
 from compose.supervise.disk_reserve import DiskReserve
-from schemas import limits
+from ingress import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

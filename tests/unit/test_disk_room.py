@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from ingress import limits
 from ingress.commands.admission import Admission, Admissions
 from ingress.commands.disk_room import DiskRoom
-from schemas import errors, limits
+from schemas import errors
 
 MIB = 2**20
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from compose import limits
 from compose.settings.addresses import DATABASE
 from compose.settings.settings import PREFERRED_PORTS, Settings
 from compose.settings.unknown_variables import PREFIX
@@ -19,7 +20,6 @@ from compose.stack.kafka import Kafka
 from compose.stack.kafka_jars import KAFKA
 from compose.stack.postgres import SUPERUSER, Postgres
 from compose.stack.valkey import Valkey
-from schemas import limits
 
 FILE = Path(__file__).parents[2] / "compose" / "docker-compose.yml"
 IMAGES = {

@@ -14,8 +14,9 @@ from dataflows.owner.service import Committed, NewEvent
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.service import payments_service
-from schemas import codec, limits, rendering
+from schemas import codec, limits
 from schemas.errors import UndecodableRecord
+from schemas.payments import rendering
 from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases
 

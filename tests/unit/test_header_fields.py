@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ingress import limits
 from ingress.http.header_fields import why_refused
-from schemas import errors, limits
+from schemas import errors
 
 GOOD = [(b"host", b"pay.example"), (b"authorization", b"Bearer x"), (b"content-type", b"application/json")]
 

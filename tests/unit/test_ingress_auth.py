@@ -14,9 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
-from ingress.identity.auth import Authenticator, Caller, verify
+from ingress import limits as ingress_limits
+from ingress.identity.auth import Authenticator, verify
+from ingress.identity.caller import NAME, Caller
 from ingress.identity.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource, read_keys
+from ingress.identity.roles import STAFF
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -82,6 +85,44 @@ def test_a_token_of_a_tenant_or_a_user_names_no_merchant(keys: KeyFolder) -> Non
     for caller, kind in ((tenant, "merchant"), (user, "merchant"), (user, "tenant"), (merchant, "user")):
         with pytest.raises(errors.Forbidden):
             getattr(caller, kind)
+
+
+@pytest.mark.parametrize("scope", sorted(STAFF))
+def test_staff_acts_in_nobodys_name(keys: KeyFolder, scope: str) -> None:
+    """An operator that were a merchant, too, would move its own money; the issuer makes no such token."""
+    ann = caller_of(keys, "Bearer " + issue_token(keys, "ann", (scope,), kind="staff"))
+    assert (ann.principal, ann.subject, ann.scopes) == ("staff:ann", "ann", {scope})
+    for kind in ("merchant", "tenant", "user"):
+        with pytest.raises(errors.Forbidden):
+            getattr(ann, kind)
+        both = signed(keys, lambda c, kind=kind: (c.pop("merchant"), c.update({kind: "m_1", "scope": scope})))  # type: ignore[misc]
+        with pytest.raises(errors.Unauthenticated, match="must name no merchant"):
+            caller_of(keys, "Bearer " + both)
+        with pytest.raises(errors.InvalidCommand, match="do not go together"):
+            issue_token(keys, "m_1", (scope, "limits:read"), kind=kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("beyond", [*SCOPES_DEFAULT, "resources:write", "posts:write"])
+def test_staff_has_no_scope_of_callers(keys: KeyFolder, beyond: str) -> None:
+    token = signed(keys, lambda c: (c.pop("merchant"), c.update(scope=f"operator:finance {beyond}")))
+    with pytest.raises(errors.Unauthenticated, match="must not have the scope"):
+        caller_of(keys, f"Bearer {token}")
+    with pytest.raises(errors.InvalidCommand, match="do not go together"):
+        issue_token(keys, "ann", ("operator:finance", beyond), kind="staff")
+
+
+@pytest.mark.parametrize(
+    ("subject", "taken"), [("ann@example.org", True), ("a" * 64, True), ("", False), ("\n", False)]
+)
+def test_staff_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> None:
+    """Whatever an issuer calls it: its principal is a name that keys can hold, and another's is another."""
+    header = "Bearer " + signed(keys, lambda c: (c.pop("merchant"), c.update(scope="operator", sub=subject)))
+    if not taken:
+        with pytest.raises(errors.Unauthenticated):
+            caller_of(keys, header)
+        return
+    kind, _, name = caller_of(keys, header).principal.partition(":")
+    assert (kind, NAME.match(name) is not None) == ("staff", True)
 
 
 def test_the_key_folder_is_made_once_and_private(keys: KeyFolder) -> None:
@@ -193,7 +234,7 @@ def test_forged_tokens_are_refused(keys: KeyFolder) -> None:
         f"{encoded([])}.{body}.{signature}",
         f"{encoded(b'{')}.{body}.{signature}",
         real[:-4] + "AAAA",
-        "x" * (limits.TOKEN_BYTES_MAX + 1),
+        "x" * (ingress_limits.TOKEN_BYTES_MAX + 1),
         "ключ",
         "",
     ]
@@ -268,16 +309,16 @@ def test_keys_are_stale_for_a_bounded_time_and_rotation_ends_trust(keys: KeyFold
         await authenticator.caller(header)
         text = keys.jwks.read_text()
         keys.jwks.write_text("{broken")
-        now[0] = limits.JWKS_STALE_MAX_S - 1.0
+        now[0] = ingress_limits.JWKS_STALE_MAX_S - 1.0
         assert (await authenticator.caller(header)).merchant == "m_1"
-        now[0] = limits.JWKS_STALE_MAX_S + 1.0
+        now[0] = ingress_limits.JWKS_STALE_MAX_S + 1.0
         with pytest.raises(errors.Unavailable):
             await authenticator.caller(header)
         keys.jwks.write_text(text)
-        now[0] += limits.JWKS_REFRESH_COOLDOWN_S + 1
+        now[0] += ingress_limits.JWKS_REFRESH_COOLDOWN_S + 1
         assert (await authenticator.caller(header)).merchant == "m_1"
         keys.jwks.write_text('{"keys": []}')
-        now[0] += limits.JWKS_REFRESH_S + 1
+        now[0] += ingress_limits.JWKS_REFRESH_S + 1
         with pytest.raises(errors.Unauthenticated):
             await authenticator.caller(header)
 
@@ -296,7 +337,7 @@ def test_a_new_key_is_found_without_waiting_for_the_refresh(keys: KeyFolder, tmp
         keys.jwks.write_text(json.dumps({"keys": both}))
         with pytest.raises(errors.Unauthenticated):  # within the cooldown nobody makes us look again
             await authenticator.caller("Bearer " + signed(newer))
-        now[0] = limits.JWKS_REFRESH_COOLDOWN_S + 1.0
+        now[0] = ingress_limits.JWKS_REFRESH_COOLDOWN_S + 1.0
         await authenticator.caller("Bearer " + signed(newer))
 
     asyncio.run(play())

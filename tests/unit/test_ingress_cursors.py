@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingress import limits
 from ingress.http.cursors import Cursors
-from schemas import errors, limits
+from schemas import errors
 
 CURSORS = Cursors(b"k" * 32)
 

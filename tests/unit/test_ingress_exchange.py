@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ingress import limits
 from ingress.commands.exchange import Exchange
-from schemas import limits, records
+from schemas import records
 from schemas.services import OPERATIONS
 from sinks.kafka.connection import KafkaConnection
 

@@ -15,7 +15,7 @@ from ingress.commands.commands import Commands, Terms
 from ingress.commands.disk_room import DiskRoom
 from ingress.commands.pending import Call
 from ingress.commands.stored import Stored
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from schemas import errors
 
 CALLER = Caller(principal="m_1", subject="s", scopes=frozenset({"payments:write"}), expires_at=0)

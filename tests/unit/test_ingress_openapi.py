@@ -11,10 +11,12 @@ import jsonschema_rs
 import pytest
 
 from ingress import app, openapi
+from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas, problems
 from ingress.http.openapi_examples import bodies
 from ingress.services import HTTP_SERVICES
-from schemas import limits, records, rendering
+from schemas import limits
+from schemas.payments import records, rendering
 from schemas.services import OPERATIONS
 from tests.worlds.payments import payment_cases
 
@@ -77,7 +79,7 @@ def test_states_are_those_of_the_record() -> None:
 
 def test_bounds_are_the_named_ones() -> None:
     text = json.dumps(DOCUMENT)
-    for bound in (limits.AMOUNT_MINOR_MAX, limits.PAGE_LIMIT_MAX, limits.METADATA_KEYS_MAX):
+    for bound in (limits.AMOUNT_MINOR_MAX, ingress_limits.PAGE_LIMIT_MAX, limits.METADATA_KEYS_MAX):
         assert str(bound) in text
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingress import limits
 from ingress.commands.pending import Call
 from ingress.commands.stored import Stored
 from ingress.http.breaker import Breaker
 from ingress.http.coalescer import Coalescer
-from schemas import errors, limits, records
+from schemas import errors, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
+from ingress import limits
 from ingress.http import preferences
 from ingress.http.preferences import Preferences
-from schemas import errors, limits
+from schemas import errors
 
 
 @pytest.mark.parametrize(

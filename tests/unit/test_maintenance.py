@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from ingress import limits as ingress_limits
 from ingress.http import problems
 from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits, maintenance, services
@@ -73,8 +74,8 @@ def test_the_last_word_holds_while_nothing_newer_can_be_read(active: ActivePolic
 
 
 def test_callers_hear_when_to_come_back_and_not_why() -> None:
-    assert problems.headers_of("maintenance")["Retry-After"] == str(limits.MAINTENANCE_RETRY_AFTER_S)
-    assert problems.headers_of("unavailable")["Retry-After"] == str(limits.RETRY_AFTER_S)
+    assert problems.headers_of("maintenance")["Retry-After"] == str(ingress_limits.MAINTENANCE_RETRY_AFTER_S)
+    assert problems.headers_of("unavailable")["Retry-After"] == str(ingress_limits.RETRY_AFTER_S)
     problem = json.loads(problems.of_error(errors.Maintenance()))
     assert (problem["status"], problem["code"], problem["type"]) == (
         503,

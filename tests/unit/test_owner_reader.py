@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaException
 
+from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Senders
-from schemas import limits
 from sinks.kafka.connection import KafkaConnection
 from tests.eventually import eventually, patient
 from tests.worlds.senders import KnownKeys
@@ -53,7 +53,6 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     made._consumer.close()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("lanes", [1, 2, 3])
 def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(
     reader: Reader, monkeypatch: pytest.MonkeyPatch, lanes: int
@@ -94,7 +93,6 @@ def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(
     assert len(reader._ready) == 0 < limits.BATCHES_AHEAD_MAX
 
 
-@pytest.mark.timeout(120)
 def test_a_reader_that_gets_into_no_group_says_so_to_every_lane(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

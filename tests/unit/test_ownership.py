@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from ingress import limits
 from ingress.http import ownership
 from ingress.http.ownership import Ownership
-from schemas import errors, limits
+from schemas import errors
 from schemas.services import SERVICES
 from sinks.kafka.connection import KafkaConnection
 

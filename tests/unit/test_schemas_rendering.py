@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schemas import records, rendering
+from schemas import rendering
+from schemas.payments import records
+from schemas.payments import rendering as payments_rendering
 from tests.worlds.payments import payment_cases as cases
 
 
@@ -26,7 +28,7 @@ def test_times_are_exact(time_us: int, text: str) -> None:
 def test_an_intent_shows_every_field_it_has() -> None:
     """A field that is added to the record and not to the rendering would be lost for readers."""
     intent = cases.authorized().intent
-    shown = rendering.payment_intent(intent)
+    shown = payments_rendering.payment_intent(intent)
     inside = {"amount_pending"}  # a share of balances: GET /v1/balance tells it
     assert set(shown) == set(records.PaymentIntent.__struct_fields__) - inside | {"object"}
     assert (shown["object"], shown["state"], shown["amount_capturable"]) == (
@@ -39,7 +41,7 @@ def test_an_intent_shows_every_field_it_has() -> None:
 
 def test_the_last_error_is_an_object_that_can_grow() -> None:
     payment = cases.told(cases.in_every_state()["processing purchase"], "declined", error_code="insufficient_funds")
-    assert rendering.payment_intent(payment.intent)["last_payment_error"] == {"code": "insufficient_funds"}
+    assert payments_rendering.payment_intent(payment.intent)["last_payment_error"] == {"code": "insufficient_funds"}
 
 
 def test_an_event_shows_intent_and_attempt_and_no_account() -> None:
@@ -49,9 +51,9 @@ def test_an_event_shows_intent_and_attempt_and_no_account() -> None:
         "processor_attempt": msgspec.structs.asdict(payment.attempts[1]),
         "ledger_txns": [{"entries": [{"account_id": "merchant_pending:m_1:USD"}]}],
     }
-    shown = rendering.payment_event_body(body)
-    assert shown["payment_intent"] == rendering.payment_intent(payment.intent)
+    shown = payments_rendering.payment_event_body(body)
+    assert shown["payment_intent"] == payments_rendering.payment_intent(payment.intent)
     assert shown["processor_attempt"]["object"] == "processor_attempt"
     assert shown["processor_attempt"]["created_at"].endswith("Z")
     assert "merchant_pending" not in msgspec.json.encode(shown).decode()
-    assert rendering.payment_event_body(body | {"processor_attempt": None})["processor_attempt"] is None
+    assert payments_rendering.payment_event_body(body | {"processor_attempt": None})["processor_attempt"] is None

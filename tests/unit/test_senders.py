@@ -10,12 +10,14 @@ import pytest
 
 from reconciliation.check.invariant import invariants
 from schemas import senders
-from schemas.senders import INGRESS, OUTSIDE, PUBLISHER, ROLES, Sender, of_worker, speaks_for
-from schemas.services import OPERATIONS, SERVICES
+from schemas.senders import INGRESS, OUTSIDE, PARKED, PUBLISHER, ROLES, Sender, of_worker, speaks_for
+from schemas.services import OPERATIONS, SERVICES, senders_to
 from sinks.kafka.sender_keys import SenderKeys
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from schemas.service import Service
 
 WORKERS = tuple(worker.name for service in SERVICES for worker in service.workers)
 CALLERS = ("m_1", "tenant:a", "user:b")
@@ -59,7 +61,7 @@ def test_the_ingress_speaks_for_callers_alone(scope: str, role: str) -> None:
 
 
 def test_keys_are_private_made_once_and_go_with_their_file(tmp_path: Path) -> None:
-    keys = SenderKeys(tmp_path / "senders")
+    keys = SenderKeys(tmp_path / "senders", frozenset(ROLES))
     keys.ensure()
     first = keys.senders(ROLES)
     keys.ensure()
@@ -80,6 +82,24 @@ def test_keys_are_private_made_once_and_go_with_their_file(tmp_path: Path) -> No
     seen = keys.changed_at()
     keys.remove("erp")
     assert (keys.changed_at() != seen, file.exists(), keys.outside()) == (True, False, {})
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_an_owner_knows_the_keys_of_its_own_senders_alone(tmp_path: Path, service: Service) -> None:
+    """A key that verifies also signs: no owner can speak as a worker of another service, or as who never speaks to it."""
+    workers = {role for o in OPERATIONS.values() for role in o.senders if role.startswith("worker.")}
+    everybody = SenderKeys(tmp_path / "senders")
+    everybody.ensure(*workers)
+    everybody.add("erp", ("m_1",))
+    believed = senders_to(service.commands_topic)
+    may_send = {role for o in service.operations if o.topic == service.commands_topic for role in o.senders}
+    of_others = {role for o in OPERATIONS.values() if o.service != service.name for role in o.senders} - may_send
+    for role in {*ROLES, *workers} - believed:  # what is opened, is told
+        (tmp_path / "senders" / f"{role}.json").write_text("not to be read")
+    found = {name.decode() for name in everybody.of(believed).known()}
+    assert found == may_send | {PARKED, "producer.erp"}
+    assert of_others
+    assert not found & of_others
 
 
 def test_the_invariant_of_senders_knows_the_same_rules() -> None:

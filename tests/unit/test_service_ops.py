@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose import limits
 from compose.services.ops import OpsServer, asked_on
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

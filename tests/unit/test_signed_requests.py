@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.requests import Request
 
+from ingress import limits as ingress_limits
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import Proof, SignedRequests
 from ingress.identity.signing_keys import _public_key
@@ -109,8 +110,8 @@ def test_what_is_kept_holds_no_card_number(query: str, params: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("params", "error"),
     [
-        ({"created": NOW - limits.SIGNATURE_AGE_MAX_S}, None),
-        ({"created": NOW - limits.SIGNATURE_AGE_MAX_S - 1}, errors.SignatureExpired),
+        ({"created": NOW - ingress_limits.SIGNATURE_AGE_MAX_S}, None),
+        ({"created": NOW - ingress_limits.SIGNATURE_AGE_MAX_S - 1}, errors.SignatureExpired),
         ({"created": NOW + limits.CLOCK_SKEW_MAX_S}, None),
         ({"created": NOW + limits.CLOCK_SKEW_MAX_S + 1}, errors.SignatureExpired),
         ({"expires": NOW}, errors.SignatureExpired),
@@ -184,12 +185,12 @@ def test_a_revoked_key_is_forgotten_in_time_and_a_new_one_is_found_at_once() -> 
     async def steps() -> None:
         assert await known.key("m_1", "msk_1") is not None
         del rows.keys["msk_1"]
-        rows.time_s = limits.SIGNING_KEYS_CACHED_S - 0.001
+        rows.time_s = ingress_limits.SIGNING_KEYS_CACHED_S - 0.001
         assert await known.key("m_1", "msk_1") is not None
-        rows.time_s = limits.SIGNING_KEYS_CACHED_S
+        rows.time_s = ingress_limits.SIGNING_KEYS_CACHED_S
         assert await known.key("m_1", "msk_1") is None
         rows.keys["msk_2"] = KEY
-        rows.time_s += limits.SIGNING_KEYS_RELOAD_S
+        rows.time_s += ingress_limits.SIGNING_KEYS_RELOAD_S
         assert await known.key("m_1", "msk_2") is not None
         asked = rows.asked
         for _ in range(50):  # whoever tries keys asks the database once a second at most
@@ -200,7 +201,7 @@ def test_a_revoked_key_is_forgotten_in_time_and_a_new_one_is_found_at_once() -> 
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SIGNING_KEYS_CACHED_MAX", 3)
+    monkeypatch.setattr(ingress_limits, "SIGNING_KEYS_CACHED_MAX", 3)
     rows = Rows()
     known = rows.known()
 

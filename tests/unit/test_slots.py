@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from ingress import limits
 from ingress.commands.events import EventStreams
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.identity.slots import Bounds, Slots
 from ingress.operators.refusals import Refusals
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
     from starlette.types import Receive, Scope, Send
 
 
@@ -66,6 +68,11 @@ async def asked(
     return sent[0]
 
 
+def by_cookie(headers: Headers) -> Caller | None:
+    name = headers.get("cookie")
+    return Caller(principal=name, subject=name, scopes=frozenset(), expires_at=0) if name else None
+
+
 def test_each_takes_from_its_own() -> None:
     refused_by_kind = CollectorRegistry()
     refusals = Counter("refused", "by kind", ["kind"], registry=refused_by_kind)
@@ -73,7 +80,7 @@ def test_each_takes_from_its_own() -> None:
     async def flood() -> None:
         app = Hanging()
         bounds = Bounds(of_caller=3, of_strangers=5, of_address=2)
-        slots = Slots(app, believed, bounds, refusals, sessions=[lambda headers: headers.get("cookie")])
+        slots = Slots(app, believed, bounds, refusals, sessions=[by_cookie])
         async with asyncio.TaskGroup() as hanging:
             wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(5)]
             for name, address in wanted:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose import limits
 from compose.settings.addresses import secret_text
 from compose.settings.secret_files import handed_over, secret_fields
 from compose.settings.settings import Settings, load_settings
@@ -19,7 +20,6 @@ from compose.stack.home import Home
 from compose.stack.kafka_jars import java
 from compose.stack.ports import PortLeases, remembered
 from compose.stack.processes import identify
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

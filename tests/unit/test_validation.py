@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import currency, limits, validation
+from schemas.payments import limits as payments_limits
 from schemas.payments import payloads
 from schemas.services import OPERATIONS
 
@@ -49,7 +50,7 @@ def test_currencies_that_are_refused(code: object) -> None:
     assert errors_of(payloads.CREATE_INTENT, CREATE | {"currency": code}) == ["currency"]
 
 
-@pytest.mark.parametrize("token", [None, "tok_a", "pm_a", "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 4)])
+@pytest.mark.parametrize("token", [None, "tok_a", "pm_a", "tok_" + "x" * (payments_limits.TOKEN_LENGTH_MAX - 4)])
 def test_payment_methods_that_are_taken(token: str | None) -> None:
     assert taken("payment_method", token)
 
@@ -64,7 +65,7 @@ def test_payment_methods_that_are_taken(token: str | None) -> None:
         "tok_é",
         "tok_\x00",
         "tok_\n",
-        "tok_" + "x" * (limits.TOKEN_LENGTH_MAX - 3),
+        "tok_" + "x" * (payments_limits.TOKEN_LENGTH_MAX - 3),
         7,
         True,
         ["tok_a"],

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingress import limits
 from ingress.http.whole_requests import WholeRequests
-from schemas import errors, limits
+from schemas import errors
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

@@ -10,7 +10,8 @@ from dataflows.payments.domain import account
 from dataflows.payments.domain.decision import Decision
 from dataflows.payments.domain.journal import JournalEntry
 from schemas import codec
-from schemas.records import Command, LedgerTxn
+from schemas.payments.records import LedgerTxn
+from schemas.records import Command
 
 Decided = Decision | JournalEntry | account.AccountDecision
 

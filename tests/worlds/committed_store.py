@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.records import (
-    Command,
+from schemas.payments.records import (
     Dispute,
     LedgerTxn,
     MerchantAccount,
@@ -18,6 +17,7 @@ from schemas.records import (
     ProcessorAttempt,
     Refund,
 )
+from schemas.records import Command
 
 if TYPE_CHECKING:
     import psycopg

@@ -23,7 +23,8 @@ from schemas.currency import EXPONENTS
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments import topics as payments_topics
 from schemas.payments.facts import journal_id
-from schemas.records import Command, LedgerTxn, Payout, ProcessorAttempt, Rejection
+from schemas.payments.records import LedgerTxn, Payout, ProcessorAttempt
+from schemas.records import Command, Rejection
 from sinks.postgres.ledger_chain import GENESIS, link_hash
 from tests.worlds.committed_event import Decided, event_of, parts_of
 from tests.worlds.committed_store import Commit, store_aggregates, store_ledger, store_parts, store_results

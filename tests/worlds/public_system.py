@@ -18,9 +18,10 @@ from compose.settings.service_processes import PROCESSES
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import read_state
+from ingress import limits
 from ingress.client import MillraceClient
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
-from schemas import limits
+from ingress.identity.roles import STAFF
 from tests import run_folder, servers
 from tests.eventually import patient
 
@@ -42,7 +43,9 @@ class PublicSystem:
     base_url: str
 
     def token(self, merchant: str, scopes: tuple[str, ...] = SCOPES_DEFAULT, **changes: Any) -> str:
-        """A token of the development issuer."""
+        """A token of the development issuer; of staff, when a scope is staff's."""
+        if not STAFF.isdisjoint(scopes):
+            changes = {"kind": "staff"} | changes
         return issue_token(KeyFolder(self.settings.the_home().path / "keys"), merchant, scopes, **changes)
 
     def merchant(self, name: str | None = None, scopes: tuple[str, ...] = SCOPES_DEFAULT) -> Merchant:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from reconciliation import limits as reconciliation_limits
 from reconciliation.check.invariant import invariants
 from reconciliation.check.run import Finding, _Before, _evaluate, _read_before, _Run
 from reconciliation.contract.snapshot import Snapshot, parameters
-from schemas import limits
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from reconciliation.check.run import CheckSettings
@@ -29,7 +30,9 @@ def finding_of(settings: CheckSettings, superuser_dsn: str, identity: str, *stat
     (invariant,) = (i for i in invariants() if i.id == identity)
     before = _Before(_read_before(settings, [invariant]), {settings.services[0].service: {}}, 0)
     given = parameters(
-        settings.services[0].events_topic, settings.services[0].commands_topic, limits.ATTEMPT_LEASE_MS // 1_000
+        settings.services[0].events_topic,
+        settings.services[0].commands_topic,
+        payments_limits.ATTEMPT_LEASE_MS // 1_000,
     )
     with psycopg.connect(superuser_dsn) as connection:
         connection.execute("set local session_replication_role = replica")
@@ -38,6 +41,6 @@ def finding_of(settings: CheckSettings, superuser_dsn: str, identity: str, *stat
         connection.execute("set local session_replication_role = origin")
         connection.execute("set local role millrace_operator")
         run = _Run(settings, Snapshot(connection, given), before)
-        finding = _evaluate(run, invariant, limits.CHECK_SAMPLE_MAX, lambda _: None)
+        finding = _evaluate(run, invariant, reconciliation_limits.CHECK_SAMPLE_MAX, lambda _: None)
         connection.rollback()
     return finding

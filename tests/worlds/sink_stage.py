@@ -23,8 +23,8 @@ from reconciliation.check.run import CheckSettings, Finding, Report, run_check
 from reconciliation.contract.checked_service import CheckedService
 from reconciliation.replay.run import ReplayReport, ReplaySettings, run_replay
 from reconciliation.replay.source import Start
-from schemas import limits
 from schemas.payments import topics
+from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings

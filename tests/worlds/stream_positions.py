@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 
-from schemas import limits
+from sinks import limits
 
 if TYPE_CHECKING:
     import psycopg

@@ -14,8 +14,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from limiter.spending.ring import ALLOWED, DUPLICATE
 from limiter.stream.blocks import Block, decode
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +63,7 @@ class History:
         while unfinished := [cursor for cursor in self._cursors if not cursor.is_finished]:
             waiting += self._read(min(unfinished, key=lambda cursor: cursor.at_us))
             until = min((cursor.at_us for cursor in self._cursors if not cursor.is_finished), default=self._to_us)
-            self.at_us = max(self.at_us, min(until, self._to_us) - limits.LIMIT_DRY_RUN_SLACK_US)
+            self.at_us = max(self.at_us, min(until, self._to_us) - limiter_limits.LIMIT_DRY_RUN_SLACK_US)
             waiting.sort()
             ready = [past for past in waiting if past.at_us < self.at_us]
             waiting = waiting[len(ready) :]
@@ -116,10 +118,10 @@ class _Cursor:
 
     def read(self) -> list[Block]:
         """The next blocks. Raises errors.Unavailable when none comes."""
-        messages = self._consumer.consume(limits.LIMIT_SINK_MESSAGES_MAX, _READ_S)
+        messages = self._consumer.consume(limiter_limits.LIMIT_SINK_MESSAGES_MAX, _READ_S)
         if messages:
             self._heard_at = time.monotonic()
-        elif time.monotonic() - self._heard_at > limits.SINK_RECOVERY_READ_TIMEOUT_S:
+        elif time.monotonic() - self._heard_at > sinks_limits.SINK_RECOVERY_READ_TIMEOUT_S:
             raise errors.Unavailable("Kafka does not give the decisions of that time")
         found = []
         for message in messages:
@@ -134,7 +136,7 @@ class _Cursor:
         return found
 
     def _offset(self, topic: str, partition: int, time_ms: int) -> int:
-        wait_s = limits.KAFKA_ADMIN_TIMEOUT_S
+        wait_s = sinks_limits.KAFKA_ADMIN_TIMEOUT_S
         at = self._consumer.offsets_for_times([TopicPartition(topic, partition, time_ms)], timeout=wait_s)[0].offset
         if at >= 0:
             return int(at)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from compose.stack.errors import StackError
 from dataflows.limiter.domain.exact_counter import ALGORITHMS, ExactCounter
 from limiter.policy.keys import parts_of
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

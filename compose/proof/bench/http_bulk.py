@@ -11,10 +11,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.http_connection import Connection, ConnectionLostError
 from compose.proof.bench.http_latency import Latencies
 from compose.proof.bench.http_requests import confirm_line, create_line, read_lines
-from schemas import limits
+from ingress import limits as ingress_limits
 
 if TYPE_CHECKING:
     from compose.proof.bench.http_requests import Requests
@@ -88,7 +89,7 @@ class BulkLoad:
         """The ids of the answers, '' where one was refused."""
         request = self._requests.lines(commands)
         self._seen.sent += len(commands)
-        for _ in range(limits.BENCH_REPEATS_MAX):
+        for _ in range(proof_limits.BENCH_REPEATS_MAX):
             began = time.perf_counter()
             try:
                 answer = await connection.ask(request)
@@ -97,7 +98,7 @@ class BulkLoad:
                 continue
             if answer.status != _OK:
                 self._refuse(str(answer.status), len(commands), time.perf_counter())
-                await asyncio.sleep(limits.CLIENT_BACKOFF_FIRST_MS / 1_000)
+                await asyncio.sleep(ingress_limits.CLIENT_BACKOFF_FIRST_MS / 1_000)
                 return []
             return self._count(began, read_lines(answer.body))
         return []

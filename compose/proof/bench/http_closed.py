@@ -11,10 +11,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.http_connection import Answer, Connection, ConnectionLostError
 from compose.proof.bench.http_latency import Latencies
 from compose.proof.bench.http_requests import created_id
-from schemas import limits
+from ingress import limits as ingress_limits
 
 if TYPE_CHECKING:
     from compose.proof.bench.http_requests import Requests
@@ -69,7 +70,7 @@ class ClosedLoad:
                 key, payments = f"{self._plan.prefix}-{worker}-{payments}", payments + 1
                 created = await self._send(connection, self._requests.create(f"{key}-create", payments), _CREATED)
                 if created is None:
-                    await asyncio.sleep(limits.CLIENT_BACKOFF_FIRST_MS / 1_000)
+                    await asyncio.sleep(ingress_limits.CLIENT_BACKOFF_FIRST_MS / 1_000)
                     continue
                 confirm = self._requests.confirm(f"{key}-confirm", created_id(created.body))
                 await self._send(connection, confirm, _OK)
@@ -94,7 +95,7 @@ class ClosedLoad:
         return answer
 
     async def _ask(self, connection: Connection, request: bytes) -> Answer:
-        for _ in range(limits.BENCH_REPEATS_MAX):
+        for _ in range(proof_limits.BENCH_REPEATS_MAX):
             try:
                 return await connection.ask(request)
             except ConnectionLostError:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemas import limits
+from compose import limits as compose_limits
+from compose.proof import limits as proof_limits
+from ingress import limits as ingress_limits
 
 if TYPE_CHECKING:
     from compose.proof.kit.narrator import Narrator
@@ -20,25 +22,26 @@ _OF_WEBHOOKS: Final = ("webhook_worker", "merchant_webhooks")
 def http(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     connections: Annotated[
-        int, typer.Option(min=1, max=limits.BENCH_CONNECTIONS_MAX, help="Connections for single commands.")
-    ] = limits.BENCH_CONNECTIONS_DEFAULT,
+        int, typer.Option(min=1, max=proof_limits.BENCH_CONNECTIONS_MAX, help="Connections for single commands.")
+    ] = proof_limits.BENCH_CONNECTIONS_DEFAULT,
     bulk_connections: Annotated[
-        int, typer.Option(min=1, max=limits.BENCH_CONNECTIONS_MAX, help="Connections for lists of commands.")
-    ] = limits.BENCH_BULK_CONNECTIONS_DEFAULT,
+        int, typer.Option(min=1, max=proof_limits.BENCH_CONNECTIONS_MAX, help="Connections for lists of commands.")
+    ] = proof_limits.BENCH_BULK_CONNECTIONS_DEFAULT,
     rate: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_RATE_MAX_PER_S, help="Single commands per second.")
-    ] = limits.BENCH_RATE_DEFAULT_PER_S,
+        float, typer.Option(min=1, max=proof_limits.BENCH_RATE_MAX_PER_S, help="Single commands per second.")
+    ] = proof_limits.BENCH_RATE_DEFAULT_PER_S,
     seconds: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each of the four measurements.")
-    ] = limits.BENCH_SECONDS_DEFAULT,
+        float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="Length of each of the four measurements.")
+    ] = proof_limits.BENCH_SECONDS_DEFAULT,
     lines: Annotated[
-        int, typer.Option(min=1, max=limits.COMMANDS_LINES_MAX, help="Commands of one list.")
-    ] = limits.BENCH_LINES_DEFAULT,
+        int, typer.Option(min=1, max=ingress_limits.COMMANDS_LINES_MAX, help="Commands of one list.")
+    ] = proof_limits.BENCH_LINES_DEFAULT,
     owners: Annotated[
-        int | None, typer.Option(min=1, max=limits.OWNER_PROCESSES_MAX, help="Owners; by default as 'millrace up'.")
+        int | None,
+        typer.Option(min=1, max=compose_limits.OWNER_PROCESSES_MAX, help="Owners; by default as 'millrace up'."),
     ] = None,
     ingresses: Annotated[
-        int | None, typer.Option(min=1, max=limits.INGRESS_PROCESSES_MAX, help="Ingresses; the same.")
+        int | None, typer.Option(min=1, max=compose_limits.INGRESS_PROCESSES_MAX, help="Ingresses; the same.")
     ] = None,
     webhooks: Annotated[
         bool, typer.Option("--webhooks", help="The processor also tells every outcome by webhook: twice the facts.")

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from schemas import limits
+from ingress import limits
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LINE_END: Final = b"\r\n"

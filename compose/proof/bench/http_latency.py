@@ -6,7 +6,7 @@ from typing import Final
 
 from hdrh.histogram import HdrHistogram
 
-from schemas import limits
+from compose.proof import limits
 
 _DIGITS: Final = 3
 _US_PER_MS: Final = 1_000

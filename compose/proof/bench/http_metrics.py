@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from schemas import limits
+from compose import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

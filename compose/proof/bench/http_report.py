@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.cpu import cpu_seconds, memory_mb
 from compose.proof.bench.http_bulk import BulkLoad, BulkPlan
 from compose.proof.bench.http_closed import ClosedLoad, ClosedPlan
@@ -83,7 +84,7 @@ class HttpBench:
             "idle_cpu_ms_per_s": self._idle(),
         }
         found["single"] = self._measured(f"single commands, {plan.rate:g} per second", self._single)
-        for connections in limits.BENCH_CLOSED_CONNECTIONS:
+        for connections in proof_limits.BENCH_CLOSED_CONNECTIONS:
             what = f"single commands over {connections} connections, as fast as they go"
             found[f"closed_{connections}"] = self._measured(what, partial(self._closed, connections))
         what = f"lists of {plan.lines} over {plan.bulk_connections} connections"
@@ -116,10 +117,10 @@ class HttpBench:
     def _idle(self) -> dict[str, float]:
         """What every service uses while nobody asks for anything: it is part of what a command seems to cost."""
         self._say("idle")
-        time.sleep(limits.BENCH_IDLE_SETTLE_S)
+        time.sleep(proof_limits.BENCH_IDLE_SETTLE_S)
         pids = self._pids()
         before, began = cpu_seconds(pids), time.perf_counter()
-        time.sleep(limits.BENCH_IDLE_S)
+        time.sleep(proof_limits.BENCH_IDLE_S)
         after, took = cpu_seconds(pids), time.perf_counter() - began
         return by_service({name: (after[name] - before[name]) / took for name in after}, 1 / _MS_PER_S)
 
@@ -129,7 +130,7 @@ class HttpBench:
             rate=plan.rate,
             seconds=plan.seconds,
             connections=plan.connections,
-            warm_up_s=limits.BENCH_WARM_UP_S,
+            warm_up_s=proof_limits.BENCH_WARM_UP_S,
             prefix=secrets.token_hex(4),
         )
         seen = asyncio.run(SingleLoad(self._requests, LOOPBACK, self._port, load).run())
@@ -154,7 +155,7 @@ class HttpBench:
         load = ClosedPlan(
             seconds=self._plan.seconds,
             connections=connections,
-            warm_up_s=limits.BENCH_CLOSED_WARM_UP_S,
+            warm_up_s=proof_limits.BENCH_CLOSED_WARM_UP_S,
             prefix=secrets.token_hex(4),
         )
         seen = asyncio.run(ClosedLoad(self._requests, LOOPBACK, self._port, load).run())
@@ -175,7 +176,7 @@ class HttpBench:
             seconds=plan.seconds,
             connections=plan.bulk_connections,
             lines=plan.lines,
-            warm_up_s=limits.BENCH_WARM_UP_S,
+            warm_up_s=proof_limits.BENCH_WARM_UP_S,
             prefix=secrets.token_hex(4),
         )
         seen = asyncio.run(BulkLoad(self._requests, LOOPBACK, self._port, load).run())
@@ -196,8 +197,8 @@ class HttpBench:
         began = time.monotonic()
         with psycopg.connect(self._addresses.postgres_reader_dsn, autocommit=True) as connection:
             first = left = self._open_attempts(connection)
-            while left and time.monotonic() - began < limits.BENCH_DRAIN_WAIT_S:
-                time.sleep(limits.DEMO_SETTLE_POLL_MS / 1_000)
+            while left and time.monotonic() - began < proof_limits.BENCH_DRAIN_WAIT_S:
+                time.sleep(proof_limits.DEMO_SETTLE_POLL_MS / 1_000)
                 left = self._open_attempts(connection)
         return first, None if left else round(time.monotonic() - began, 1)
 

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from compose.proof import limits
 from compose.proof.bench.http_connection import Answer, Connection, ConnectionLostError
 from compose.proof.bench.http_latency import Latencies
 from compose.proof.bench.http_requests import created_id
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.proof.bench.http_requests import Requests

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.http_latency import Latencies
-from schemas import codec, limits
+from schemas import codec
 from schemas.errors import Corrupt
 from schemas.payments import topics
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -63,9 +65,9 @@ def _commands(kafka: KafkaConnection, places: list[tuple[int, int]]) -> dict[tup
     consumer = Consumer(kafka.consumer("bench-http", "bench-http-stages"))
     try:
         consumer.assign([TopicPartition(kafka.topic(topics.COMMANDS), p, offset) for p, offset in first.items()])
-        deadline = time.monotonic() + limits.DEMO_KAFKA_READ_TIMEOUT_S
+        deadline = time.monotonic() + proof_limits.DEMO_KAFKA_READ_TIMEOUT_S
         while len(found) < len(wanted) and time.monotonic() < deadline:
-            for message in consumer.consume(limits.SINK_READ_MESSAGES_MAX, 0.2):
+            for message in consumer.consume(sinks_limits.SINK_READ_MESSAGES_MAX, 0.2):
                 place = (message.partition(), message.offset())
                 value = message.value()
                 if message.error() is None and value is not None and place in wanted:

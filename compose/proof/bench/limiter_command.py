@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schemas import limits
+from compose.proof import limits
 
 _COMPARED_SHARE: Final = 10  # other libraries are slower: the comparison makes a tenth of the decisions
 _FRAMES_AT_ONCE: Final = 3

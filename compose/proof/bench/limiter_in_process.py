@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof.bench.limiter_world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
 from limiter.spending.fields import IS_COMPILED
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.decide.limiter import Limiter

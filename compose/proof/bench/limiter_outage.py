@@ -31,8 +31,7 @@ from compose.stack.errors import StackError
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_requests import Check
 from limiter.stream.blocks import decisions_in, decode
-from schemas import limits
-from schemas.limiter import topics
+from schemas.limiter import limits, topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

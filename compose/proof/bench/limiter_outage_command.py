@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schemas import limits
+from compose.proof import limits as proof_limits
+from schemas.limiter import limits as limiter_limits
 
 _COLUMNS: Final = ("decisions_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms")
 
@@ -15,14 +16,14 @@ _COLUMNS: Final = ("decisions_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms")
 def limiter_outage(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     seconds: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="How long the broker is frozen, twice.")
-    ] = limits.BENCH_OUTAGE_S,
+        float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="How long the broker is frozen, twice.")
+    ] = proof_limits.BENCH_OUTAGE_S,
     around: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Seconds before and after it.")
-    ] = limits.BENCH_OUTAGE_AROUND_S,
+        float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="Seconds before and after it.")
+    ] = proof_limits.BENCH_OUTAGE_AROUND_S,
     blocks: Annotated[
-        int, typer.Option(min=1, max=limits.LIMIT_BLOCKS_MAX, help="Blocks queued for Kafka; few make a gap.")
-    ] = limits.LIMIT_BLOCKS_MAX,
+        int, typer.Option(min=1, max=limiter_limits.LIMIT_BLOCKS_MAX, help="Blocks queued for Kafka; few make a gap.")
+    ] = limiter_limits.LIMIT_BLOCKS_MAX,
 ) -> None:
     """Freeze the broker while a gateway decides, in process and over frames.
 

@@ -18,7 +18,7 @@ from limiter.store.store import CounterStore, StoreUnavailable
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.stream.lease_accounts import LeaseAccounts
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

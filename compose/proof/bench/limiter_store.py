@@ -14,7 +14,7 @@ from limiter.spending.buckets import Bucket
 from limiter.store.store import EPOCH_KEY
 from limiter.store.store_line import opened
 from limiter.store.store_script import AsFunctions
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,7 @@ from limiter.store import store
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from limiter.stream.lease_accounts import LeaseAccounts
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:

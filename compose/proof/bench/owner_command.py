@@ -8,19 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas import limits
+from compose import limits as compose_limits
+from compose.proof import limits as proof_limits
 
 
 def owner(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     commands: Annotated[
-        int, typer.Option(min=1_000, max=limits.BENCH_OWNER_COMMANDS_MAX, help="Commands in the topic.")
-    ] = limits.BENCH_OWNER_COMMANDS_DEFAULT,
+        int, typer.Option(min=1_000, max=proof_limits.BENCH_OWNER_COMMANDS_MAX, help="Commands in the topic.")
+    ] = proof_limits.BENCH_OWNER_COMMANDS_DEFAULT,
     processes: Annotated[str, typer.Option(help="Numbers of owner processes to measure, one run each.")] = "1,2",
-    repeats: Annotated[int, typer.Option(min=1, max=limits.BENCH_REPEATS_OF_RUN_MAX, help="Medians of so many.")] = 1,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=proof_limits.BENCH_REPEATS_OF_RUN_MAX, help="Medians of so many.")
+    ] = 1,
     seconds: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of the latency measurement.")
-    ] = limits.BENCH_SECONDS_DEFAULT,
+        float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="Length of the latency measurement.")
+    ] = proof_limits.BENCH_SECONDS_DEFAULT,
     home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
     save: Annotated[Path | None, typer.Option(help="Append the result to this file, one JSON line a run.")] = None,
 ) -> None:
@@ -33,7 +36,7 @@ def owner(
         commands=commands,
         processes=_numbers(processes),
         repeats=repeats,
-        rate=limits.BENCH_OWNER_RATE_PER_S,
+        rate=proof_limits.BENCH_OWNER_RATE_PER_S,
         seconds=seconds,
         home=home,
     )
@@ -51,8 +54,8 @@ def owner(
 
 def _numbers(text: str) -> tuple[int, ...]:
     parts = text.split(",")
-    if not all(part.strip().isdigit() and 1 <= int(part) <= limits.OWNER_PROCESSES_MAX for part in parts):
-        raise typer.BadParameter(f"give numbers from 1 to {limits.OWNER_PROCESSES_MAX}, as in 1,2")
+    if not all(part.strip().isdigit() and 1 <= int(part) <= compose_limits.OWNER_PROCESSES_MAX for part in parts):
+        raise typer.BadParameter(f"give numbers from 1 to {compose_limits.OWNER_PROCESSES_MAX}, as in 1,2")
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 

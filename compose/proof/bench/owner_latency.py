@@ -14,13 +14,16 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from hdrh.histogram import HdrHistogram
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.cpu import cpu_seconds
 from compose.proof.bench.mix import Mix, Signed, signed
 from compose.proof.bench.owner_run import owners, process_groups, wait_until_joined
 from compose.proof.bench.world import World, hold_partitions
+from dataflows import limits as dataflows_limits
 from dataflows.owner.drivers import Driver
-from schemas import codec, limits, topics
+from schemas import codec, topics
 from schemas.payments import topics as payments_topics
+from sinks import limits as sinks_limits
 
 _OPEN_PAYMENTS: Final = 100
 _REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
@@ -42,7 +45,7 @@ class Answers(threading.Thread):
     def run(self) -> None:
         """Reads until ``over``."""
         while not self.over.is_set():
-            message = self._consumer.poll(limits.BATCH_POLL_TIMEOUT_MS / 1_000)
+            message = self._consumer.poll(dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000)
             if message is None or message.error():
                 continue
             now = time.perf_counter()
@@ -53,7 +56,7 @@ class Answers(threading.Thread):
 
 def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds: float) -> dict[str, Any]:
     """Percentiles in milliseconds over all commands with a caller, after a warm-up."""
-    warm_up = int(rate * limits.BENCH_WARM_UP_S)
+    warm_up = int(rate * proof_limits.BENCH_WARM_UP_S)
     commands = list(Mix(_SEED, _OPEN_PAYMENTS, reply_to=_REPLY_TO).commands(warm_up + int(rate * seconds)))
     kafka = world.signer()
     records = [(command.reply_id if command.reply_to >= 0 else None, signed(command, kafka)) for command in commands]
@@ -88,23 +91,23 @@ def _send(world: World, records: list[tuple[int | None, Signed]], rate: float) -
             time.sleep(left)
         producer.produce(topic, value, key, partition, headers=headers)
         producer.poll(0)
-    producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
+    producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
     return due
 
 
 def wait_for(answers: Answers, wanted: set[int]) -> None:
     """Until all of these have arrived, or the wait of a benchmark is over."""
-    deadline = time.monotonic() + limits.BENCH_DRAIN_WAIT_S
+    deadline = time.monotonic() + proof_limits.BENCH_DRAIN_WAIT_S
     while not wanted <= answers.arrived.keys() and time.monotonic() < deadline:
-        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
 
 
 def summary(latencies_s: list[float], rate: float) -> dict[str, float]:
     """Percentiles in milliseconds; an infinite latency is an answer that was lost."""
-    histogram = HdrHistogram(1, limits.BENCH_LATENCY_MAX_US, 3)
+    histogram = HdrHistogram(1, proof_limits.BENCH_LATENCY_MAX_US, 3)
     lost = sum(latency == float("inf") for latency in latencies_s)
     for latency in latencies_s:
-        histogram.record_value(min(limits.BENCH_LATENCY_MAX_US, max(1, round(min(latency, 1e6) * 1e6))))
+        histogram.record_value(min(proof_limits.BENCH_LATENCY_MAX_US, max(1, round(min(latency, 1e6) * 1e6))))
     percentiles = {
         f"p{str(p).replace('.', '')}_ms": round(histogram.get_value_at_percentile(p) / 1e3, 2) for p in _PERCENTILES
     }

@@ -23,8 +23,8 @@ from compose.proof.bench.model import Model
 from compose.proof.bench.owner_latency import measure_latency
 from compose.proof.bench.owner_run import OwnerRun, run_owners
 from compose.proof.bench.world import World, bench_world, fill
+from dataflows import limits
 from dataflows.owner.drivers import Driver
-from schemas import limits
 
 _SEED: Final = 1
 _OPEN_PAYMENTS_MAX: Final = 20_000

@@ -24,6 +24,7 @@ from typing import Any, Final
 import httpx
 import psycopg
 
+from compose import limits
 from compose.proof.bench import measured_owner
 from compose.proof.bench.cpu import cpu_seconds, machine_seconds
 from compose.proof.bench.statement_samples import StatementSampler
@@ -31,7 +32,6 @@ from compose.proof.bench.world import World, hold_partitions, release_partitions
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from dataflows.owner.drivers import Driver
-from schemas import limits
 
 _TICK_S: Final = 0.1
 _READY_TIMEOUT_S: Final = 30

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import psycopg
 import typer
 
-from schemas import limits
+from compose.proof import limits as proof_limits
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from compose.proof.bench.world import World
@@ -33,8 +34,8 @@ _FAULTS: Final = ("short", "duplicate", "missing")
 def settlement(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     lines: Annotated[
-        int, typer.Option(min=1_000, max=limits.BENCH_SETTLEMENT_LINES_MAX, help="Captures in the report.")
-    ] = limits.BENCH_SETTLEMENT_LINES_DEFAULT,
+        int, typer.Option(min=1_000, max=proof_limits.BENCH_SETTLEMENT_LINES_MAX, help="Captures in the report.")
+    ] = proof_limits.BENCH_SETTLEMENT_LINES_DEFAULT,
     home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
 ) -> None:
     """Measure reconciliation: lines matched per second, and the memory that it took."""
@@ -70,7 +71,7 @@ def bench_settlement(world: World, count: int) -> dict[str, Any]:
         ):
             path = Path(folder) / "report.csv"
             planted = _generate(connection, path, count)
-            connection.execute(f"set work_mem = '{limits.SETTLEMENT_WORK_MEM_MB}MB'")
+            connection.execute(f"set work_mem = '{payments_limits.SETTLEMENT_WORK_MEM_MB}MB'")
             memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             session = {"session": [connection.info.backend_pid]}
             began, own_began, session_began = time.monotonic(), time.process_time(), cpu_seconds(session)["session"]

@@ -8,25 +8,30 @@ from typing import Annotated
 
 import typer
 
-from schemas import limits
+from compose.proof import limits as proof_limits
+from ingress import limits as ingress_limits
+from schemas.social import limits as social_limits
 
 
 def social(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     followers: Annotated[
-        int, typer.Option(min=1, max=limits.PUSH_FOLLOWERS_MAX, help="Followers of each author who posts.")
-    ] = limits.BENCH_FOLLOWERS_DEFAULT,
-    posts: Annotated[int, typer.Option(min=10, max=limits.COMMANDS_LINES_MAX, help="Posts that are fanned out.")] = 500,
+        int, typer.Option(min=1, max=social_limits.PUSH_FOLLOWERS_MAX, help="Followers of each author who posts.")
+    ] = proof_limits.BENCH_FOLLOWERS_DEFAULT,
+    posts: Annotated[
+        int, typer.Option(min=10, max=ingress_limits.COMMANDS_LINES_MAX, help="Posts that are fanned out.")
+    ] = 500,
     stored: Annotated[
-        int, typer.Option(min=1, max=limits.BENCH_POSTS_STORED_MAX, help="Posts that are there when homes are read.")
-    ] = limits.BENCH_POSTS_STORED_DEFAULT,
+        int,
+        typer.Option(min=1, max=proof_limits.BENCH_POSTS_STORED_MAX, help="Posts that are there when homes are read."),
+    ] = proof_limits.BENCH_POSTS_STORED_DEFAULT,
     graph: Annotated[
         Path | None,
         typer.Option(exists=True, help="Who follows whom: musae_git_edges.csv.gz of SNAP; else one is made."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="How long homes are read.")
-    ] = limits.BENCH_SECONDS_DEFAULT,
+        float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="How long homes are read.")
+    ] = proof_limits.BENCH_SECONDS_DEFAULT,
 ) -> None:
     """Measure fan-out, reads of homes in a large network, the rule of who sees a post, uploads and renditions."""
     from compose.proof.bench.social_run import measure  # noqa: PLC0415 - the help needs none of it

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import redis
 
+from compose.proof import limits
 from compose.proof.bench.social_graph import load_follows, load_users
 from compose.proof.bench.social_people import at_least, at_most, spread, timed_ms
-from schemas import limits
 from sinks.redis.homes import Homes, HomeWriter
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from schemas.social import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,7 +17,8 @@ from PIL import Image
 
 from compose.proof.bench.social_people import at_least
 from dataflows.social.media.rendering import render
-from schemas import limits
+from ingress import limits as ingress_limits
+from schemas.social import limits as social_limits
 from sinks.objects.folder_store import FolderStore
 from sinks.objects.media_objects import MediaObjects
 
@@ -51,7 +52,10 @@ def uploads(people: People) -> dict[str, Any]:
     }
     media = people.send(people.token("u_uploader"), "POST", "/v1/media/uploads", said)
     urls = [part["url"] for part in media["parts"]]
-    with httpx.Client(timeout=limits.RESULT_WAIT_MAX_S, trust_env=False) as http, ThreadPoolExecutor(_SENDERS) as pool:
+    with (
+        httpx.Client(timeout=ingress_limits.RESULT_WAIT_MAX_S, trust_env=False) as http,
+        ThreadPoolExecutor(_SENDERS) as pool,
+    ):
         began = time.monotonic()
         for answer in pool.map(lambda n: http.put(urls[n], content=parts[n]), range(_PARTS)):
             answer.raise_for_status()
@@ -86,7 +90,7 @@ def renditions() -> dict[str, Any]:
 
 
 def _bare(source: Path, folder: Path) -> None:
-    for side in (limits.MEDIA_THUMB_PIXELS, limits.MEDIA_FULL_PIXELS):
+    for side in (social_limits.MEDIA_THUMB_PIXELS, social_limits.MEDIA_FULL_PIXELS):
         with Image.open(source) as image:
             image.thumbnail((side, side), Image.Resampling.LANCZOS)
             image.save(folder / "bare.webp", quality=82, method=4)

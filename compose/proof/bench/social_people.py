@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from ingress import limits
 from ingress.identity.issuer import SCOPES_OF_USERS, KeyFolder, issue_token
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.http_connection import Connection
 from compose.proof.bench.http_latency import Latencies
 from compose.proof.bench.social_graph import name_of
 from compose.proof.bench.social_people import at_most, spread, timed_ms
+from ingress import limits as ingress_limits
 from ingress.social.pager import NEWEST
-from schemas import limits
+from schemas.social import limits as social_limits
 from sinks.postgres.session import INDEXED
 
 if TYPE_CHECKING:
@@ -55,10 +57,10 @@ def read_homes(people: People, users: int, seconds: float) -> dict[str, Any]:
 async def _read_at_rate(base_url: str, tokens: list[str], seconds: float) -> tuple[Latencies, int]:
     place = urlsplit(base_url)
     host, port = str(place.hostname), int(place.port or 0)
-    path = f"GET /v1/timelines/home?limit={limits.PAGE_LIMIT_DEFAULT} HTTP/1.1\r\nHost: {host}:{port}\r\n"
+    path = f"GET /v1/timelines/home?limit={ingress_limits.PAGE_LIMIT_DEFAULT} HTTP/1.1\r\nHost: {host}:{port}\r\n"
     requests = [f"{path}Authorization: Bearer {token}\r\n\r\n".encode() for token in tokens]
     found, refused, due = Latencies(), 0, asyncio.Queue[tuple[float, bytes] | None]()
-    counts_from = time.perf_counter() + limits.BENCH_CLOSED_WARM_UP_S
+    counts_from = time.perf_counter() + proof_limits.BENCH_CLOSED_WARM_UP_S
 
     async def work() -> None:
         nonlocal refused
@@ -74,7 +76,7 @@ async def _read_at_rate(base_url: str, tokens: list[str], seconds: float) -> tup
 
     workers = [asyncio.create_task(work()) for _ in range(_CONNECTIONS)]
     began = time.perf_counter()
-    for n in range(int(_RATE_PER_S * (seconds + limits.BENCH_CLOSED_WARM_UP_S))):
+    for n in range(int(_RATE_PER_S * (seconds + proof_limits.BENCH_CLOSED_WARM_UP_S))):
         at = began + n / _RATE_PER_S
         if (pause := at - time.perf_counter()) > 0:
             await asyncio.sleep(pause)
@@ -92,7 +94,7 @@ def rule_ratio(dsn: str, users: int) -> dict[str, Any]:
     if ruled.count(_RULE) != 1:
         raise ValueError("timeline_home.sql does not ask the rule as this benchmark knows it")
     texts = {"with": ruled, "without": ruled.replace(_RULE, "true")}
-    count = limits.PAGE_LIMIT_DEFAULT + limits.TIMELINE_MARGIN
+    count = ingress_limits.PAGE_LIMIT_DEFAULT + social_limits.TIMELINE_MARGIN
     took = dict.fromkeys(texts, 0.0)
     chance = random.Random(1)
     with psycopg.connect(dsn, autocommit=True, options=_SESSION, prepare_threshold=0) as connection:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemas import limits
+from compose.proof import limits
 
 if TYPE_CHECKING:
     from compose.proof.bench.world import World

@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.owner_latency import Answers, summary, wait_for
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
-from reconciliation.tenancy.places import newest
-from schemas import codec, limits, records, topics
+from reconciliation.tenancy.tenant_stores import newest
+from schemas import codec, records, topics
 from schemas.operation import Named
 from schemas.senders import INGRESS, Headers
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.operations import OPERATIONS, resource_of, scope_of
 from schemas.tenancy.service import SERVICE
+from sinks import limits as sinks_limits
 from sinks.tenancy import contexts
 
 if TYPE_CHECKING:
@@ -75,11 +78,11 @@ def tenancy_owner(world: World, dsn: str) -> Iterator[None]:
 
 def wait_until(connection: psycopg.Connection[Any], query: str, given: tuple[Any, ...], wanted: int) -> None:
     """Until the query gives so many. Raises StackError."""
-    deadline = time.monotonic() + limits.BENCH_TENANCY_WAIT_S
+    deadline = time.monotonic() + proof_limits.BENCH_TENANCY_WAIT_S
     while (found := connection.execute(query.encode(), given).fetchone()) and found[0] < wanted:
         if time.monotonic() > deadline:
             raise StackError(f"the owner of tenants came to {found[0]} of {wanted} in time: see 'millrace logs'")
-        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
 
 
 def measure_provisioning(world: World, dsn: str, tenants: int) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _pages(connection: psycopg.Connection[Any]) -> list[float]:
         began = time.perf_counter()
         rows = newest(connection, after)
         found.append(time.perf_counter() - began)
-        if len(rows) < limits.TENANTS_LISTED_MAX:
+        if len(rows) < tenancy_limits.TENANTS_LISTED_MAX:
             break
         after = rows[-1]["tenant_id"]
     return found
@@ -125,7 +128,7 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
         keys = [*quiet, noisy]
         send(world, [(time.monotonic(), signed(kafka, create(key))) for key in keys])
         wait_until(connection, _MADE, (), len(keys))
-        _latency(world, kafka, quiet, rate, limits.BENCH_WARM_UP_S)
+        _latency(world, kafka, quiet, rate, proof_limits.BENCH_WARM_UP_S)
         alone = _latency(world, kafka, quiet, rate, seconds)
         beside = _latency(world, kafka, quiet, rate, seconds, noisy)
         noticed = connection.execute("select caller, share_percent from noisy_caller").fetchall()
@@ -152,7 +155,7 @@ def _latency(
         one = _write(quiet[n % len(quiet)], f"{run}-{n}", reply_id=n + 1)
         sent.append((due[n + 1], signed(kafka, one)))
     if noisy:
-        ours = rate * limits.BENCH_NOISY_TIMES
+        ours = rate * proof_limits.BENCH_NOISY_TIMES
         sent += [
             (began + n / ours, signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))
         ]
@@ -180,7 +183,7 @@ def send(world: World, timed: Sequence[tuple[float, Record]], clock: Any = time.
             else:
                 break
         producer.poll(0)
-    if producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000):
+    if producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000):
         raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
 
 

@@ -18,12 +18,14 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import structlog
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.cpu import cpu_seconds
 from dataflows.tenancy.usage.stream import FOLLOWER, UsageStream
-from schemas import limits
 from schemas.senders import INGRESS
+from schemas.services import senders_to
 from schemas.tenancy.usage_event import record_key
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
+from sinks import limits as sinks_limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.sink import Sink, SinkSettings
@@ -61,7 +63,7 @@ def bench_metering(world: World, count: int) -> dict[str, Any]:
         with psycopg.connect(dsn, autocommit=True) as connection, _clickhouse(world, dsn) as client:
             for partition, offset in enumerate(before):
                 connection.execute(_POSITION, (FOLLOWER, USAGE, partition, offset))
-            stream = UsageStream(world.signer(), dsn, world.settings.sender_keys(), _NAME)
+            stream = UsageStream(world.signer(), dsn, world.settings.sender_keys().of(senders_to(USAGE)), _NAME)
             thread = threading.Thread(target=stream.run, name="metering")
             began, own_began = time.monotonic(), time.process_time()
             thread.start()
@@ -152,14 +154,14 @@ def _fill(world: World, count: int) -> tuple[int, int]:
                     producer.poll(0.05)
                 else:
                     break
-    producer.flush(limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
+    producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000)
     return sent, sum(n % 1_000 for n in range(count))
 
 
 def _wait(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + limits.BENCH_METERING_MAX_S
+    deadline = time.monotonic() + proof_limits.BENCH_METERING_MAX_S
     while not done() and time.monotonic() < deadline:
-        time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        time.sleep(sinks_limits.HEALTH_POLL_INTERVAL_S)
 
 
 def _one(connection: psycopg.Connection[Any], query: str, given: str) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from compose.proof import limits as proof_limits
 from compose.proof.bench.tenancy_load import (
     STAFF,
     command,
@@ -19,7 +20,7 @@ from compose.proof.bench.tenancy_load import (
     wait_until,
 )
 from compose.stack.errors import StackError
-from schemas import limits
+from schemas.tenancy import limits as tenancy_limits
 
 if TYPE_CHECKING:
     from compose.proof.bench.world import World
@@ -53,7 +54,7 @@ def measure_move(world: World, dsn: str, rows: int) -> dict[str, Any]:
         for query in (_HEADS, _ROWS, _USED):
             connection.execute(query.encode(), (tenant, rows))
         connection.execute("vacuum analyze")
-        asked = {"placement": {"mode": "partitioned"}, "rows_per_second": limits.MOVE_ROWS_PER_SECOND_MAX}
+        asked = {"placement": {"mode": "partitioned"}, "rows_per_second": tenancy_limits.MOVE_ROWS_PER_SECOND_MAX}
         send(
             world, [(time.monotonic(), signed(kafka, command("start_migration", "move", STAFF, asked, path_id=tenant)))]
         )
@@ -72,7 +73,7 @@ def measure_move(world: World, dsn: str, rows: int) -> dict[str, Any]:
 def _watched(connection: psycopg.Connection[Any], tenant: str) -> tuple[dict[str, float], tuple[Any, ...]]:
     """Seconds by state, and under the fence; and the row at the end."""
     seconds: dict[str, float] = {}
-    before, deadline = time.monotonic(), time.monotonic() + limits.BENCH_TENANCY_WAIT_S
+    before, deadline = time.monotonic(), time.monotonic() + proof_limits.BENCH_TENANCY_WAIT_S
     while (now := time.monotonic()) < deadline:
         row = connection.execute(_STATE, (tenant,)).fetchone()
         if row is not None:

@@ -21,8 +21,9 @@ from compose.settings.settings import Settings
 from compose.stack.errors import StackError
 from compose.supervise import launch
 from compose.supervise.state import read_state
-from schemas import limits, senders
+from schemas import senders
 from schemas.payments import topics
+from sinks import limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate

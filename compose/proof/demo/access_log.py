@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from compose.proof import limits
 from compose.stack.errors import StackError
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx
 
+from compose.proof import limits as proof_limits
+from compose.simulator import limits as simulator_limits
 from ingress.client.errors import MillraceClientError
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -74,7 +75,7 @@ def acts() -> dict[str, Act]:
         ),
         "storm": Act(
             "webhook storm",
-            f"each webhook {limits.SIMULATOR_WEBHOOK_STORM_COPIES} times, in any order",
+            f"each webhook {simulator_limits.SIMULATOR_WEBHOOK_STORM_COPIES} times, in any order",
             3_210,
             ("capture", "settled"),
             card="tok_sim_webhook_storm",
@@ -116,7 +117,7 @@ class Stage:
         )
         act.intent_id = str(made.result["id"])
         await self._client.confirm(act.intent_id)
-        intent = await self._client.wait(act.intent_id, within_s=limits.DEMO_ACT_WAIT_S)
+        intent = await self._client.wait(act.intent_id, within_s=proof_limits.DEMO_ACT_WAIT_S)
         if (intent["state"], intent["amount_received"]) != ("succeeded", act.amount):
             raise Unexpected(f"ended {intent['state']} with {intent['amount_received']} received")
         return "succeeded"
@@ -144,7 +145,7 @@ class Stage:
 
     async def _dispute(self, act: Act, outcome: str, funds: str) -> str:
         await self._pay(act)
-        async with httpx.AsyncClient(base_url=self._processor_url, timeout=limits.DEMO_ACT_WAIT_S) as processor:
+        async with httpx.AsyncClient(base_url=self._processor_url, timeout=proof_limits.DEMO_ACT_WAIT_S) as processor:
             opened = _answer(await processor.post("/disputes", json={"reference": act.intent_id, "amount": act.amount}))
             await self._disputed(act, "needs_response", "withdrawn")
             _answer(await processor.post(f"/disputes/{opened['id']}/close", json={"outcome": outcome}))
@@ -159,7 +160,7 @@ class Stage:
         await _until(there, f"the dispute is not {state} with funds {funds}")
 
     async def _vault(self, act: Act) -> str:
-        async with httpx.AsyncClient(base_url=self._vault_url, timeout=limits.DEMO_ACT_WAIT_S) as vault:
+        async with httpx.AsyncClient(base_url=self._vault_url, timeout=proof_limits.DEMO_ACT_WAIT_S) as vault:
             body = {"idempotency_key": "demo-card", "payload": _CARD}
             headers = {"Authorization": f"Bearer {self._token}"}
             card = _answer(await vault.post("/v1/tokens", json=body, headers=headers))["result"]
@@ -178,11 +179,11 @@ async def _guarded(act: Act, play: Callable[[Act], Awaitable[str]]) -> None:
 
 async def _until(look: Callable[[], Awaitable[Found | None]], otherwise: str) -> Found:
     """What the look finds as soon as it finds something. Raises Unexpected past the bound."""
-    ends_at = time.monotonic() + limits.DEMO_ACT_WAIT_S
+    ends_at = time.monotonic() + proof_limits.DEMO_ACT_WAIT_S
     while (found := await look()) is None:
         if time.monotonic() > ends_at:
-            raise Unexpected(f"{otherwise} after {limits.DEMO_ACT_WAIT_S} s")
-        await asyncio.sleep(limits.DEMO_SETTLE_POLL_MS / 1_000)
+            raise Unexpected(f"{otherwise} after {proof_limits.DEMO_ACT_WAIT_S} s")
+        await asyncio.sleep(proof_limits.DEMO_SETTLE_POLL_MS / 1_000)
     return found
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from compose.operator_access import ROLE
+from compose.proof import limits
 from compose.proof.demo.acts import CURRENCY, Act
 from reconciliation.payments.settlement.run import ReconcileSettings, reconcile
-from schemas import limits
 from schemas.errors import PlatformError
 from schemas.senders import RECONCILE
 

@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
+from compose.proof import limits as proof_limits
 from compose.stack.errors import StackError
 from schemas import limits
 
@@ -78,8 +79,8 @@ def parse_invoices(rows: Iterable[str], name: str) -> Invoices:
             of_nothing += 1
             continue
         _refuse_unpayable(invoice, seen, where)
-        if len(payable) == limits.DEMO_INVOICES_MAX:
-            raise StackError(f"{name} has more than {limits.DEMO_INVOICES_MAX} invoices: split it")
+        if len(payable) == proof_limits.DEMO_INVOICES_MAX:
+            raise StackError(f"{name} has more than {proof_limits.DEMO_INVOICES_MAX} invoices: split it")
         seen.add(invoice.number)
         payable.append(invoice)
     if not payable:

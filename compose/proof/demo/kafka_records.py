@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
-from schemas import limits
+from compose.proof import limits as proof_limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ def _offset_at(kafka: KafkaConnection, lane: tuple[str, int], at_ms: int) -> int
     consumer = Consumer(kafka.consumer(_CLIENT, _CLIENT))
     try:
         asked = [TopicPartition(kafka.topic(lane[0]), lane[1], at_ms)]
-        (answer,) = consumer.offsets_for_times(asked, timeout=limits.DEMO_KAFKA_READ_TIMEOUT_S)
+        (answer,) = consumer.offsets_for_times(asked, timeout=proof_limits.DEMO_KAFKA_READ_TIMEOUT_S)
         return max(0, int(answer.offset))  # negative: nothing that new
     finally:
         consumer.close()
@@ -75,9 +76,9 @@ def _read(kafka: KafkaConnection, starts: list[TopicPartition]) -> Iterator[tupl
     consumer = Consumer(kafka.consumer(_CLIENT, _CLIENT))
     try:
         consumer.assign(starts)
-        ends_at = time.monotonic() + limits.DEMO_KAFKA_READ_TIMEOUT_S
+        ends_at = time.monotonic() + proof_limits.DEMO_KAFKA_READ_TIMEOUT_S
         while time.monotonic() < ends_at:
-            for message in consumer.consume(limits.SINK_READ_MESSAGES_MAX, _POLL_S):
+            for message in consumer.consume(sinks_limits.SINK_READ_MESSAGES_MAX, _POLL_S):
                 topic, partition, offset = message.topic(), message.partition(), message.offset()
                 if message.error() is None and topic is not None and partition is not None and offset is not None:
                     yield (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from compose.proof import limits
 from compose.proof.demo.access_log import generated_lines, parsed
 from compose.proof.demo.limiter_command import show_tables
 from compose.proof.demo.limiter_run import replay_through_gateways
-from schemas import limits
 
 if TYPE_CHECKING:
     from compose.proof.demo.limiter_run import LimiterVerdict

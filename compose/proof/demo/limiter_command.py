@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schemas import limits
+from compose.proof import limits
 
 if TYPE_CHECKING:
     from compose.proof.demo.access_log import AccessLog

@@ -30,7 +30,7 @@ from limiter.policy.follower import PATH, SnapshotFollower
 from limiter.policy.snapshot import Snapshot, digest, key_id, sign
 from limiter.store.store import CounterStore
 from limiter.stream.decisions import Recorder
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from compose.proof import limits
 from compose.proof.demo.limiter_oracle import BracketedCounter, bound
 from limiter.frames.frames import DUPLICATE, INVALID, REUSED
 from limiter.policy.keys import key_parts
 from limiter.policy.policies import PolicySet
-from schemas import limits
 from schemas.limiter.limit_policy import KEY_PARTS, LimitPolicy
 
 if TYPE_CHECKING:

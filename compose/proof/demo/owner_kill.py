@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from schemas import limits
+from compose.proof import limits
 from schemas.payments import topics
 from sinks.postgres.sql_files import queries
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from compose.proof import limits as proof_limits
 from ingress.identity.issuer import KeyFolder, issue_token
 from schemas import limits
 
@@ -67,19 +68,19 @@ def _carry_out(stack: OwnStack, short: Discrepancy, done: Repair) -> None:
         path = f"/v1/repairs/{proposed['id']}"
         done.is_own_approval_refused = ann.post(f"{path}/approve").status_code == httpx.codes.FORBIDDEN
         bob.post(f"{path}/approve").raise_for_status()
-        ends_at = time.monotonic() + limits.DEMO_ACT_WAIT_S
+        ends_at = time.monotonic() + proof_limits.DEMO_ACT_WAIT_S
         while True:
             done.state = bob.get(path).raise_for_status().json()["state"]
             if done.state == "posted" or time.monotonic() > ends_at:
                 return
-            time.sleep(limits.DEMO_SETTLE_POLL_MS / 1_000)
+            time.sleep(proof_limits.DEMO_SETTLE_POLL_MS / 1_000)
 
 
 def _person(stack: OwnStack, name: str) -> httpx.Client:
-    token = issue_token(KeyFolder(stack.home / "keys"), name, ("operator",), limits.TOKEN_TTL_MAX_S)
+    token = issue_token(KeyFolder(stack.home / "keys"), name, ("operator",), limits.TOKEN_TTL_MAX_S, kind="staff")
     return httpx.Client(
         base_url=stack.settings.addresses().base_url,
         headers={"Authorization": f"Bearer {token}"},
-        timeout=limits.DEMO_ACT_WAIT_S,
+        timeout=proof_limits.DEMO_ACT_WAIT_S,
         trust_env=False,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from compose.operator_access import check_settings
+from compose.proof import limits as proof_limits
 from compose.proof.demo import report
 from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs, play_limiter, show_limiter
 from compose.proof.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
@@ -156,7 +157,7 @@ def _demonstrate(
 
 async def _settle(postgres_dsn: str, tally: Tally) -> float:
     """The seconds it took until all is final; past the bound the tally says what was not."""
-    took, unfinished = await all_final(postgres_dsn, limits.DEMO_VIEWS_WAIT_S)
+    took, unfinished = await all_final(postgres_dsn, proof_limits.DEMO_VIEWS_WAIT_S)
     if unfinished:
         tally.problem(unfinished)
     return took
@@ -251,7 +252,7 @@ def _show(
     console.print()
     report.show_counts(console, tally, evidence, kill)
     console.print()
-    for difference in (tally.problems + evidence.differences)[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
+    for difference in (tally.problems + evidence.differences)[: proof_limits.DEMO_PROBLEMS_SHOWN_MAX]:
         console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import httpx
 from PIL import Image
 
+from compose.proof import limits
 from compose.proof.demo.social_cast import generated_cast, read_cast
 from compose.proof.kit.patient_caller import CallRefused, NotInTime
 from compose.proof.social.client import SocialClient
 from ingress.identity.issuer import KeyFolder
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from schemas import limits
+from compose.proof import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

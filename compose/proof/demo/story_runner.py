@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from compose.proof import limits
 from compose.proof.demo.stories import Disturbance
 from compose.proof.demo.tally import StoryOutcome
 from compose.proof.kit.command_senders import INTENTS
 from compose.proof.kit.journal import CURRENT, Journal
 from compose.proof.kit.persistence import persistently
 from ingress.client import CallRefused, Committed, MillraceClientError
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

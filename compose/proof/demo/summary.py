@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schemas import limits
+from compose.proof import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from compose.proof import limits as proof_limits
 from compose.proof.kit.patient_caller import CallRefused, NotInTime, PatientCaller
 from ingress.identity.issuer import SCOPES_TENANT, KeyFolder, issue_token
 from schemas import limits
@@ -63,7 +64,7 @@ def tenancy_playing(stack: OwnStack) -> Iterator[Callable[[], TenancyPlay]]:
 
 def _play(stack: OwnStack) -> TenancyPlay:
     play = TenancyPlay()
-    with httpx.Client(base_url=stack.world["base_url"], timeout=limits.DEMO_ACT_WAIT_S, trust_env=False) as http:
+    with httpx.Client(base_url=stack.world["base_url"], timeout=proof_limits.DEMO_ACT_WAIT_S, trust_env=False) as http:
         stage = _Stage(stack, http, play)
         for step in (stage.make_tenants, stage.meter_a_day, stage.move_under_writes, stage.refuse_a_leak):
             try:
@@ -151,7 +152,7 @@ class _Stage:
 
     def _caller(self, name: str, scopes: tuple[str, ...], kind: Any = "merchant") -> PatientCaller:
         token = issue_token(self._keys, name, scopes, kind=kind, ttl_s=limits.TOKEN_TTL_MAX_S)
-        patience_s = limits.DEMO_PERSISTENCE_S
+        patience_s = proof_limits.DEMO_PERSISTENCE_S
         return PatientCaller(self._http, token, persist_s=patience_s, wait_s=patience_s)
 
     def _require(self, what: str, found: object, wanted: object) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from compose.proof import limits
 from compose.proof.demo.story_runner import StoryRunner
 from compose.proof.kit.command_senders import BulkSender, SingleSender
 from compose.proof.kit.journal import LossyTransport
 from ingress.client import AsyncMillraceClient
 from ingress.client.wire import POOL
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

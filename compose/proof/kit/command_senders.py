@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
+from compose.proof import limits
 from ingress.client import CommandLine, Committed
 from ingress.client.errors import refusal
-from schemas import limits
 
 if TYPE_CHECKING:
     from ingress.client import AsyncMillraceClient, LineAnswer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from schemas import limits
+from ingress import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

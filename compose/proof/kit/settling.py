@@ -7,7 +7,7 @@ import time
 
 import psycopg
 
-from schemas import limits
+from compose.proof import limits
 from schemas.payments.topics import EVENTS
 from sinks.postgres.sql_files import queries
 

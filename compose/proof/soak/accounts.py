@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from compose.proof import limits as proof_limits
 from compose.proof.kit.journal import CURRENT, Journal
 from compose.proof.soak.caller import Unexpected, until
 from compose.proof.soak.plans import Care, Kind, Plan
@@ -74,7 +75,7 @@ class Payouts:
         for caller in self._callers:
             balance = await caller.read(caller.client.balance)
             for currency, held in balance.items():
-                if held["available"] >= limits.SOAK_AMOUNT_MINOR_MIN:
+                if held["available"] >= proof_limits.SOAK_AMOUNT_MINOR_MIN:
                     await self._one(caller, currency, held["available"] // _PART)
                     await self._too_much(caller, currency)
 
@@ -156,7 +157,7 @@ class Freezer:
         await self._confirm(under_way)
         await self._operators.freeze(FROZEN_MERCHANT, self.freezes, frozen=True)
         await self._refused_at_once()
-        await asyncio.sleep(limits.SOAK_FROZEN_SEEN_S)  # every owner has read of it by then
+        await asyncio.sleep(proof_limits.SOAK_FROZEN_SEEN_S)  # every owner has read of it by then
         await self._refuses("confirm", lambda: self._confirm(open_one))
         await self._refuses("create", lambda: self._create("tok_sim_approve"))
         await self._refuses("refund", lambda: self._refund(paid))
@@ -164,7 +165,7 @@ class Freezer:
             raise Unexpected(f"{under_way} was under way when its merchant was frozen, and is {state}")
         await self._operators.freeze(FROZEN_MERCHANT, self.freezes, frozen=False)
         self.freezes += 1
-        await asyncio.sleep(limits.SOAK_FROZEN_SEEN_S)
+        await asyncio.sleep(proof_limits.SOAK_FROZEN_SEEN_S)
         await until(self._is_accepted, f"{FROZEN_MERCHANT} was unfrozen and still begins nothing")
         await self._confirm(open_one, again=True)
         if (state := (await self._caller.intent(open_one))["state"]) != "succeeded":
@@ -198,7 +199,7 @@ class Freezer:
 
     async def _create(self, card: str) -> str:
         client, key = self._caller.client, self._key("create")
-        amount = limits.SOAK_AMOUNT_MINOR_MIN
+        amount = proof_limits.SOAK_AMOUNT_MINOR_MIN
         done = await self._caller.do(
             key, lambda: client.create(amount=amount, currency="EUR", payment_method=card, idempotency_key=key)
         )
@@ -223,7 +224,7 @@ class Freezer:
             number=self._number,
             kind=Kind(name="of a merchant that is frozen now and then"),
             merchant=FROZEN_MERCHANT,
-            amount=limits.SOAK_AMOUNT_MINOR_MIN + self._number,
+            amount=proof_limits.SOAK_AMOUNT_MINOR_MIN + self._number,
             currency="EUR",
             seed=f"{self._seed}:frost:{self._number}",
         )

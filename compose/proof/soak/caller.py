@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx
 
+from compose.proof import limits
 from compose.proof.kit.journal import CURRENT
 from compose.proof.kit.persistence import persistently
 from compose.proof.soak.outages import Answers
 from compose.proof.soak.plans import Care
 from ingress.client import CallRefused
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

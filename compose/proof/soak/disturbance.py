@@ -14,11 +14,11 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from compose.proof import limits
 from compose.proof.soak.outages import OWNER, Disturbance, Way, groups_of, ways_of
 from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise.state import read_state
-from schemas import limits
 
 if TYPE_CHECKING:
     import random

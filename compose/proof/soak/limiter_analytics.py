@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from compose.proof import limits
 from compose.proof.soak.limiter_books import connection
 from compose.proof.soak.proof import Proof
-from schemas import errors, limits
+from schemas import errors
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries
 

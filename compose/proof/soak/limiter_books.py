@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from compose.proof import limits as proof_limits
 from compose.proof.soak.limiter_ledger import QUOTAS, Booked, Counter, Leases, Quota
 from compose.proof.soak.limiter_load import ROUTE
 from compose.proof.soak.proof import Proof
@@ -15,7 +16,7 @@ from limiter.store.inspection import counters, policies
 from limiter.store.shard_changes import newest
 from limiter.store.sharded_store import ShardedStore
 from reconciliation.check.invariant import invariants
-from schemas import limits
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _ALL_LEASES: Final = "21"
 def connection(addresses: Addresses) -> psycopg.Connection[Any]:
     """As an operator."""
     return psycopg.connect(
-        addresses.postgres_dsns[_ROLE], autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+        addresses.postgres_dsns[_ROLE], autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S
     )
 
 
@@ -46,11 +47,11 @@ async def at_rest(addresses: Addresses, within_s: float) -> str | None:
             calm_since, before = 0.0, counted
         elif calm_since == 0.0:
             calm_since = now
-        elif now - calm_since > limits.SOAK_LEASES_CALM_S:  # what was charged last is looked at last
+        elif now - calm_since > proof_limits.SOAK_LEASES_CALM_S:  # what was charged last is looked at last
             return None
         if now > ends_at:
             return f"{leases} leases and {refunds} refunds are open after {within_s} s"
-        await asyncio.sleep(limits.SOAK_POLL_MS / 1_000)
+        await asyncio.sleep(proof_limits.SOAK_POLL_MS / 1_000)
 
 
 async def booked(addresses: Addresses, names: Iterable[Counter]) -> dict[Counter, Booked]:

@@ -11,9 +11,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from compose.proof import limits as proof_limits
 from compose.proof.soak.proof import Proof
 from limiter.frames.frames import APPROXIMATE, DEGRADED, DUPLICATE
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Quota = Literal["exact", "leased", "open"]
 QUOTAS: Final[tuple[Quota, ...]] = ("exact", "leased", "open")
 COST_MAX: Final = 3
-_KNOWN_S: Final = limits.LIMIT_IDENTITY_MS / 1_000 - 5  # afterwards a retry may be a new request to the store
+_KNOWN_S: Final = limiter_limits.LIMIT_IDENTITY_MS / 1_000 - 5  # afterwards a retry may be a new request to the store
 Counter = tuple[Quota, str]  # and the user
 
 
@@ -120,7 +121,7 @@ class Ledger:
 
     def _doubts(self, one: Conversation) -> int:
         """At so many gateways it may have been charged and nobody heard of it."""
-        broken = sum(one.sent_s - limits.SOAK_KILL_TAKES_S <= at <= one.told_s for at in self.breaks)
+        broken = sum(one.sent_s - proof_limits.SOAK_KILL_TAKES_S <= at <= one.told_s for at in self.breaks)
         return one.doubts + broken
 
 

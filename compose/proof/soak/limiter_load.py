@@ -11,12 +11,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from compose.proof import limits as proof_limits
 from compose.proof.soak.limiter_ledger import COST_MAX, QUOTAS, Conversation, Quota
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_fleet import AsyncFrameFleet
 from limiter.frames.frame_requests import Check, GatewayUnavailable
 from limiter.frames.frames import DEGRADED, IDENTITY_BYTES, INVALID, REUSED
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -69,7 +70,7 @@ class Clients:
     """All clients of one run; on one event loop."""
 
     def __init__(self, sockets: Sequence[str]) -> None:
-        timeout_s = limits.SOAK_CHECK_TIMEOUT_S
+        timeout_s = proof_limits.SOAK_CHECK_TIMEOUT_S
         self._fleet = AsyncFrameFleet(sockets, timeout_s=timeout_s)
         self.gateways = [AsyncFrameClient(path, timeout_s=timeout_s) for path in sockets]
 
@@ -104,7 +105,7 @@ class _Asking:
 
     def __init__(self, check: Check) -> None:
         self._check = check
-        self._ends_at = time.monotonic() + limits.SOAK_PERSISTENCE_S
+        self._ends_at = time.monotonic() + proof_limits.SOAK_PERSISTENCE_S
         self.answers: list[Answer] = []
         self.doubts = 0
         self.problem = ""
@@ -119,7 +120,7 @@ class _Asking:
             except GatewayUnavailable as error:
                 why = str(error)
                 if _was_slow(asked_s):  # else they did not listen, or a kill cut it off, which the ledger knows
-                    self.doubts = limits.LIMIT_GATEWAY_PROCESSES_MAX  # any of them may have charged it
+                    self.doubts = limiter_limits.LIMIT_GATEWAY_PROCESSES_MAX  # any of them may have charged it
             else:
                 self.doubts += _was_slow(asked_s)  # one was given up
                 if answer.flags & (INVALID | REUSED):
@@ -130,9 +131,9 @@ class _Asking:
                     return
                 why = "refused without the store"
                 self.doubts += 1
-            await asyncio.sleep(limits.SOAK_POLL_MS / 1_000)
+            await asyncio.sleep(proof_limits.SOAK_POLL_MS / 1_000)
         if not self.answers:
-            self.problem = f"no definite answer for {limits.SOAK_PERSISTENCE_S} s: {why}"
+            self.problem = f"no definite answer for {proof_limits.SOAK_PERSISTENCE_S} s: {why}"
 
     async def hang_up(self, gateway: AsyncFrameClient) -> None:
         """Asks, and does not wait."""
@@ -147,4 +148,4 @@ class _Asking:
 
 def _was_slow(asked_s: float) -> bool:
     """Whether a try may have run into its time limit, a little early by another clock."""
-    return time.monotonic() - asked_s > limits.SOAK_CHECK_TIMEOUT_S * _ALMOST
+    return time.monotonic() - asked_s > proof_limits.SOAK_CHECK_TIMEOUT_S * _ALMOST

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import psycopg
 
+from compose.proof import limits as proof_limits
 from compose.proof.soak import limiter_analytics, limiter_books
 from compose.proof.soak.caller import Unexpected, answered, until
 from compose.proof.soak.disturbance import Disturber
@@ -102,7 +103,7 @@ class _Soak:
         token = issue_token(KeyFolder(run.stack.home / "keys"), "soak", ("limits:write",), limits.TOKEN_TTL_MAX_S)
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(
-            base_url=self._addresses.base_url, headers=headers, timeout=limits.SOAK_CALL_WAIT_S, trust_env=False
+            base_url=self._addresses.base_url, headers=headers, timeout=proof_limits.SOAK_CALL_WAIT_S, trust_env=False
         ) as http:
             for quota in QUOTAS:
                 await self._publish(http, quota)
@@ -169,7 +170,7 @@ class _Soak:
     # --- at once ---------------------------------------------------------------------------------------------
 
     async def _ask(self, tasks: asyncio.TaskGroup) -> None:
-        room = asyncio.Semaphore(limits.SOAK_CHECKS_OPEN_MAX)
+        room = asyncio.Semaphore(proof_limits.SOAK_CHECKS_OPEN_MAX)
         began, number = time.monotonic(), 0
         while not self._is_calm.is_set():
             await room.acquire()
@@ -220,7 +221,7 @@ class _Soak:
     async def _tell(self) -> None:
         run = self._run
         while True:
-            await asyncio.sleep(limits.SOAK_PROGRESS_INTERVAL_S)
+            await asyncio.sleep(proof_limits.SOAK_PROGRESS_INTERVAL_S)
             told, done = len(run.ledger.conversations), len(run.disturber.done)
             run.narrator.now(
                 f"{told} of {run.started} identities have their answer, {done} processes disturbed, "
@@ -230,7 +231,7 @@ class _Soak:
     # --- afterwards ------------------------------------------------------------------------------------------
 
     async def _rest(self) -> None:
-        if unfinished := await limiter_books.at_rest(self._addresses, limits.SOAK_SETTLE_WAIT_S):
+        if unfinished := await limiter_books.at_rest(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S):
             self._run.ledger.problems.append(unfinished)
 
     async def _verdict(self) -> Verdict:
@@ -242,7 +243,7 @@ class _Soak:
             books = await limiter_books.booked(self._addresses, ledger.heard())
             proofs = prove(ledger, books, limiter_books.leases(self._addresses, run.ids))
             proofs.append(limiter_books.each_lease(self._addresses))
-            proofs.append(await limiter_analytics.same_decisions(self._addresses, limits.SOAK_SETTLE_WAIT_S))
+            proofs.append(await limiter_analytics.same_decisions(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S))
         except (PlatformError, psycopg.Error, OSError, ValueError) as error:
             proofs = [Proof(name="the accounts", says="could not be read", problems=[str(error), *ledger.problems])]
         there = list(run.disturber.there().values())
@@ -281,6 +282,6 @@ class _Soak:
 def _window_ms(now_s: float, seconds: float) -> int:
     """A fixed window of about a month that does not end before the soak has."""
     days = 30
-    while (now_s * 1_000) % (days * _DAY_MS) > days * _DAY_MS - (seconds + limits.SOAK_SETTLE_WAIT_S * 4) * 1_000:
+    while (now_s * 1_000) % (days * _DAY_MS) > days * _DAY_MS - (seconds + proof_limits.SOAK_SETTLE_WAIT_S * 4) * 1_000:
         days += 1
     return days * _DAY_MS

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from schemas import limits
+from compose.proof import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
-from schemas import limits
+from compose.proof import limits
 
 State = Literal["succeeded", "canceled", "requires_payment_method", "processing"]
 Outcome = Literal["won", "lost"]

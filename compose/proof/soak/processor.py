@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from compose.proof import limits
 from compose.proof.soak.caller import Unexpected, answered
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from schemas import limits
+from compose.proof import limits
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import chain, cycle
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.proof import limits
 from compose.proof.soak.caller import Unexpected
 from reconciliation.payments.settlement.run import reconcile
-from schemas import limits
 from schemas.errors import PlatformError, Unavailable
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import limits
+from compose.proof import limits as proof_limits
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +98,7 @@ def open_shop() -> Iterator[Shop]:
             """Says nothing."""
 
     class Server(ThreadingHTTPServer):
-        request_queue_size = limits.SOAK_SHOP_BACKLOG  # a settlement tells of hundreds of payments at once
+        request_queue_size = proof_limits.SOAK_SHOP_BACKLOG  # a settlement tells of hundreds of payments at once
 
     server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -116,5 +117,5 @@ def _is_genuine(key: bytes, headers: Any, body: bytes) -> bool:
     """Standard Webhooks, computed apart from the code that signs."""
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     mac = "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
-    is_fresh = abs(time.time() - int(headers["webhook-timestamp"])) < limits.WEBHOOK_TOLERANCE_S
+    is_fresh = abs(time.time() - int(headers["webhook-timestamp"])) < payments_limits.WEBHOOK_TOLERANCE_S
     return is_fresh and any(hmac.compare_digest(mac, one) for one in headers["webhook-signature"].split(" "))

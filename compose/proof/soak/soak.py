@@ -12,6 +12,7 @@ import httpx
 import psycopg
 
 from compose.operator_access import ROLE
+from compose.proof import limits as proof_limits
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.journal import LossyTransport
 from compose.proof.kit.settling import all_final
@@ -101,7 +102,9 @@ class _Soak:
 
     async def _open(self, clients: AsyncExitStack) -> None:
         run = self._run
-        ann, bob = (issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S) for who in OPERATORS)
+        ann, bob = (
+            issue_token(self._keys, who, ("operator",), limits.TOKEN_TTL_MAX_S, kind="staff") for who in OPERATORS
+        )
         operators = await clients.enter_async_context(Operators(self._addresses.base_url, (ann, bob), run.books))
         run.operators = operators
         await operators.publish(self._processors)
@@ -136,7 +139,7 @@ class _Soak:
 
     async def _pay(self, tasks: asyncio.TaskGroup, rate: float) -> None:
         """Starts plans at the rate until nothing is killed any more, and until every kind came once."""
-        room = asyncio.Semaphore(limits.SOAK_PAYMENTS_OPEN_MAX)
+        room = asyncio.Semaphore(proof_limits.SOAK_PAYMENTS_OPEN_MAX)
 
         async def one(plan: Plan) -> None:
             try:
@@ -177,7 +180,7 @@ class _Soak:
 
     async def _settle_now_and_then(self, seconds: float) -> None:
         """Settlements while payments go on and processes die; reconciled and repaired at once."""
-        early = limits.SOAK_SETTLEMENT_ROUNDS - 1
+        early = proof_limits.SOAK_SETTLEMENT_ROUNDS - 1
         for number in range(early):
             await asyncio.sleep(seconds / (early + 1))
             if number == 0 and self._run.operators is not None:
@@ -211,7 +214,7 @@ class _Soak:
                 number=number,
                 kind=_PLAIN,
                 merchant=MERCHANTS[number % len(MERCHANTS)],
-                amount=limits.SOAK_AMOUNT_MINOR_MIN + number,
+                amount=proof_limits.SOAK_AMOUNT_MINOR_MIN + number,
                 currency=CURRENCIES[number % len(CURRENCIES)],
                 seed=f"{self._run.seed}:victim:{number}",
             )
@@ -228,7 +231,7 @@ class _Soak:
     async def _rest(self, after: str) -> None:
         """Nothing moves any more."""
         with self._run.narrator.busy(f"waiting until everything is final after the {after}"):
-            took, unfinished = await all_final(self._addresses.postgres_reader_dsn, limits.SOAK_SETTLE_WAIT_S)
+            took, unfinished = await all_final(self._addresses.postgres_reader_dsn, proof_limits.SOAK_SETTLE_WAIT_S)
         if unfinished:
             self._run.problems.append(unfinished)
         self._run.narrator.say(f"everything is final {took:.1f} s after the {after}")
@@ -254,7 +257,7 @@ class _Soak:
     async def _tell(self) -> None:
         run = self._run
         while True:
-            await asyncio.sleep(limits.SOAK_PROGRESS_INTERVAL_S)
+            await asyncio.sleep(proof_limits.SOAK_PROGRESS_INTERVAL_S)
             disturbed = len(run.disturber.done) if run.disturber else 0
             run.narrator.now(
                 f"{run.ended} of {run.started} payments have ended, {disturbed} processes disturbed, "

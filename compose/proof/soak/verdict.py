@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose.operator_access import check_settings, operator_connection
+from compose.proof import limits
 from compose.proof.kit.evidence import gather
 from compose.proof.soak.accounts import FROZEN_MERCHANT
 from compose.proof.soak.outages import Outages, died_alone, missed, outages
@@ -19,7 +20,6 @@ from compose.proof.soak.proof import Proof
 from compose.settings.settings import load_settings
 from reconciliation.audit.verify import verify
 from reconciliation.check.run import run_check
-from schemas import limits
 from schemas.errors import PlatformError
 from sinks.postgres.sql_files import queries
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 from PIL import Image
 
+from compose.proof import limits as proof_limits
 from compose.proof.kit.patient_caller import CallRefused, Json, PatientCaller
 from ingress.identity.issuer import SCOPES_OF_USERS, issue_token
 from schemas import limits
@@ -30,11 +31,13 @@ class SocialClient(PatientCaller):
     ) -> None:
         self.name = name
         token = issue_token(keys, name, (*SCOPES_OF_USERS, *scopes), kind="user", ttl_s=limits.TOKEN_TTL_MAX_S)
-        super().__init__(http, token, persist_s=persist_s, wait_s=limits.DEMO_SOCIAL_WAIT_S)
+        super().__init__(http, token, persist_s=persist_s, wait_s=proof_limits.DEMO_SOCIAL_WAIT_S)
 
     def fetch(self, url: str) -> int:
         """The status of a URL of the media origin."""
-        return self.persistently(lambda: httpx.get(url, timeout=limits.DEMO_ACT_WAIT_S, trust_env=False)).status_code
+        return self.persistently(
+            lambda: httpx.get(url, timeout=proof_limits.DEMO_ACT_WAIT_S, trust_env=False)
+        ).status_code
 
     def ids(self, path: str, **params: Any) -> list[str]:
         """The posts of a list."""
@@ -55,7 +58,9 @@ class SocialClient(PatientCaller):
         said = {"mime": "image/png", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         media = self.do("POST", "/v1/media/uploads", said)
         path, url = f"/v1/media/uploads/{media['media_id']}", media["parts"][0]["url"]
-        put = self.persistently(lambda: httpx.put(url, content=data, timeout=limits.DEMO_ACT_WAIT_S, trust_env=False))
+        put = self.persistently(
+            lambda: httpx.put(url, content=data, timeout=proof_limits.DEMO_ACT_WAIT_S, trust_env=False)
+        )
         if put.is_error:
             raise CallRefused(f"PUT of a part: {put.status_code} {put.text[:300]}")
         self.do("POST", f"{path}/complete")

@@ -21,23 +21,37 @@ _MISSING: Final = 404
 
 
 class History:
-    """Users, a moderator, and what they did. ``media``: how many pictures there are to be posted."""
+    """Users, a moderator, and what they did. ``media``: how many pictures there are to be posted.
+
+    ``further``: moves beside those of here, each with its weight.
+    """
 
     def __init__(self, users: Sequence[SocialClient], moderator: SocialClient, seed: int, media: int) -> None:
         self.random = random.Random(seed)
-        self.users = {user.name: user for user in users}
-        self.names = list(self.users)
+        self.users: dict[str, SocialClient] = {}
         self.moderator = moderator
+        self.further: dict[Move, int] = {}
+        self.rulings: dict[str, str] = {}  # the newest decision, by object
         self.word = f"word{users[0].name.rpartition('_')[2]}x"  # in every text of this history: what search has to find
         self.model = Reference()
         self.exports: dict[str, str] = {}
         for user in users:
-            user.read("/v1/me")
-            if user.home:  # built now: from here on fan-out alone brings what others post
-                raise CallRefused(f"{user.name} has a past")
-            self.exports[user.name] = user.do("POST", "/v1/me/exports")["export_id"]
+            self.welcome(user)
         owners = [self.random.choice(self.names) for _ in range(media)]
         self.media = {self.users[name].upload(): name for name in owners}  # in no post yet
+
+    @property
+    def names(self) -> list[str]:
+        """The users who are there, in the order in which they came."""
+        return list(self.users)
+
+    def welcome(self, user: SocialClient) -> None:
+        """A user who has no past."""
+        user.read("/v1/me")
+        if user.home:  # built now: from here on fan-out alone brings what others post
+            raise CallRefused(f"{user.name} has a past")
+        self.exports[user.name] = user.do("POST", "/v1/me/exports")["export_id"]
+        self.users[user.name] = user
 
     def step(self) -> str:
         """One of them; those that the reference would refuse are left out."""
@@ -55,6 +69,7 @@ class History:
             self.accept: 1,
             self.judge: 2,
             self.suspend: 1,
+            **self.further,
         }
         (move,) = self.random.choices(list(moves), weights=list(moves.values()))
         move(name, other)
@@ -171,7 +186,7 @@ class History:
 
     def _decide(self, object_id: str, decision: str) -> None:
         said = {"object_id": object_id, "decision": decision, "reason": "as drawn", "policy_version": 1}
-        self.moderator.do("POST", "/v1/moderation/decisions", said)
+        self.rulings[object_id] = self.moderator.do("POST", "/v1/moderation/decisions", said)["decision_id"]
         self.model.changes[object_id] += 1
 
     def make_peace(self) -> None:

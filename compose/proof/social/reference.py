@@ -31,6 +31,7 @@ class Reference:
     likes: set[tuple[str, str]] = field(default_factory=set)  # user, post
     private: set[str] = field(default_factory=set)
     suspended: set[str] = field(default_factory=set)
+    erased: set[str] = field(default_factory=set)
     decisions: dict[str, str] = field(default_factory=dict)  # in force, by post
     changes: Counter[str] = field(default_factory=Counter)  # of a post or user: what makes new URLs of media
 
@@ -124,3 +125,15 @@ class Reference:
         for pair in ((one, other), (other, one)):
             if pair in self.follows:
                 self.follows[pair] = "removed"
+
+    def erase(self, user: str) -> None:
+        """Takes away what a user made; the posts of others in answer to it stay."""
+        self.erased.add(user)
+        for post in self.posts.values():
+            post.is_deleted |= post.author == user
+        for pair in self.follows:
+            if user in pair:
+                self.follows[pair] = "removed"
+        for made in (self.blocks, self.mutes, self.likes, self.reposts):
+            made -= {one for one in made if one[0] == user}
+        self.private.discard(user)

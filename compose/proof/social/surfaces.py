@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SAMPLED: Final = 3  # posts that each viewer asks for by themselves, after every step
 Json = dict[str, Any]
 _MARGIN_S: Final = 60
+_POLL_S: Final = 0.2
 _FOUND, _MISSING, _GONE = 200, 404, 410
 
 
@@ -28,6 +29,7 @@ class Surfaces:
     """Compares; it remembers the URLs of media that it was given."""
 
     history: History
+    cached_s: float = 0.0  # for how long a cache may show a medium that is hidden by now
     urls: dict[str, tuple[str, int, float]] = field(default_factory=dict)  # the post, its access, and when
 
     def differ(self) -> Json:
@@ -76,8 +78,8 @@ class Surfaces:
         decided = {one["post_id"] for one in told if one["kind"] == "moderation"} - {None}
         posts = {one["post_id"] for one in told if one["kind"] != "moderation"} - {None}
         posts |= {post_id for post_id in decided if model.posts[post_id].author != viewer}
-        actors = {one["actor_id"] for one in told} - {None}
-        wrong = {a for a in actors if model.blocked(viewer, a) or a in model.suspended or (viewer, a) in model.mutes}
+        actors, gone = {one["actor_id"] for one in told} - {None}, model.suspended | model.erased
+        wrong = {a for a in actors if model.blocked(viewer, a) or a in gone or (viewer, a) in model.mutes}
         return {f"{viewer} told": [posts - seen, wrong]} if posts - seen or wrong else {}
 
     def _export(self, viewer: str, user: SocialClient) -> Json:
@@ -137,9 +139,16 @@ class Surfaces:
                 del self.urls[url]  # one that is signed ends by itself
                 continue
             is_good = model.is_served(post_id) and access == model.access(post_id)
-            status = self.history.moderator.fetch(url)
+            status = self._fetched(url, _FOUND if is_good else _MISSING)
             if status != (_FOUND if is_good else _MISSING):
                 found[f"{post_id} {url}"] = [status, is_good]
             if not is_good:
                 del self.urls[url]  # looked at once after it ended
         return found
+
+    def _fetched(self, url: str, wanted: int) -> int:
+        """The status of a URL; where there is a cache, that of when its copies have ended."""
+        until = time.monotonic() + self.cached_s
+        while (status := self.history.moderator.fetch(url)) != wanted and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        return status

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from dataflows.limiter.domain.exact_counter import ExactCounter
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, terms
 from schemas.records import Denial
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

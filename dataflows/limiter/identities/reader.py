@@ -10,8 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.charges import ChargeBlock, decode
-from schemas import limits
-from schemas.limiter import topics
+from schemas.limiter import limits, topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

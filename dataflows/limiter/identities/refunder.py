@@ -20,8 +20,9 @@ from limiter.policy.shard_map import ShardMap, decoded
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from limiter.store.stored_bucket import LeasedBucket, store_keys
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
@@ -64,13 +65,16 @@ class LeaseRefunder:
 
     def __init__(self, dsn: str, redis_url: str) -> None:
         self._connection = psycopg.connect(
-            dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="limiter-refunds"
+            dsn,
+            autocommit=True,
+            connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+            application_name="limiter-refunds",
         )
         self._positions = RecordPositions(FOLLOWER, topics.IDENTITIES, topics.LEASES_PARTITIONS, "limiter-refunds")
         self._begins = self._positions.claim(self._connection)
         self._windows: dict[int, IdentityWindow] = {}
         self._runner = asyncio.Runner()
-        self._counters = ShardedStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
+        self._counters = ShardedStore(redis_url, timeout_s=limiter_limits.LIMIT_LEASE_SETTLE_S)
         self._tended_at = time.monotonic()
         self._may_be_due = True  # while nothing is open, Postgres is not asked
 
@@ -94,7 +98,7 @@ class LeaseRefunder:
         """What is due: how it ended, and what the store took back."""
         if not self._may_be_due:
             return Counter(), 0
-        rows = self._connection.execute(SQL["refunds_due"], (limits.LIMIT_REFUND_AT_ONCE,)).fetchall()
+        rows = self._connection.execute(SQL["refunds_due"], (limiter_limits.LIMIT_REFUND_AT_ONCE,)).fetchall()
         if not rows:
             self._may_be_due = self._connection.execute(SQL["refunds_open"]).fetchone() == (True,)
             return Counter(), 0
@@ -130,10 +134,10 @@ class LeaseRefunder:
     async def _one(self, due: _Due) -> tuple[Outcome, int] | None:
         """None: later."""
         store = self._where(due)
-        if due.terms is None or store is None or due.attempted_ms > limits.LIMIT_REFUND_MARK_MS // 2:
+        if due.terms is None or store is None or due.attempted_ms > limiter_limits.LIMIT_REFUND_MARK_MS // 2:
             return "unknown", 0
         bucket = LeasedBucket(due.key_hash, store_keys(due.key_hash), due.terms)
-        at_us = due.charged_at_us - limits.LIMIT_REFUND_SKEW_S * _US_PER_S
+        at_us = due.charged_at_us - limiter_limits.LIMIT_REFUND_SKEW_S * _US_PER_S
         mark = f"refund:{due.lease_id}:{due.identity}"
         try:
             given = await store.credit(bucket, due.lease_id.encode(), mark, due.cost, at_us)
@@ -150,7 +154,7 @@ class LeaseRefunder:
         if found is None:
             return None
         # it is said in whole seconds, of another clock
-        promoted_by_s = found.shard.promoted_at + 1 + limits.LIMIT_REFUND_SKEW_S
+        promoted_by_s = found.shard.promoted_at + 1 + limiter_limits.LIMIT_REFUND_SKEW_S
         if promoted_by_s * _US_PER_S > due.charged_at_us:
             return None
         return found
@@ -168,12 +172,14 @@ class LeaseRefunder:
 
     def _tend(self) -> None:
         """Every now and then: what will never be settled, and what is old."""
-        if time.monotonic() - self._tended_at <= limits.LIMIT_LEASE_PRUNE_S:
+        if time.monotonic() - self._tended_at <= limiter_limits.LIMIT_LEASE_PRUNE_S:
             return
         self._tended_at = time.monotonic()
         self._may_be_due = True
-        self._connection.execute(SQL["refunds_unsettled"], (limits.LIMIT_REFUND_WAIT_S,))
-        self._connection.execute(SQL["refunds_prune"], (limits.LIMIT_REFUNDS_KEPT_S, limits.LIMIT_REFUNDS_PRUNED_MAX))
+        self._connection.execute(SQL["refunds_unsettled"], (limiter_limits.LIMIT_REFUND_WAIT_S,))
+        self._connection.execute(
+            SQL["refunds_prune"], (limiter_limits.LIMIT_REFUNDS_KEPT_S, limiter_limits.LIMIT_REFUNDS_PRUNED_MAX)
+        )
 
 
 def _row(charge: IdentityCharge) -> tuple[str, int, str, int, int, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from msgspec import structs
 
 from limiter.store.restoration import counts_for_us
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from limiter.stream.lease_book import LeaseReport

@@ -16,8 +16,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException,
 
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.lease_book import LeaseReport, decode_reports
-from schemas import limits
-from schemas.limiter import topics
+from schemas.limiter import limits, topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

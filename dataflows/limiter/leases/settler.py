@@ -21,8 +21,9 @@ from limiter.store.restoration import restore
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
 from limiter.store.stored_bucket import LeasedBucket, store_keys
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _log: Final = structlog.get_logger(__name__)
 FOLLOWER: Final = "limiter_leases"
 SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
-_KEPT_US: Final = 11 * limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
+_KEPT_US: Final = 11 * limiter_limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 
 
 class Settled(NamedTuple):
@@ -53,13 +54,16 @@ class LeaseSettler:
 
     def __init__(self, dsn: str, redis_url: str) -> None:
         self._connection = psycopg.connect(
-            dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="limiter-leases"
+            dsn,
+            autocommit=True,
+            connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+            application_name="limiter-leases",
         )
         self._positions = RecordPositions(FOLLOWER, topics.LEASES, topics.LEASES_PARTITIONS, "limiter-leases")
         self._begins = self._positions.claim(self._connection)
         self._open: dict[int, OpenLeases] = {}
         self._runner = asyncio.Runner()
-        self._counters = ShardedStore(redis_url, timeout_s=limits.LIMIT_LEASE_SETTLE_S)
+        self._counters = ShardedStore(redis_url, timeout_s=limiter_limits.LIMIT_LEASE_SETTLE_S)
         self._redis_url = redis_url
         self._tended_at = time.monotonic()
         self._restored: dict[str, int] = {}  # the promotion of each shard that was told what is known
@@ -73,7 +77,7 @@ class LeaseSettler:
         leases = self._open.setdefault(batch.partition, OpenLeases())
         taken = [leases.take(report, offset, appended_us) for offset, appended_us, report in batch.reports]
         done = [found for found in taken if found is not None]
-        due = leases.due(batch.kafka_us, limits.LIMIT_LEASES_SETTLED_MAX)
+        due = leases.due(batch.kafka_us, limiter_limits.LIMIT_LEASES_SETTLED_MAX)
         if due:
             given_up = {r.lease_id for r in due if batch.kafka_us > leases.over_us(r.lease_id) + _KEPT_US}
             done += self._runner.run(self._settled(due, given_up, self._newest_map()))
@@ -124,14 +128,14 @@ class LeaseSettler:
 
     def _tend(self) -> None:
         """Every now and then: old rows go, and new primaries hear of what was settled since they are."""
-        if time.monotonic() - self._tended_at <= limits.LIMIT_LEASE_PRUNE_S:
+        if time.monotonic() - self._tended_at <= limiter_limits.LIMIT_LEASE_PRUNE_S:
             return
         self._tended_at = time.monotonic()
-        bounds = (limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
+        bounds = (limiter_limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limiter_limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
         self._connection.execute(SQL["lease_settlements_prune"], bounds)
         for shard in self._newest_map().shards:
             age_s = time.time() - shard.promoted_at
-            is_due = limits.LIMIT_RESTORED_AGAIN_S <= age_s <= limits.LIMIT_RESTORED_AGAIN_UNTIL_S
+            is_due = limiter_limits.LIMIT_RESTORED_AGAIN_S <= age_s <= limiter_limits.LIMIT_RESTORED_AGAIN_UNTIL_S
             if is_due and self._restored.get(shard.name, 0) < shard.promoted:
                 self._restore(shard)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args
 
-from schemas.records import RefundPendingReason
+from schemas.payments.records import RefundPendingReason
 
 DefinitiveStatus = Literal["authorized", "captured", "voided", "refunded", "submitted", "declined", "failed"]
 DEFINITIVE_STATUSES: frozenset[str] = frozenset(get_args(DefinitiveStatus))

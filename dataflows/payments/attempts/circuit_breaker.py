@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from schemas import limits
+from schemas.payments import limits
 
 BreakerState = Literal["closed", "half_open", "open"]
 

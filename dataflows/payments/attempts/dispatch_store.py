@@ -16,7 +16,9 @@ from dataflows.payments.attempts.adapter import Call
 from dataflows.payments.attempts.dispatch import AttemptLease, Change
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
+from schemas.payments import limits as payments_limits
 from schemas.payments.processors import NAMED_BY_CHARGE
+from sinks import limits as sinks_limits
 from sinks.postgres import arrays
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 _SESSION: Final = (
     f"{INDEXED} -c synchronous_commit=on -c client_min_messages=warning "
-    f"-c statement_timeout={limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
+    f"-c statement_timeout={payments_limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
 )
 _texts: Final = msgspec.json.Decoder(dict[str, str]).decode
 _STATUS_OF_WISH: Final = {"carry_out": "waiting", "review": "review", "done": "done"}
@@ -48,14 +50,14 @@ class DispatchStore:
                 "application_name": worker,
                 "options": _SESSION,
                 "prepare_threshold": 0,
-                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
-                "keepalives_idle": limits.POSTGRES_KEEPALIVE_S,
-                "keepalives_interval": limits.POSTGRES_KEEPALIVE_S,
+                "connect_timeout": sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "keepalives_idle": sinks_limits.POSTGRES_KEEPALIVE_S,
+                "keepalives_interval": sinks_limits.POSTGRES_KEEPALIVE_S,
                 "keepalives_count": 3,
             },
             min_size=1,
-            max_size=limits.ATTEMPT_POSTGRES_POOL_MAX,
-            timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            max_size=payments_limits.ATTEMPT_POSTGRES_POOL_MAX,
+            timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             open=False,
         )
@@ -80,7 +82,7 @@ class DispatchStore:
             "attempts_take",
             {
                 "worker": self._worker,
-                "lease_ms": limits.ATTEMPT_LEASE_MS,
+                "lease_ms": payments_limits.ATTEMPT_LEASE_MS,
                 "operation_id": arrays.text_array([c.operation_id for c in calls]),
                 "intent_id": arrays.text_array([c.intent_id for c in calls]),
                 "attempt": arrays.int_array(c.attempt for c in changes),
@@ -123,7 +125,7 @@ class DispatchStore:
             "attempts_lease",
             {
                 "worker": self._worker,
-                "lease_ms": limits.ATTEMPT_LEASE_MS,
+                "lease_ms": payments_limits.ATTEMPT_LEASE_MS,
                 "processor": processor,
                 "count": count,
             },
@@ -156,9 +158,9 @@ class DispatchStore:
         rows = await self._run(
             "attempts_repeat",
             {
-                "count": limits.ATTEMPT_REPEAT_BATCH_MAX,
-                "repeats_max": len(limits.ATTEMPT_CONFIRM_SCHEDULE_S),
-                "schedule_s": arrays.int_array(limits.ATTEMPT_CONFIRM_SCHEDULE_S),
+                "count": payments_limits.ATTEMPT_REPEAT_BATCH_MAX,
+                "repeats_max": len(payments_limits.ATTEMPT_CONFIRM_SCHEDULE_S),
+                "schedule_s": arrays.int_array(payments_limits.ATTEMPT_CONFIRM_SCHEDULE_S),
             },
         )
         return [_fact_of(row) for row in rows]
@@ -173,10 +175,10 @@ class DispatchStore:
             {
                 "processor": processor,
                 "is_away": is_away,
-                "unavailable_s": limits.ATTEMPT_UNAVAILABLE_AFTER_S,
-                "unreachable_s": limits.ATTEMPT_UNREACHABLE_MAX_S,
-                "confirm_s": limits.ATTEMPT_CONFIRM_SCHEDULE_S[0],
-                "count": limits.ATTEMPT_GIVE_UP_BATCH_MAX,
+                "unavailable_s": payments_limits.ATTEMPT_UNAVAILABLE_AFTER_S,
+                "unreachable_s": payments_limits.ATTEMPT_UNREACHABLE_MAX_S,
+                "confirm_s": payments_limits.ATTEMPT_CONFIRM_SCHEDULE_S[0],
+                "count": payments_limits.ATTEMPT_GIVE_UP_BATCH_MAX,
             },
         )
         return [_fact_of(row) for row in rows]
@@ -187,8 +189,8 @@ class DispatchStore:
             "processor_health_tell",
             {
                 "worker": self._worker,
-                "window_s": limits.PROCESSOR_HEALTH_WINDOW_S,
-                "kept_s": limits.PROCESSOR_HEALTH_KEPT_S,
+                "window_s": payments_limits.PROCESSOR_HEALTH_WINDOW_S,
+                "kept_s": payments_limits.PROCESSOR_HEALTH_KEPT_S,
                 "processor": arrays.text_array([r.processor for r in reports]),
                 "succeeded": arrays.int_array(r.counts.succeeded for r in reports),
                 "declined": arrays.int_array(r.counts.declined for r in reports),
@@ -207,8 +209,8 @@ class DispatchStore:
         rows = await self._run(
             "attempts_prune",
             {
-                "kept_s": limits.ATTEMPT_DONE_KEPT_S,
-                "count": limits.ATTEMPT_PRUNE_BATCH_MAX,
+                "kept_s": payments_limits.ATTEMPT_DONE_KEPT_S,
+                "count": payments_limits.ATTEMPT_PRUNE_BATCH_MAX,
                 "named_by_charge": list(NAMED_BY_CHARGE),
             },
         )
@@ -226,7 +228,7 @@ class DispatchStore:
 
 def _lease_end() -> float:
     # Taken before the statement: by our clock a lease ends no later than by the database's.
-    return time.monotonic() + limits.ATTEMPT_LEASE_MS / 1_000
+    return time.monotonic() + payments_limits.ATTEMPT_LEASE_MS / 1_000
 
 
 def _lease_of(row: tuple[Any, ...], ends_at: float) -> AttemptLease:

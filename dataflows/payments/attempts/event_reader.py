@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from dataflows.payments.attempts.dispatch import Change, changes_of, fold
-from schemas import limits
-from schemas.payments import topics
+from schemas.payments import limits, topics
 from sinks.streams.follower import Followed
 
 if TYPE_CHECKING:

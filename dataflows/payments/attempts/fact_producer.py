@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from dataflows.payments.attempts import facts
 from schemas import limits
+from schemas.payments import limits as payments_limits
 from schemas.payments import topics
 from schemas.senders import PROCESSOR_WORKER
 
@@ -55,7 +56,7 @@ class FactProducer:
                 )
                 break
             except BufferError:
-                await asyncio.sleep(limits.ATTEMPT_PRODUCER_FULL_WAIT_MS / 1_000)
+                await asyncio.sleep(payments_limits.ATTEMPT_PRODUCER_FULL_WAIT_MS / 1_000)
         is_durable = await future
         if is_durable:
             self._metrics.facts.labels(fact.status).inc()
@@ -71,7 +72,7 @@ class FactProducer:
 
     def _serve_callbacks(self) -> None:
         while not self._is_closing:
-            self._producer.poll(limits.ATTEMPT_PRODUCER_POLL_MS / 1_000)
+            self._producer.poll(payments_limits.ATTEMPT_PRODUCER_POLL_MS / 1_000)
 
     def _on_delivery(self, future: asyncio.Future[bool], error: Any) -> None:
         self._delivered.append((future, error))

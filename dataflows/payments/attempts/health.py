@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, NotSent, Unknown
 from dataflows.payments.attempts.circuit_breaker import BreakerState
-from schemas import limits
+from schemas.payments import limits
 
 _SUCCESSES: Final = frozenset({"authorized", "captured", "voided", "refunded", "submitted"})
 _BUCKET_S: Final = limits.PROCESSOR_HEALTH_WINDOW_S / limits.PROCESSOR_HEALTH_BUCKETS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import h11
 
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from dataflows.payments.attempts.http_connection import (
     HttpRequest,
     NotConnectedError,
 )
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

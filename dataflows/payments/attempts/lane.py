@@ -14,7 +14,7 @@ import structlog
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, ProcessorAdapter, Unknown
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
 from dataflows.payments.attempts.health import Health, HealthWindow, outcome_of
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from dataflows.payments.attempts.dispatch import AttemptLease

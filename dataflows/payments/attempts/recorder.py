@@ -12,7 +12,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,10 +1,10 @@
-"""When an attempt is due again. Pure: waits in milliseconds out of counts, with the tables in ``schemas.limits``."""
+"""When an attempt is due again. Pure: waits in milliseconds out of counts, by the tables of ``limits``."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from schemas import limits
+from schemas.payments import limits
 
 _SECOND_MS: Final = 1_000
 #: how long an attempt may stay in doubt before a person has to look at it

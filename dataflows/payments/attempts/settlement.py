@@ -21,7 +21,7 @@ from dataflows.payments.attempts.adapter import (
     Unknown,
 )
 from dataflows.payments.attempts.facts import Fact
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from dataflows.payments.attempts.dispatch import AttemptLease

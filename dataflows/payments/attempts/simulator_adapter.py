@@ -27,7 +27,7 @@ from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute,
 from schemas import limits
 from schemas.identity import is_card_token
 from schemas.payments.facts import FAILED_LATER
-from schemas.records import RefundPendingReason
+from schemas.payments.records import RefundPendingReason
 from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:

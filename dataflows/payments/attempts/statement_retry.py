@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 import structlog
 
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

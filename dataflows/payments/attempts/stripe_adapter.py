@@ -29,7 +29,7 @@ from dataflows.payments.attempts.stripe_answers import (
 )
 from dataflows.payments.attempts.stripe_transport import DirectTransport, ToldByVault, VaultTransport
 from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute, needs_vault
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

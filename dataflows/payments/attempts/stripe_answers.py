@@ -15,7 +15,7 @@ from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted,
 from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
 from schemas import limits
 from schemas.payments.processor_currency import from_processor
-from schemas.records import RefundPendingReason
+from schemas.payments.records import RefundPendingReason
 from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.recorder import Recorder
 from dataflows.payments.attempts.settlement import settle
 from dataflows.payments.attempts.statement_retry import StatementRetry
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence

@@ -16,7 +16,8 @@ from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
-from schemas.records import Command, MerchantAccount, Payout, Rejection
+from schemas.payments.records import MerchantAccount, Payout
+from schemas.records import Command, Rejection
 
 NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
 

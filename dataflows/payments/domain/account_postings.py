@@ -8,7 +8,7 @@ in one currency and owes in the other stays visible there. Source: reference pos
 from __future__ import annotations
 
 from dataflows.payments.domain.ledger import Posting
-from schemas.records import LedgerEntry, Payout
+from schemas.payments.records import LedgerEntry, Payout
 
 
 def available(merchant: str, currency: str) -> str:

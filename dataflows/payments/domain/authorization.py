@@ -15,8 +15,9 @@ from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import OPEN, changed, parties, stale
 from dataflows.payments.domain.payment_intent import advance, authorization, new_attempt, wrong_state
-from schemas import limits
-from schemas.records import AttemptKind, Command, IntentState, PaymentIntent, ProcessorAttempt, Rejection
+from schemas.payments import limits
+from schemas.payments.records import AttemptKind, IntentState, PaymentIntent, ProcessorAttempt
+from schemas.records import Command, Rejection
 
 EXPIRED: Final = "expired"  # error code of an attempt, cancellation reason of an intent
 _RELEASED: Final = "released_by_processor"  # the same, when the processor does not call it expired

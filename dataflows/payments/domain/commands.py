@@ -24,7 +24,8 @@ from dataflows.payments.domain import (
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.facts import PROCESSOR_SCOPE
-from schemas.records import Command, Dispute, Refund, Rejection
+from schemas.payments.records import Dispute, Refund
+from schemas.records import Command, Rejection
 
 SETTLEMENT_SCOPE: Final = "settlement:"
 

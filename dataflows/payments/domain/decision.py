@@ -7,7 +7,8 @@ from msgspec import Struct, field
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies
-from schemas.records import Command, Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
+from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
+from schemas.records import Command
 
 
 class Context(Struct, frozen=True, kw_only=True):

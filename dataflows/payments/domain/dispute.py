@@ -21,7 +21,8 @@ from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.payment_intent import advance
 from schemas import identity
-from schemas.records import Command, Dispute, Rejection
+from schemas.payments.records import Dispute
+from schemas.records import Command, Rejection
 
 #: an inquiry may become a dispute at any time; of two ends the worse stands
 STATE_RANK: Final = {

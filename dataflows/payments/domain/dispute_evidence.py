@@ -14,8 +14,9 @@ from msgspec import structs
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
 from dataflows.payments.domain.payment_intent import advance, new_attempt
-from schemas import limits
-from schemas.records import Command, Dispute, ProcessorAttempt, Rejection
+from schemas.payments import limits
+from schemas.payments.records import Dispute, ProcessorAttempt
+from schemas.records import Command, Rejection
 
 #: the states in which a processor still takes evidence
 _RESPONSE_DUE: Final = frozenset({"warning_needs_response", "needs_response", "appeal_needs_response"})

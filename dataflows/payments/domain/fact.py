@@ -10,7 +10,8 @@ from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.payment_intent import advance
 from dataflows.payments.domain.routing import CHARGES
-from schemas.records import PaymentIntent, ProcessorAttempt, Rejection
+from schemas.payments.records import PaymentIntent, ProcessorAttempt
+from schemas.records import Rejection
 
 OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
 UNDECIDED: Final = frozenset({"pending", "unknown", "requires_action", "manual_review"})  # facts that settle nothing

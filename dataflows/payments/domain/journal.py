@@ -13,7 +13,8 @@ from msgspec import Struct
 from dataflows.payments.domain.ledger import Posting, is_balanced
 from schemas.payments import repair
 from schemas.payments.facts import journal_id
-from schemas.records import Command, Denial, LedgerEntry, Rejection
+from schemas.payments.records import LedgerEntry
+from schemas.records import Command, Denial, Rejection
 
 LEDGER_SCOPE: Final = "ledger:"
 RECONCILIATION_SCOPE: Final = "ledger:reconciliation"

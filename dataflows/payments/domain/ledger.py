@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from schemas.records import LedgerEntry
+from schemas.payments.records import LedgerEntry
 
 #: kind of the posting of a fee that a settlement line brings beside what was accrued
 SETTLEMENT_FEE: Final = "settlement_fee"

@@ -13,7 +13,8 @@ from msgspec import structs
 from dataflows.payments.domain import risk, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from schemas import identity
-from schemas.records import AttemptKind, Command, PaymentIntent, ProcessorAttempt, Rejection
+from schemas.payments.records import AttemptKind, PaymentIntent, ProcessorAttempt
+from schemas.records import Command, Rejection
 
 CONFIRMABLE: Final = frozenset({"requires_payment_method", "requires_confirmation"})
 BLOCKED: Final = "blocked_by_risk"

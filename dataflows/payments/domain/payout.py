@@ -23,7 +23,8 @@ from dataflows.payments.domain.account import (
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
-from schemas.records import Command, Payout, Rejection
+from schemas.payments.records import Payout
+from schemas.records import Command, Rejection
 
 _TEMPLATE: Final = OPERATIONS["create_payout"].template
 

@@ -26,7 +26,8 @@ from dataflows.payments.domain.fact import (
 )
 from dataflows.payments.domain.payment_intent import advance, fail_over
 from dataflows.payments.domain.routing import CHARGES
-from schemas.records import Command, IntentState, PaymentIntent, ProcessorAttempt, Rejection
+from schemas.payments.records import IntentState, PaymentIntent, ProcessorAttempt
+from schemas.records import Command, Rejection
 
 _GONE: Final = REFUSED | {"blocked"}  # charges that leave room for another one
 _TAKES_MONEY: Final = frozenset({"purchase", "capture"})

@@ -16,15 +16,8 @@ from dataflows.payments.domain.fact import changed, parties
 from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
-from schemas.records import (
-    Command,
-    PaymentIntent,
-    ProcessorAttempt,
-    Refund,
-    RefundPendingReason,
-    RefundState,
-    Rejection,
-)
+from schemas.payments.records import PaymentIntent, ProcessorAttempt, Refund, RefundPendingReason, RefundState
+from schemas.records import Command, Rejection
 
 AUTOMATIC: Final = "payment_canceled"  # reason of a refund that nobody asked for
 _ON_ITS_WAY: Final[RefundPendingReason] = "processing"  # why a refund is pending of which nothing else is known

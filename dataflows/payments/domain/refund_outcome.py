@@ -29,7 +29,8 @@ from dataflows.payments.domain.fact import (
 from dataflows.payments.domain.payment_intent import advance
 from dataflows.payments.domain.refund import back_to_pending, committed, money_back, refund_changed
 from schemas.payments.facts import FAILED_LATER, outcome_key, pending_key
-from schemas.records import Command, ProcessorAttempt, Refund, RefundState, Rejection
+from schemas.payments.records import ProcessorAttempt, Refund, RefundState
+from schemas.records import Command, Rejection
 
 _FAILURE_REASONS: Final = {
     reason: reason

@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.payments.domain.risk_rules import Facts, look
-from schemas import identity, limits
-from schemas.payments import risk_policy
+from schemas import identity
+from schemas.payments import limits, risk_policy
 from schemas.payments.entry_list import EntryList, entry_list
+from schemas.payments.records import PaymentIntent, RiskAssessment, RiskOutcome, RiskReason
 from schemas.payments.risk_policy import RiskDocument, RiskRule
-from schemas.records import PaymentIntent, RiskAssessment, RiskOutcome, RiskReason
 
 _VELOCITY: Final = "velocity:"
 _DIGITS_MAX: Final = 18  # of a count that another process says

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.payment_intent import advance, start_charge, wrong_state
-from schemas.records import Command, Rejection, RiskAssessment, RiskReason
+from schemas.payments.records import RiskAssessment, RiskReason
+from schemas.records import Command, Rejection
 
 _OPERATOR: Final = "operator"  # the rule that a person is
 _NO_POLICY: Final = 0

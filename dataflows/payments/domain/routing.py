@@ -19,10 +19,12 @@ from msgspec import Struct, structs
 
 from dataflows.payments.domain.decision import Context, Payment
 from dataflows.payments.domain.policies import ProcessorHealth
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from schemas.payments.processors import adapter_of
+from schemas.payments.records import PaymentIntent, ProcessorAttempt
 from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
-from schemas.records import Command, PaymentIntent, ProcessorAttempt
+from schemas.records import Command
 
 #: the signal of an approval that says again what the confirm said
 CARD_COUNTRY: Final = "card_country"

@@ -26,7 +26,8 @@ from dataflows.payments.domain.fact import changed, parties
 from dataflows.payments.domain.fees import fee_minor
 from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.payment_intent import advance
-from schemas.records import Command, ProcessorAttempt, Rejection
+from schemas.payments.records import ProcessorAttempt
+from schemas.records import Command, Rejection
 
 _MOVED: Final = frozenset({"captured", "refunded"})
 

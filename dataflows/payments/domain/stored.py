@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dataflows.payments.domain.decision import Payment
-from schemas.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
+from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund
 
 _INTENT_FIELDS: Final = PaymentIntent.__struct_fields__
 _ATTEMPT_FIELDS: Final = ProcessorAttempt.__struct_fields__

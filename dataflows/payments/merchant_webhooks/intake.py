@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 import structlog
 
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits as payments_limits
 from schemas.payments import topics
+from sinks import limits as sinks_limits
 from sinks.streams.follower import Followed
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ FOLLOWED: Final = Followed(
     follower="merchant_webhooks",
     topic=topics.EVENTS,
     group="merchant-webhooks",
-    fetch_bytes_min=limits.SINK_FETCH_BYTES_MIN,
-    fetch_wait_ms=limits.SINK_BLOCK_INTERVAL_MS,
+    fetch_bytes_min=sinks_limits.SINK_FETCH_BYTES_MIN,
+    fetch_wait_ms=sinks_limits.SINK_BLOCK_INTERVAL_MS,
 )
 log = structlog.get_logger()
 
@@ -48,9 +50,9 @@ class Intake:
 
     def run(self, stop: threading.Event) -> None:
         """Reads until ``stop``; waits out absent servers."""
-        timeout_s = limits.MERCHANT_WEBHOOK_READ_TIMEOUT_MS / 1_000
+        timeout_s = payments_limits.MERCHANT_WEBHOOK_READ_TIMEOUT_MS / 1_000
         while not stop.is_set():
-            if taken := self._follower.read(limits.MERCHANT_WEBHOOK_EVENTS_BATCH_MAX, timeout_s):
+            if taken := self._follower.read(payments_limits.MERCHANT_WEBHOOK_EVENTS_BATCH_MAX, timeout_s):
                 self._keep(taken, stop)
         self._follower.close()
 
@@ -65,7 +67,7 @@ class Intake:
             except psycopg.OperationalError as error:
                 self._metrics.outages.inc()
                 log.warning("merchant_webhook_intake_waits", error=str(error).partition("\n")[0])
-                stop.wait(limits.MERCHANT_WEBHOOK_BACKOFF_MS / 1_000)
+                stop.wait(payments_limits.MERCHANT_WEBHOOK_BACKOFF_MS / 1_000)
             else:
                 self._metrics.planned.inc(planned)
                 return

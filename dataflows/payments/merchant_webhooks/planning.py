@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from schemas import identity, limits, rendering
+from schemas.payments import rendering as payments_rendering
 from schemas.payments.event_names import event_name, subject_of
 from schemas.records import Event
 
@@ -62,7 +63,7 @@ def _wants(endpoint: Endpoint, event: Event) -> bool:
 
 def told(event: Event) -> dict[str, Any]:
     """What is posted: the event as /v1/events shows it, and the three members of Standard Webhooks beside it."""
-    shown = rendering.event(event, rendering.payment_event_body(event.body))
+    shown = rendering.event(event, payments_rendering.payment_event_body(event.body))
     return shown | {
         "type": event_name(event.operation, event.body),
         "timestamp": shown["occurred_at"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-from schemas import limits
+from schemas.payments import limits
 
 #: the receiver says that it will never want webhooks again (Standard Webhooks)
 GONE: Final = HTTPStatus.GONE

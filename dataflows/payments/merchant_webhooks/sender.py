@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dataflows.payments.merchant_webhooks import signature
-from schemas import limits
-from schemas.payments import webhook_url
+from schemas.payments import limits, webhook_url
 from schemas.payments.webhook_url import RefusedUrl, WebhookUrl
 
 Resolve = Callable[[str, int], list[str]]

@@ -19,15 +19,17 @@ from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.planning import Endpoint, plan
 from schemas import limits
 from schemas.errors import PlatformError
+from schemas.payments import limits as payments_limits
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from schemas.records import Event
 from schemas.sealing import KeyMissing, SealBroken, Sealed
+from sinks import limits as sinks_limits
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 
 log = structlog.get_logger()
 _SESSION: Final = (
-    f"{INDEXED} -c synchronous_commit=on -c statement_timeout={limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
+    f"{INDEXED} -c synchronous_commit=on -c statement_timeout={payments_limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
 )
 
 
@@ -57,8 +59,8 @@ class DeliveryStore:
         self._pool = psycopg_pool.ConnectionPool(
             dsn,
             min_size=1,
-            max_size=limits.MERCHANT_WEBHOOK_POSTGRES_POOL_MAX,
-            timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            max_size=payments_limits.MERCHANT_WEBHOOK_POSTGRES_POOL_MAX,
+            timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
             check=psycopg_pool.ConnectionPool.check_connection,
             open=True,
@@ -66,7 +68,7 @@ class DeliveryStore:
                 "autocommit": True,
                 "application_name": worker,
                 "options": _SESSION,
-                "connect_timeout": limits.POSTGRES_CONNECT_TIMEOUT_S,
+                "connect_timeout": sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
             },
         )
 
@@ -108,14 +110,14 @@ class DeliveryStore:
         parameters = {
             "count": count,
             "busy": list(busy),
-            "endpoint_max": limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX,
-            "lease_s": limits.MERCHANT_WEBHOOK_LEASE_S,
+            "endpoint_max": payments_limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX,
+            "lease_s": payments_limits.MERCHANT_WEBHOOK_LEASE_S,
         }
         return [Claim(*row) for row in self._rows("deliveries_claim", parameters)]
 
     def secrets(self, endpoint_id: str) -> list[str]:
         """The secrets that sign now, the newest first; one that does not open is left out. Never log them."""
-        parameters = {"endpoint": endpoint_id, "overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S}
+        parameters = {"endpoint": endpoint_id, "overlap_s": payments_limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S}
         opened = []
         for secret_id, key_id, wrapped, ciphertext in self._rows("secrets_of", parameters):
             sealed = Sealed(key_id=key_id, wrapped_key=bytes(wrapped), ciphertext=bytes(ciphertext))
@@ -130,7 +132,11 @@ class DeliveryStore:
         moved, after = 0, ""
         while True:
             with self._pool.connection() as connection, connection.transaction():
-                bounds = {"newest": self._keys.newest, "after": after, "count": limits.MERCHANT_WEBHOOK_SEAL_BATCH_MAX}
+                bounds = {
+                    "newest": self._keys.newest,
+                    "after": after,
+                    "count": payments_limits.MERCHANT_WEBHOOK_SEAL_BATCH_MAX,
+                }
                 rows = connection.execute(self._sql["secrets_to_seal"], bounds).fetchall()
                 if not rows:
                     return moved
@@ -192,9 +198,12 @@ class DeliveryStore:
 
     def prune(self) -> None:
         """Deletes old finished deliveries, a bounded number, and secrets that sign no more."""
-        bounds = {"kept_s": limits.MERCHANT_WEBHOOK_KEPT_S, "count": limits.MERCHANT_WEBHOOK_PRUNE_BATCH_MAX}
+        bounds = {
+            "kept_s": payments_limits.MERCHANT_WEBHOOK_KEPT_S,
+            "count": payments_limits.MERCHANT_WEBHOOK_PRUNE_BATCH_MAX,
+        }
         self._rows("prune", bounds)
-        self._rows("secrets_prune", {"overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S})
+        self._rows("secrets_prune", {"overlap_s": payments_limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S})
         self._rows("orphans_end", {})
 
     def _follow(self, connection: psycopg.Connection, marked: tuple[Any, ...]) -> None:

@@ -23,7 +23,7 @@ from dataflows.payments.merchant_webhooks.intake import Intake
 from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.sender import Answer, Sender
 from dataflows.payments.merchant_webhooks.store import Claim, DeliveryStore
-from schemas import limits
+from schemas.payments import limits
 
 log = structlog.get_logger()
 

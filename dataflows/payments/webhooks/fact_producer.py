@@ -10,6 +10,7 @@ import structlog
 from confluent_kafka import KafkaException, Producer
 
 from schemas import codec, limits
+from schemas.payments import limits as payments_limits
 from schemas.payments import topics
 from schemas.records import Command
 from schemas.senders import WEBHOOK_WORKER
@@ -46,7 +47,7 @@ class WebhookFactProducer:
                 on_delivery=partial(delivered, command.request_id),
                 headers=self._kafka.signed((WEBHOOK_WORKER,), topics.COMMANDS, command.aggregate_key, value),
             )
-        self._producer.flush(limits.WEBHOOK_FLUSH_TIMEOUT_S)
+        self._producer.flush(payments_limits.WEBHOOK_FLUSH_TIMEOUT_S)
         for error in failures:
             if error.fatal():
                 raise KafkaException(error)

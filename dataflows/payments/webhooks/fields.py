@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from schemas import validation
-from schemas.limits import AMOUNT_MINOR_MAX, WEBHOOK_REFERENCE_LENGTH_MAX
+from schemas.limits import AMOUNT_MINOR_MAX
+from schemas.payments.limits import WEBHOOK_REFERENCE_LENGTH_MAX
 
 
 class Surprise(Exception):

@@ -16,12 +16,16 @@ from dataflows.payments.webhooks import commands
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding
 from dataflows.payments.webhooks.releases import BOUNDS, OverdueHold
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step
-from schemas import identity, limits
+from schemas import identity
 from schemas.payments import facts
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries
 
-_SESSION: Final = f"{INDEXED} -c synchronous_commit=on -c statement_timeout={limits.WEBHOOK_STATEMENT_TIMEOUT_MS}"
+_SESSION: Final = (
+    f"{INDEXED} -c synchronous_commit=on -c statement_timeout={payments_limits.WEBHOOK_STATEMENT_TIMEOUT_MS}"
+)
 _json: Final = msgspec.json.Encoder()
 
 
@@ -47,9 +51,9 @@ class InboxStore:
         rows = self._rows(
             "events_claim",
             {
-                "count": limits.WEBHOOK_CLAIM_MAX,
-                "schedule_ms": list(limits.WEBHOOK_RETRY_SCHEDULE_MS),
-                "tries_max": len(limits.WEBHOOK_RETRY_SCHEDULE_MS),
+                "count": payments_limits.WEBHOOK_CLAIM_MAX,
+                "schedule_ms": list(payments_limits.WEBHOOK_RETRY_SCHEDULE_MS),
+                "tries_max": len(payments_limits.WEBHOOK_RETRY_SCHEDULE_MS),
             },
         )
         return [Due(**dict(zip(Due.__struct_fields__, row[1:], strict=True))) for row in sorted(rows, key=_by_arrival)]
@@ -108,7 +112,10 @@ class InboxStore:
 
     def prune(self) -> int:
         """Deletes events that were settled long ago, a bounded number; how many."""
-        bounds = {"kept_s": limits.PROVIDER_EVENTS_KEPT_S, "count": limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX}
+        bounds = {
+            "kept_s": payments_limits.PROVIDER_EVENTS_KEPT_S,
+            "count": payments_limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX,
+        }
         return self._connection().execute(self._sql["events_prune"], bounds).rowcount
 
     def backlog(self) -> dict[str, tuple[int, float]]:
@@ -141,8 +148,8 @@ class InboxStore:
                 autocommit=True,
                 application_name=self._worker,
                 options=_SESSION,
-                connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
-                keepalives_idle=limits.POSTGRES_KEEPALIVE_S,
+                connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+                keepalives_idle=sinks_limits.POSTGRES_KEEPALIVE_S,
             )
         return self._made
 

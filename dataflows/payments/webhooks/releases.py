@@ -10,8 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from schemas import limits
-from schemas.payments import facts
+from schemas.payments import facts, limits
 from schemas.records import Command
 
 EXPIRE: Final = "expire_authorization"

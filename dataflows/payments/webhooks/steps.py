@@ -12,8 +12,8 @@ from msgspec import Struct, field, structs
 
 from dataflows.payments.webhooks import commands, vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown, Unreadable
-from schemas import identity, limits
-from schemas.payments import facts
+from schemas import identity
+from schemas.payments import facts, limits
 from schemas.records import Command
 
 _SUCCESS_OF_CHARGE: Final = {"authorize": "authorized", "purchase": "captured"}

@@ -23,7 +23,7 @@ from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
 from dataflows.payments.webhooks.releases import release_command
 from dataflows.payments.webhooks.steps import Due, Step, next_step
-from schemas import limits
+from schemas.payments import limits
 
 log = structlog.get_logger()
 _STATES = ("stored", "parked")

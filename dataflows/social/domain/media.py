@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from schemas import limits
 from schemas.records import Rejection
+from schemas.social import limits
 
 #: the states from which nothing leads away, and in which no byte of it is kept
 ENDED: Final = frozenset({"checksum_failed", "infected", "rejected", "expired", "deleted"})

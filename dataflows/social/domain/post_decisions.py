@@ -11,6 +11,7 @@ from dataflows.social.domain import refusals
 from dataflows.social.domain.records import Author, Post
 from schemas import identity, limits
 from schemas.records import Command, Rejection
+from schemas.social import limits as social_limits
 
 _MENTION: Final = re.compile(rf"(?<![A-Za-z0-9_-])@([A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}})")
 
@@ -87,4 +88,4 @@ def mentioned(text: str, author_id: str) -> list[str]:
     """The users whom a text names, in its order, each once, bounded; never its author."""
     found = dict.fromkeys(_MENTION.findall(text))
     found.pop(author_id, None)
-    return list(found)[: limits.POST_MENTIONS_MAX]
+    return list(found)[: social_limits.POST_MENTIONS_MAX]

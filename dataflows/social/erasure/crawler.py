@@ -11,6 +11,7 @@ import psycopg
 from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin
+from schemas.social import limits as social_limits
 from sinks.objects.media_objects import MediaObjects
 from sinks.postgres.sql_files import queries
 
@@ -49,7 +50,7 @@ class Crawler:
 
     def _answers(self, media_id: str, access_version: int) -> int:
         """Whether the origin still shows the medium, under the present version or one before, signed or not."""
-        for version in range(access_version, max(0, access_version - limits.PROPAGATION_VERSIONS), -1):
+        for version in range(access_version, max(0, access_version - social_limits.PROPAGATION_VERSIONS), -1):
             for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
                 for name in _NAMES:
                     with self._http.stream("GET", self._origin.view_url(media_id, version, name, expires)) as answer:

@@ -19,8 +19,8 @@ from redis.exceptions import RedisError
 from dataflows.social.erasure.crawler import Crawler
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.social import limits
 from schemas.social.own_data_operations import ERASER
 from sinks.certificates import CertificateKeys
 from sinks.objects.media_objects import media_objects

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import psycopg
 
-from schemas import limits
 from schemas.records import Event
+from schemas.social import limits
 from sinks.postgres.sql_files import queries
 from sinks.redis.homes import HomeWriter
 

@@ -15,9 +15,9 @@ from dataflows.owner import fail_points
 from dataflows.social.fanout.spread import Spread
 from dataflows.worker.contract import WorkerPlace
 from dataflows.worker.event_worker import EventWorker
-from schemas import limits
 from schemas.errors import Unavailable
 from schemas.social.service import SERVICE
+from sinks import limits
 from sinks.postgres.session import INDEXED
 from sinks.redis.homes import HomeWriter
 from sinks.streams.positions import Taken

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import httpx
 
-from schemas import limits
 from schemas.media_origin import MediaOrigin, media_key
+from schemas.social import limits
 
 
 class MediaCaches:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from PIL import Image, ImageOps, ImageSequence
 
-from schemas import limits
+from schemas.social import limits
 
 #: the only decoder that a declared type may meet
 _FORMATS: Final = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/gif": "GIF"}

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from schemas import limits
+from schemas.social import limits
 from sinks.objects.folder_store import chunks
 from sinks.objects.media_objects import MediaObjects
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from schemas import limits
+from schemas.social import limits
 
 _FILES: Final = 32
 

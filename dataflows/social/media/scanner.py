@@ -22,8 +22,8 @@ from dataflows.social.media.malware import is_malware
 from dataflows.social.media.rendering import render
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
-from schemas import limits
 from schemas.records import Command
+from schemas.social import limits
 from schemas.social.media_operations import SCANNER
 from sinks.objects.media_objects import media_objects
 from sinks.postgres.lasting_session import LastingSession

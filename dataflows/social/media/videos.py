@@ -12,7 +12,7 @@ import av
 from av.audio.frame import AudioFrame
 from av.video.frame import VideoFrame
 
-from schemas import limits
+from schemas.social import limits
 
 _RATE: Final = 25  # where the source says none
 _RATES_MAX: Final = 60

@@ -18,6 +18,7 @@ from msgspec import Struct
 from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin
+from schemas.social import limits as social_limits
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.moderation", "looks.sql")
@@ -60,7 +61,7 @@ class Looks:
         return self._by_consumer[due.consumer](due)
 
     def _posts(self, due: Due) -> list[str]:
-        given = {"object_id": due.object_id, "limit": limits.PROPAGATION_MEDIA_MAX}
+        given = {"object_id": due.object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
         return [row[0] for row in self._connection.execute(SQL["posts_of_object"], given).fetchall()]
 
     def _count(self, name: str, **given: Any) -> int:
@@ -70,7 +71,7 @@ class Looks:
     def _readable(self, due: Due) -> str:
         if due.effect != "remove" or due.object_id.startswith("md_"):
             return ""
-        posts, readers = self._posts(due), limits.PROPAGATION_READERS
+        posts, readers = self._posts(due), social_limits.PROPAGATION_READERS
         count = self._count("posts_readable", posts=posts, author_id=due.author_id, readers=readers) if posts else 0
         return f"{count} readers" if count else ""
 
@@ -93,14 +94,14 @@ class Looks:
 
         Caches are purged before each look, and believed when nothing from before the decision can reach them any more.
         """
-        given = {"object_id": due.object_id, "limit": limits.PROPAGATION_MEDIA_MAX}
+        given = {"object_id": due.object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
         for media_id, version, is_served, manifest in self._connection.execute(
             SQL["media_of_object"], given
         ).fetchall():
             self._caches.purge(media_id)
             names = [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
             newest = version - 1 if is_served else version
-            for old in range(newest, max(0, newest - limits.PROPAGATION_VERSIONS), -1):
+            for old in range(newest, max(0, newest - social_limits.PROPAGATION_VERSIONS), -1):
                 for name in names:
                     for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
                         if self._answers(self._origin.view_url(media_id, old, name, expires)):

@@ -16,7 +16,7 @@ import structlog
 from dataflows.social.moderation.looks import SQL, Due, Looks
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
-from schemas import limits
+from schemas.social import limits
 from schemas.social.moderation_operations import PROPAGATION, case_named
 from sinks.postgres.lasting_session import LastingSession
 

@@ -13,8 +13,9 @@ import psycopg
 import structlog
 
 from dataflows.owner import fail_points
-from schemas import limits
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.invoice import Basis, InvoicePlace, basis, made
+from sinks import limits as sinks_limits
 from sinks.postgres import owner_connection
 from sinks.postgres.sql_files import queries
 
@@ -46,15 +47,15 @@ class Invoicing:
                 with owner_connection.connect(self._dsn, self._name) as connection:
                     while not self._stop.is_set():
                         if not make_due(connection):
-                            self._stop.wait(limits.BILLING_POLL_S)
+                            self._stop.wait(tenancy_limits.BILLING_POLL_S)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
-                self._stop.wait(limits.STREAM_JOIN_AGAIN_S)
+                self._stop.wait(sinks_limits.STREAM_JOIN_AGAIN_S)
 
 
 def make_due(connection: OwnerConnection) -> int:
     """Makes the invoices that are due now; how many."""
-    due = connection.execute(SQL["runs_due"].encode(), (limits.BILLING_RUNS_AT_ONCE,)).fetchall()
+    due = connection.execute(SQL["runs_due"].encode(), (tenancy_limits.BILLING_RUNS_AT_ONCE,)).fetchall()
     return sum(_make(connection, tenant_id, number) for tenant_id, number in due)
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from schemas import limits
 from schemas.records import Command, Rejection
-from schemas.tenancy import pricing
+from schemas.tenancy import limits, pricing
 from schemas.tenancy.instants import instant, parsed
 
 Period = tuple[int, int]

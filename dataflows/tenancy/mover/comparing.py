@@ -6,13 +6,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dataflows.tenancy.domain.comparison import Comparison, Side, count
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dataflows.tenancy.mover.place import Place, Places, Row
+    from dataflows.tenancy.mover.tenant_rows import Place, Places, Row
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 

@@ -11,7 +11,7 @@ import structlog
 from schemas import errors, limits
 
 if TYPE_CHECKING:
-    from dataflows.tenancy.mover.place import Places
+    from dataflows.tenancy.mover.tenant_rows import Places
 
 Item = TypeVar("Item")
 _log = structlog.get_logger(__name__)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dataflows.tenancy.mover.each import each
-from dataflows.tenancy.mover.place import Place
-from schemas import errors, limits
+from dataflows.tenancy.mover.tenant_rows import Place
+from schemas import errors
+from schemas.tenancy import limits
 from schemas.tenancy.rendering import moment
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import seals
@@ -18,7 +19,7 @@ from sinks.tenancy import seals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dataflows.tenancy.mover.place import Places
+    from dataflows.tenancy.mover.tenant_rows import Places
     from sinks.certificates import CertificateKeys
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover.each import each
-from dataflows.tenancy.mover.place import Place
-from schemas import limits
+from dataflows.tenancy.mover.tenant_rows import Place
+from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from dataflows.tenancy.mover.place import Places, Row
+    from dataflows.tenancy.mover.tenant_rows import Places, Row
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 

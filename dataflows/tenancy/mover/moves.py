@@ -17,14 +17,15 @@ from dataflows.owner import fail_points
 from dataflows.tenancy.domain.comparison import Comparison
 from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.each import each
-from dataflows.tenancy.mover.place import Place
+from dataflows.tenancy.mover.tenant_rows import Place
 from schemas import errors, limits
+from schemas.tenancy import limits as tenancy_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dataflows.tenancy.mover.place import Places
+    from dataflows.tenancy.mover.tenant_rows import Places
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
@@ -89,7 +90,7 @@ class Moves:
 
     def further(self, now: int) -> bool:
         """One step of each; whether any was done. What fails of one does not stop the others."""
-        rows = self._control.execute(SQL["moves_open"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
+        rows = self._control.execute(SQL["moves_open"].encode(), {"limit": tenancy_limits.MOVER_ITEMS_MAX}).fetchall()
         moves = [Move(**dict(zip(Move.__struct_fields__, row, strict=True))) for row in rows]
         self.are_open = bool(moves)
         return each(self._places, "move", moves, lambda move: self._step(move, now))
@@ -115,7 +116,9 @@ class Moves:
         source, target = self._place(move, move.source), self._place(move, move.target)
         if not move.copied_after and self._left(move, move.source):
             return False  # images from before the target was prepared: they must be in the source's rows first
-        per_page = max(1, min(limits.MOVE_PAGE_ROWS, move.rows_per_second // limits.MOVE_PAGES_PER_SECOND))
+        per_page = max(
+            1, min(tenancy_limits.MOVE_PAGE_ROWS, move.rows_per_second // tenancy_limits.MOVE_PAGES_PER_SECOND)
+        )
         rows = self._places.rows_after(source, move.copied_after, per_page)
         if not rows:
             return self._to(move, "catching_up", now)
@@ -128,7 +131,9 @@ class Moves:
 
     def _catch_up(self, move: Move, now: int) -> bool:
         """Images that came while it was copied are there, but for the newest."""
-        return self._left(move, move.target) <= limits.MOVE_CATCH_UP_ROWS_MAX and self._to(move, "verifying", now)
+        return self._left(move, move.target) <= tenancy_limits.MOVE_CATCH_UP_ROWS_MAX and self._to(
+            move, "verifying", now
+        )
 
     def _verify(self, move: Move, now: int) -> bool:
         """Compares all rows; what only lags is looked at again, what is wrong ends the move."""
@@ -136,11 +141,11 @@ class Moves:
             return self._give_up(move, _READS_DIFFER, now)
         found = self._compared(move, self._place(move, move.source), self._place(move, move.target), now)
         passes = self._passes[move.migration_id] = self._passes.get(move.migration_id, 0) + 1
-        if found.is_wrong or passes > limits.MOVE_PASSES_MAX:
+        if found.is_wrong or passes > tenancy_limits.MOVE_PASSES_MAX:
             return self._give_up(move, "the sides differ", now)
         if (
-            found.missing <= limits.MOVE_CATCH_UP_ROWS_MAX
-            and self._left(move, move.target) <= limits.MOVE_CATCH_UP_ROWS_MAX
+            found.missing <= tenancy_limits.MOVE_CATCH_UP_ROWS_MAX
+            and self._left(move, move.target) <= tenancy_limits.MOVE_CATCH_UP_ROWS_MAX
         ):
             fail_points.reach("move_before_fence")
             return self._fence(move, "fencing", now)
@@ -151,7 +156,7 @@ class Moves:
         with self._control.transaction():
             if not self._is_still(move):
                 return False
-            until = now + limits.MOVE_FENCE_S * _SECOND_US
+            until = now + tenancy_limits.MOVE_FENCE_S * _SECOND_US
             self._control.execute(
                 SQL["move_fenced"].encode(), move.named | {"state": state, "until": until, "now": now}
             )
@@ -175,7 +180,7 @@ class Moves:
         if not found.is_equal:
             return False
         fail_points.reach("move_before_commit")
-        soaks_until = now + limits.MOVE_SOAK_S * _SECOND_US
+        soaks_until = now + tenancy_limits.MOVE_SOAK_S * _SECOND_US
         if self._placed(move, "committed", move.target, now, soaks_until=soaks_until):
             fail_points.reach("move_after_commit")
         return True
@@ -206,7 +211,7 @@ class Moves:
             self._empty(move, move.target)
             return self._to(move, "rolled_back", now)
         if not move.fenced:
-            if self._left(move, move.source) > limits.MOVE_CATCH_UP_ROWS_MAX:
+            if self._left(move, move.source) > tenancy_limits.MOVE_CATCH_UP_ROWS_MAX:
                 return False
             self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
             return self._fence(move, move.state, now)

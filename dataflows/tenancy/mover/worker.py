@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.moves import Moves
-from dataflows.tenancy.mover.place import Places
-from schemas import limits
+from dataflows.tenancy.mover.tenant_rows import Places
+from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
 from sinks.postgres.lasting_session import LastingSession
 from sinks.tenancy import secrets_file

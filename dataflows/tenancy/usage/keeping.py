@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 import structlog
 
-from schemas import limits
+from schemas.tenancy import limits
 from schemas.tenancy.service import SERVICE
 from schemas.tenancy.usage_topic import counted_partitions
 from sinks.postgres import owner_connection

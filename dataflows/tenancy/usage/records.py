@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dataflows.tenancy.usage.counting import Metered
-from schemas import errors, limits
+from schemas import errors
 from schemas.senders import INGRESS
+from schemas.tenancy import limits
 from schemas.tenancy.usage_decoding import decoded
 from schemas.tenancy.usage_event import UsageEvent, read, record_key, refuse_tenant
 

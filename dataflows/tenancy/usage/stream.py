@@ -21,7 +21,7 @@ from dataflows.tenancy.usage.counting import SQL, Counted, Metered, count
 from dataflows.tenancy.usage.metrics import REFUSED
 from dataflows.tenancy.usage.metrics import count as count_metrics
 from dataflows.tenancy.usage.records import metered
-from schemas import limits
+from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres import owner_connection

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from dataflows.tenancy.billing.invoicing import Invoicing
 from dataflows.tenancy.usage.keeping import Keeping
-from dataflows.tenancy.usage.own_usage import OwnUsage
+from dataflows.tenancy.usage.own_usage import own_usage
 from dataflows.tenancy.usage.stream import UsageStream
 from schemas.errors import InvariantViolation
+from schemas.services import senders_to
+from schemas.tenancy.usage_topic import USAGE_TOPIC
 from sinks.kafka.sender_keys import SenderKeys
 
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ class Metering:
     def __init__(self, place: WorkerPlace) -> None:
         if place.keys is None:
             raise InvariantViolation("who counts usage has to know who sent it")
-        self._usage = UsageStream(place.kafka, place.postgres_dsn, SenderKeys(place.keys / "senders"), place.client_id)
-        self._own = OwnUsage(place.kafka, place.postgres_dsn, f"{place.client_id}-own")
+        keys = SenderKeys(place.keys / "senders", senders_to(USAGE_TOPIC.name))
+        self._usage = UsageStream(place.kafka, place.postgres_dsn, keys, place.client_id)
+        self._own = own_usage(place)
         self._keeping = Keeping(place.postgres_dsn, f"{place.client_id}-keeping")
         self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
 

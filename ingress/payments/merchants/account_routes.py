@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ingress.commands import calling, envelope
 from ingress.http import reading
 from ingress.http.parts import parts_of
-from ingress.identity.auth import NAME
+from ingress.identity.caller import NAME
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments import reads

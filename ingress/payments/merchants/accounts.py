@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas import errors, identity, records, rendering
+from schemas import errors, identity
+from schemas.payments import records, rendering
 
 if TYPE_CHECKING:
     from ingress.http.store import Store

@@ -10,7 +10,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from ingress.http.store import Store

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ingress.http.pages import NewestFirst
 from ingress.http.store import Store
 from schemas import card_number, errors, limits, rendering
+from schemas.payments import limits as payments_limits
 from schemas.payments import webhook_url
 from schemas.payments.event_names import EVENT_NAMES
 from schemas.payments.operations import OPERATIONS
@@ -93,14 +94,14 @@ class Endpoints:
                 "id": endpoint_id,
                 **self._sealed(secret_id, endpoint_id, secret),
                 "merchant": merchant,
-                "endpoints_max": limits.MERCHANT_WEBHOOK_ENDPOINTS_MAX,
+                "endpoints_max": payments_limits.MERCHANT_WEBHOOK_ENDPOINTS_MAX,
             }
             if await self._store.rows("endpoints_insert", parameters):
                 return _endpoint(await self._own(merchant, endpoint_id)) | {"secret": secret}, False
             found = await self._one("endpoints_by_url", key)  # made by another call meanwhile
         if found is None:
             raise errors.StateConflict(
-                f"There are {limits.MERCHANT_WEBHOOK_ENDPOINTS_MAX} endpoints; delete one first."
+                f"There are {payments_limits.MERCHANT_WEBHOOK_ENDPOINTS_MAX} endpoints; delete one first."
             )
         if any(found[name] != wanted[name] for name in _FIELDS):
             raise errors.StateConflict("An endpoint with this URL has other values; delete it first.")
@@ -128,8 +129,8 @@ class Endpoints:
             "id": endpoint_id,
             "merchant": merchant,
             **self._sealed(_new_id("whk"), endpoint_id, secret),
-            "overlap_s": limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S,
-            "secrets_max": limits.MERCHANT_WEBHOOK_SECRETS_MAX,
+            "overlap_s": payments_limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S,
+            "secrets_max": payments_limits.MERCHANT_WEBHOOK_SECRETS_MAX,
         }
         if not await self._store.rows("endpoints_rotate", parameters):
             raise errors.StateConflict("Too many secrets are valid at once; wait until the oldest has run out.")
@@ -237,7 +238,7 @@ def _new_id(prefix: str) -> str:
 
 
 def _new_secret() -> str:
-    return "whsec_" + base64.b64encode(secrets.token_bytes(limits.MERCHANT_WEBHOOK_SECRET_BYTES)).decode()
+    return "whsec_" + base64.b64encode(secrets.token_bytes(payments_limits.MERCHANT_WEBHOOK_SECRET_BYTES)).decode()
 
 
 def _read_endpoint(row: tuple[Any, ...]) -> Json:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dataflows.payments.domain.fees import FeeSchedule
-from schemas import limits, rendering
+from schemas import rendering
+from schemas.payments import limits
 from schemas.payments.fee_policy import FeeTerms
 
 if TYPE_CHECKING:

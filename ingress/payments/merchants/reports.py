@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from schemas import errors, limits, rendering
+from schemas import errors, rendering
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http import reading, strict_json
 from ingress.http.parts import Parts, parts_of
-from ingress.identity.auth import NAME, Authenticator
+from ingress.identity.auth import Authenticator
+from ingress.identity.caller import NAME
 from ingress.identity.signed_requests import SignedRequests
 from ingress.identity.signing_keys import SigningKeys
 from ingress.operators import operating
@@ -20,7 +21,7 @@ from ingress.payments import reads
 from schemas import errors, limits, validation
 
 if TYPE_CHECKING:
-    from ingress.identity.auth import Caller
+    from ingress.identity.caller import Caller
     from ingress.identity.signed_requests import Proof
 
 #: a scope of its own: the token of every day's payments changes no key

@@ -6,14 +6,15 @@ from typing import Any, Final
 
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
-from ingress.identity.auth import NAME
+from ingress.identity.caller import NAME
+from ingress.identity.roles import by_operators
 from ingress.payments.merchants.reports import FORMATS, REPORTS
 from ingress.payments.openapi import money
 from ingress.payments.openapi.reads import filters_of
 from ingress.payments.resources import PAYOUTS
-from schemas import currency, limits, records
+from schemas import currency
 from schemas.operation import Operation
-from schemas.payments import money_by_hand
+from schemas.payments import limits, money_by_hand, records
 from schemas.payments.operations import ON_ACCOUNTS, OPERATIONS
 
 Json = dict[str, Any]
@@ -51,7 +52,7 @@ def paths() -> Json:
         },
         "/v1/payouts/{payout_id}": {"get": _payout(one)},
         "/v1/accounts/{merchant}": {
-            "get": account | {"tags": ["operators"], "security": [{"bearer": ["operator"]}]},
+            "get": account | by_operators("account.read"),
         },
         "/v1/reports/{report}": {"get": _report()},
     }
@@ -107,8 +108,7 @@ def _operate(operation: Operation, parameter: Json) -> Json:
     return {
         "operationId": operation.name,
         "summary": operation.summary,
-        "tags": ["operators"],
-        "security": [{"bearer": ["operator"]}],
+        **by_operators(f"account.{operation.name}"),
         "parameters": [parameter, *elements.COMMAND_HEADERS],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": {"anyOf": [bare, envelope]}}}},
         "responses": responses | elements.refusals_of(operation),

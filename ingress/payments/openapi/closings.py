@@ -24,15 +24,38 @@ def paths() -> Json:
     return {
         "/v1/cases/{case_id}/closings": {
             "get": call("list_closings", "The closings of a case", [_CASE], listed),
-            "post": call("close_case", "Close a case that needs no money", [_CASE, KEY], made, "CaseClosingRequest"),
+            "post": call(
+                "close_case",
+                "Close a case that needs no money",
+                [_CASE, KEY],
+                made,
+                "CaseClosingRequest",
+                action="case.close",
+            ),
         },
         one: {"get": call("get_closing", "One closing", both, found)},
-        f"{one}/approve": {"post": call("approve_closing", "Close as another person than the author", both, found)},
+        f"{one}/approve": {
+            "post": call("approve_closing", "Close as another person than the author", both, found, action="case.close")
+        },
         f"{one}/reject": {
-            "post": call("reject_closing", "Reject, or withdraw one's own", both, found, "RepairDecision")
+            "post": call(
+                "reject_closing",
+                "Reject, or withdraw one's own",
+                both,
+                found,
+                "RepairDecision",
+                action="case.reject_closing",
+            )
         },
         "/v1/cases/{case_id}/reopen": {
-            "post": call("reopen_case", "Open a case that a person closed", [_CASE], reopened, "RepairReversal")
+            "post": call(
+                "reopen_case",
+                "Open a case that a person closed",
+                [_CASE],
+                reopened,
+                "RepairReversal",
+                action="case.reopen",
+            )
         },
     }
 

@@ -8,6 +8,7 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.payments.merchants import endpoints
 from schemas import limits
+from schemas.payments import limits as payments_limits
 
 Json = dict[str, Any]
 
@@ -68,7 +69,7 @@ def paths() -> Json:
 
 def components() -> dict[str, Json]:
     """The named schemas of these operations."""
-    url = {"type": "string", "maxLength": limits.MERCHANT_WEBHOOK_URL_LENGTH_MAX, "format": "uri"}
+    url = {"type": "string", "maxLength": payments_limits.MERCHANT_WEBHOOK_URL_LENGTH_MAX, "format": "uri"}
     shown = {
         "id": _STRING,
         "object": {"const": "webhook_endpoint"},

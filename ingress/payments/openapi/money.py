@@ -26,10 +26,23 @@ def paths() -> Json:
         "/v1/money_proposals": {"get": call("list_money_proposals", "Money moved by hand", [state], listed)},
         one: {"get": call("get_money_proposal", "One proposal", [_ID], found)},
         f"{one}/approve": {
-            "post": call("approve_money_proposal", "Approve as another person than the author", [_ID], found | later)
+            "post": call(
+                "approve_money_proposal",
+                "Approve as another person than the author",
+                [_ID],
+                found | later,
+                action="money.approve",
+            )
         },
         f"{one}/reject": {
-            "post": call("reject_money_proposal", "Reject, or withdraw one's own", [_ID], found, "RepairDecision")
+            "post": call(
+                "reject_money_proposal",
+                "Reject, or withdraw one's own",
+                [_ID],
+                found,
+                "RepairDecision",
+                action="money.reject",
+            )
         },
     }
 

@@ -25,20 +25,45 @@ def paths() -> Json:
     one = "/v1/cases/{case_id}/outcomes/{outcome_id}"
     return {
         "/v1/processor_attempts/{operation_id}/ask": {
-            "post": call("ask_processor", "Ask the processor about an attempt", [_OPERATION], asked, "RepairDecision")
+            "post": call(
+                "ask_processor",
+                "Ask the processor about an attempt",
+                [_OPERATION],
+                asked,
+                "RepairDecision",
+                action="attempt.ask",
+            )
         },
         "/v1/cases/{case_id}/outcomes": {
             "get": call("list_outcomes", "The outcomes proposed for a case", [_CASE], listed),
             "post": call(
-                "propose_outcome", "Propose the outcome of an attempt", [_CASE, KEY], made, "AttemptOutcomeProposal"
+                "propose_outcome",
+                "Propose the outcome of an attempt",
+                [_CASE, KEY],
+                made,
+                "AttemptOutcomeProposal",
+                action="attempt.propose_outcome",
             ),
         },
         one: {"get": call("get_outcome", "One outcome", both, found)},
         f"{one}/approve": {
-            "post": call("approve_outcome", "Approve as another person than the author", both, found | later)
+            "post": call(
+                "approve_outcome",
+                "Approve as another person than the author",
+                both,
+                found | later,
+                action="attempt.approve_outcome",
+            )
         },
         f"{one}/reject": {
-            "post": call("reject_outcome", "Reject, or withdraw one's own", both, found, "RepairDecision")
+            "post": call(
+                "reject_outcome",
+                "Reject, or withdraw one's own",
+                both,
+                found,
+                "RepairDecision",
+                action="attempt.reject_outcome",
+            )
         },
     }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.identity.roles import by_operators
 from ingress.operators import cases
 from ingress.payments import expansion, filters
 from ingress.payments.resources import DISPUTES, INTENTS, REFUNDS, Kind
-from schemas import limits
+from schemas.payments import limits as payments_limits
 from schemas.services import SERVICES
 
 Json = dict[str, Any]
@@ -70,7 +72,7 @@ def _read(operation_id: str, summary: str, parameters: list[Json], responses: Js
 
 
 def _for_operators(read: Json) -> Json:
-    return {"get": read["get"] | {"tags": ["operators"], "security": [{"bearer": ["operator"]}]}}
+    return {"get": read["get"] | by_operators("case.read")}
 
 
 def _list(name: str, summary: str, page: str, *filters: Json) -> Json:
@@ -86,7 +88,11 @@ def _resource(name: str, parameter: str, summary: str, schema: str, kind: str | 
     }
     parameters = [elements.object_id(parameter), elements.PREFER, elements.NONE_MATCH]
     if kind is not None:
-        names = {"type": "array", "items": {"enum": list(expansion.ALLOWED[kind])}, "maxItems": limits.EXPANSIONS_MAX}
+        names = {
+            "type": "array",
+            "items": {"enum": list(expansion.ALLOWED[kind])},
+            "maxItems": payments_limits.EXPANSIONS_MAX,
+        }
         parameters.append(elements.query(expansion.PARAMETER, names, "What to take along instead of its id"))
     return _read(f"get_{name}", summary, parameters, responses, (*_OF_ONE, "invalid_command"))
 
@@ -131,7 +137,11 @@ def _events() -> Json:
     return _read(
         "list_events",
         "The caller's events after a place, oldest first",
-        [elements.limit(limits.EVENTS_PAGE_LIMIT_DEFAULT, limits.EVENTS_PAGE_LIMIT_MAX), elements.CURSOR, _service()],
+        [
+            elements.limit(ingress_limits.EVENTS_PAGE_LIMIT_DEFAULT, ingress_limits.EVENTS_PAGE_LIMIT_MAX),
+            elements.CURSOR,
+            _service(),
+        ],
         {"200": elements.answer("One page", elements.JSON, "EventPage")},
         _OF_A_LIST,
     )

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.identity.roles import by_operators
 from schemas import limits
+from schemas.payments import limits as payments_limits
 from schemas.payments import repair
 
 Json = dict[str, Any]
@@ -29,7 +31,7 @@ _NUMBER: Final[Json] = {"type": "integer"}
 NOTE: Final[Json] = {
     "type": "string",
     "minLength": 1,
-    "maxLength": limits.REPAIR_NOTE_LENGTH_MAX,
+    "maxLength": payments_limits.REPAIR_NOTE_LENGTH_MAX,
     "pattern": r"^[^\u0000-\u001f\u007f]*[^\u0000-\u0020\u007f][^\u0000-\u001f\u007f]*$",
 }
 _SIDE: Final[Json] = {"enum": [*repair.SIDES, None]}
@@ -49,28 +51,58 @@ def paths() -> Json:
     return {
         "/v1/cases/{case_id}/proposals": {
             "get": call("list_repairs", "The proposals of a case", [case], listed),
-            "post": call("propose_repair", "Propose a ledger transaction", [case, KEY], proposed, "RepairProposal"),
+            "post": call(
+                "propose_repair",
+                "Propose a ledger transaction",
+                [case, KEY],
+                proposed,
+                "RepairProposal",
+                action="repair.propose",
+            ),
         },
         "/v1/repairs/{repair_id}": {"get": call("get_repair", "One repair", [found], read)},
         "/v1/repairs/{repair_id}/approve": {
-            "post": call("approve_repair", "Approve as another person than the author", [found], posted)
+            "post": call(
+                "approve_repair", "Approve as another person than the author", [found], posted, action="repair.approve"
+            )
         },
         "/v1/repairs/{repair_id}/reject": {
-            "post": call("reject_repair", "Reject, or withdraw one's own", [found], decided, "RepairDecision")
+            "post": call(
+                "reject_repair",
+                "Reject, or withdraw one's own",
+                [found],
+                decided,
+                "RepairDecision",
+                action="repair.reject",
+            )
         },
         "/v1/repairs/{repair_id}/reverse": {
-            "post": call("reverse_repair", "Propose the mirror image", [found, KEY], proposed, "RepairReversal")
+            "post": call(
+                "reverse_repair",
+                "Propose the mirror image",
+                [found, KEY],
+                proposed,
+                "RepairReversal",
+                action="repair.reverse",
+            )
         },
     }
 
 
-def call(operation_id: str, summary: str, parameters: list[Json], responses: Json, body: str | None = None) -> Json:
-    """One call of an operator; where it takes an identity, its body may be an envelope."""
+def call(
+    operation_id: str,
+    summary: str,
+    parameters: list[Json],
+    responses: Json,
+    body: str | None = None,
+    *,
+    action: str = "case.read",
+) -> Json:
+    """One call of an operator, by default one that reads; where it takes an identity, its body may be an envelope."""
     made: Json = {
         "operationId": operation_id,
         "summary": summary,
-        "tags": ["operators"],
-        "security": [{"bearer": ["operator"]}],
+        **by_operators(action),
         "parameters": parameters,
         "responses": responses | elements.refusals(_REFUSED),
     }
@@ -89,7 +121,7 @@ def components() -> dict[str, Json]:
     amount = {"type": "integer", "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX}
     entry = {"account_id": STRING, "debit": amount, "credit": amount, "currency": STRING}
     entries = {"type": "array", "items": openapi_schemas.a_schema(entry, closed=True)}
-    given = entries | {"minItems": 2, "maxItems": limits.JOURNAL_ENTRIES_MAX}
+    given = entries | {"minItems": 2, "maxItems": payments_limits.JOURNAL_ENTRIES_MAX}
     account = openapi_schemas.a_schema(
         {"account_id": STRING, "currency": STRING, "before": _NUMBER, "change": _NUMBER, "after": _NUMBER}
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.identity import signing_keys
+from ingress.identity.roles import scopes_for
 from ingress.payments.merchants import signing_key_routes
 from ingress.payments.openapi import accounts as openapi_accounts
 from schemas import limits
@@ -34,7 +36,7 @@ _DOC: Final = (
 _REQUIREMENT_DOC: Final = (
     "off: signatures are not looked at; optional (where nothing is set): a signature that is sent has to hold;"
     " required: calls that change something are refused without one. In force everywhere within"
-    f" {limits.SIGNING_KEYS_CACHED_S} s."
+    f" {ingress_limits.SIGNING_KEYS_CACHED_S} s."
 )
 
 
@@ -44,7 +46,7 @@ def paths() -> Json:
     page = [elements.limit(), elements.CURSOR]
     listed = ("malformed_request", "invalid_command")
     conflict = ("not_found", "state_conflict")
-    read, manage = "payments:read", signing_key_routes.MANAGE
+    read, manage = ("payments:read",), (signing_key_routes.MANAGE,)
     root, required = "/v1/signing_keys", "/v1/signature_requirement"
     return {
         root: {
@@ -104,13 +106,12 @@ def _of_operators() -> Json:
         "invalid_command",
     )
     listed = [merchant, elements.limit(), elements.CURSOR]
-    operator = "operator"
     return {
         f"{account}/signing_keys": {
             "get": _operation(
                 "list_signing_keys_of",
                 "A merchant's keys",
-                operator,
+                scopes_for("signing_key.list"),
                 listed,
                 ("not_found", "malformed_request", "invalid_command"),
                 "SigningKeyPage",
@@ -120,7 +121,7 @@ def _of_operators() -> Json:
             "post": _operation(
                 "revoke_signing_key_of",
                 "Revoke a merchant's key",
-                operator,
+                scopes_for("signing_key.revoke"),
                 [merchant, elements.object_id("key_id")],
                 codes,
                 "MadeSigningKey",
@@ -131,7 +132,7 @@ def _of_operators() -> Json:
             "post": _operation(
                 "set_signature_requirement_of",
                 "Set what a merchant requires",
-                operator,
+                scopes_for("signature_requirement.set"),
                 [merchant],
                 codes,
                 "MadeSignatureRequirement",
@@ -160,7 +161,7 @@ def components() -> dict[str, Json]:
         "changed_by": _TEXT_OR_NULL,
         "changed_at": _TIME_OR_NULL,
     }
-    pem = {"type": "string", "maxLength": limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
+    pem = {"type": "string", "maxLength": ingress_limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
     description = {**_REASON, "type": ["string", "null"]}
     data = {"type": "array", "items": openapi_schemas.ref("SigningKey")}
     a_schema = openapi_schemas.a_schema
@@ -180,7 +181,7 @@ def components() -> dict[str, Json]:
 def _operation(
     name: str,
     summary: str,
-    scope: str,
+    scopes: tuple[str, ...],
     parameters: list[Json],
     codes: tuple[str, ...],
     answer: str,
@@ -189,14 +190,14 @@ def _operation(
     status: str = "200",
     description: str | None = None,
 ) -> Json:
-    signs = list(elements.SIGNATURE_HEADERS) if scope == signing_key_routes.MANAGE else []
+    signs = list(elements.SIGNATURE_HEADERS) if signing_key_routes.MANAGE in scopes else []
     request = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(body)}}} if body else None
     return {
         "operationId": name,
         "summary": summary,
         **({"description": description} if description else {}),
         "tags": ["signing keys"],
-        "security": [{"bearer": [scope]}],
+        "security": [{"bearer": [scope]} for scope in scopes],
         "parameters": [*parameters, *signs],
         **({"requestBody": request} if request else {}),
         "responses": {

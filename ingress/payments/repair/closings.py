@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress.operators import decisions
-from schemas import errors, identity, limits, rendering
-from schemas.payments import case_closing, repair
+from schemas import errors, identity, rendering
+from schemas.payments import case_closing, limits, repair
 
 if TYPE_CHECKING:
     from ingress.commands.envelope import Fields

@@ -10,8 +10,10 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from ingress import limits as ingress_limits
 from ingress.operators import decisions
-from schemas import errors, limits, rendering
+from schemas import errors, rendering
+from schemas.payments import limits as payments_limits
 from schemas.payments import money_by_hand, repair
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class MoneyProposals:
 
     async def newest(self, state: str | None) -> dict[str, Any]:
         """The newest proposals, of one state when it is asked for."""
-        wanted = {"id": None, "state": state, "limit": limits.MONEY_PROPOSALS_LISTED_MAX}
+        wanted = {"id": None, "state": state, "limit": payments_limits.MONEY_PROPOSALS_LISTED_MAX}
         return {"data": [_render(row) for row in await self._store.records("money_proposals", wanted)]}
 
     async def _carry_out(self, found: dict[str, Any]) -> None:
@@ -79,7 +81,9 @@ class MoneyProposals:
             found["id"], found["operation"], found["object_id"], found["payload"], now_us
         )
         try:
-            await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
+            await self._exchange.carry_out(
+                [command], ingress_limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False
+            )
         except (errors.Unavailable, errors.QuotaExceeded):
             return  # it stays approved, which is what the answer says
         await self._store.word("money_settle", {"id": found["id"]})

@@ -10,9 +10,11 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from ingress import limits as ingress_limits
 from ingress.operators import decisions
-from schemas import errors, identity, limits, rendering
+from schemas import errors, identity, rendering
 from schemas.payments import attempt_outcome, repair
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from ingress.commands.envelope import Fields
@@ -96,7 +98,7 @@ class Outcomes:
         """The outcomes that were proposed for a case, newest first. Raises NotFound."""
         if not await self._store.rows("repairs_case", {"id": case_id}):
             raise errors.NotFound
-        wanted = {"case": case_id, "id": None, "limit": limits.REPAIRS_OF_CASE_MAX}
+        wanted = {"case": case_id, "id": None, "limit": payments_limits.REPAIRS_OF_CASE_MAX}
         return {"data": [_render(row) for row in await self._store.records("outcomes_of_case", wanted)]}
 
     async def _tell(self, found: dict[str, Any]) -> None:
@@ -111,7 +113,9 @@ class Outcomes:
             time.time_ns() // 1_000,
         )
         try:
-            await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
+            await self._exchange.carry_out(
+                [command], ingress_limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False
+            )
         except (errors.Unavailable, errors.QuotaExceeded):
             return  # it stays approved, which is what the answer says
         await self._store.word("outcomes_settle", {"id": found["id"]})

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ingress import limits as ingress_limits
 from ingress.operators import decisions
-from schemas import errors, identity, limits, rendering
+from schemas import errors, identity, rendering
+from schemas.payments import limits as payments_limits
 from schemas.payments import repair
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class Repairs:
         """The proposals of a case, newest first. Raises NotFound."""
         if not await self._store.rows("repairs_case", {"id": case_id}):
             raise errors.NotFound
-        rows = await self._store.rows("repairs_of_case", {"id": case_id, "limit": limits.REPAIRS_OF_CASE_MAX})
+        rows = await self._store.rows("repairs_of_case", {"id": case_id, "limit": payments_limits.REPAIRS_OF_CASE_MAX})
         return {"data": [_render(dict(zip(_FIELDS, row, strict=True))) for row in rows]}
 
     async def _post(self, found: dict[str, Any]) -> None:
@@ -131,7 +133,9 @@ class Repairs:
             time.time_ns() // 1_000,
         )
         try:
-            await self._exchange.carry_out([command], limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False)
+            await self._exchange.carry_out(
+                [command], ingress_limits.RESULT_WAIT_DEFAULT_S, only_acknowledged=False, bulk=False
+            )
         except (errors.Unavailable, errors.QuotaExceeded):
             return  # it stays approved, which is what the answer says
         await self._store.word("repairs_settle", {"id": found["id"]})

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import errors, limits, rendering
+from schemas import errors, rendering
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from ingress.http.store import Store

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import errors, limits, rendering
-from schemas.payments import policies
+from schemas import errors, rendering
+from schemas.payments import limits, policies
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,13 +8,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress import limits as ingress_limits
 from ingress.commands import calling
 from ingress.http import reading, strict_json
 from ingress.http.parts import parts_of
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments.risk.policies import PolicyVersions
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits as payments_limits
 from schemas.payments import policies
 
 router: Final = APIRouter()
@@ -32,7 +34,7 @@ def _add_routes(kind: str) -> None:
         parts = parts_of(request)
         async with parts.get(Audit).operator(request, f"{action}.publish", kind, audits_itself=True) as caller:
             who = operating.person(caller)
-            raw = await reading.body(request, reading.JSON, limits.POLICY_BODY_BYTES_MAX)
+            raw = await reading.body(request, reading.JSON, payments_limits.POLICY_BODY_BYTES_MAX)
             payload = strict_json.parse(raw)
             if not isinstance(payload, dict):
                 raise errors.MalformedRequest("The body must be a JSON object.")
@@ -46,7 +48,9 @@ def _add_routes(kind: str) -> None:
         """Every version, newest first."""
         parts = parts_of(request)
         async with parts.get(Audit).operator(request, f"{action}.list", kind):
-            limit = reading.limit(request, limits.POLICIES_PAGE_LIMIT_DEFAULT, limits.POLICIES_PAGE_LIMIT_MAX)
+            limit = reading.limit(
+                request, payments_limits.POLICIES_PAGE_LIMIT_DEFAULT, ingress_limits.POLICIES_PAGE_LIMIT_MAX
+            )
             found = await parts.get(PolicyVersions).page(kind, limit, reading.query(request, "cursor"))
         return calling.json(found)
 

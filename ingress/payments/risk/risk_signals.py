@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ingress.http import metrics
 from ingress.http.breaker import Breaker
-from schemas import errors, identity, limits
+from schemas import errors, identity
+from schemas.payments import limits
 from sinks.redis.velocity import Counter, Counting, VelocityCounters
 
 if TYPE_CHECKING:

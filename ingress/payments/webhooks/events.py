@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from ingress.http import strict_json
 from ingress.payments.webhooks import signatures
-from schemas import errors, limits, validation
+from schemas import errors, validation
+from schemas.payments import limits
 
 _encode: Final = msgspec.json.Encoder().encode
 

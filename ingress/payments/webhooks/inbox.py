@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ingress.http.coalescer import Coalescer
 from ingress.http.store import Store
 from ingress.payments.webhooks.events import ProviderEvent
-from schemas import limits
+from schemas.payments import limits
 
 
 class Inbox:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.payments.webhooks.gateway import WebhookGateway
-from schemas import limits
+from schemas.payments import limits
 
 _HEADERS: Final = {"Cache-Control": "no-store"}
 

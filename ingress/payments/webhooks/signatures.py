@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits
 
 #: schemes, each with a processor of its name; others of a scheme are named after it: schemas.payments.processors
 PROCESSORS: Final = ("stripe", "adyen", "standard", "simulator")

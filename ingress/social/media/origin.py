@@ -16,9 +16,11 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import FileResponse, Response, StreamingResponse
 
+from ingress import limits as ingress_limits
 from ingress.http.store import Store
-from schemas import errors, limits
+from schemas import errors
 from schemas.media_origin import MediaOrigin, Part, media_key
+from schemas.social import limits as social_limits
 from sinks.objects.media_objects import Draft, media_objects, part_key
 
 if TYPE_CHECKING:
@@ -66,7 +68,10 @@ class Origin:
         self._origin = origin
         self._objects = media_objects(origin)
         self._store = Store(
-            dsn, package="ingress.social.media", pool_max=limits.MEDIA_POSTGRES_POOL_MAX, synchronous_commit="on"
+            dsn,
+            packages=("ingress.social.media",),
+            pool_max=social_limits.MEDIA_POSTGRES_POOL_MAX,
+            synchronous_commit="on",
         )
 
     async def start(self) -> None:
@@ -80,7 +85,7 @@ class Origin:
     async def why_not_ready(self) -> str | None:
         """None while media can be served."""
         try:
-            async with asyncio.timeout(limits.READY_PROBE_TIMEOUT_S):
+            async with asyncio.timeout(ingress_limits.READY_PROBE_TIMEOUT_S):
                 await self._store.rows("media_alive", {})
         except (TimeoutError, errors.Unavailable):
             return "Postgres is away"
@@ -121,10 +126,10 @@ class Origin:
         if made is None:
             raise errors.NotFound
         if is_signed:
-            left_s = max(0, min(limits.MEDIA_PUBLIC_AGE_S, int(query["expires"]) - int(now)))
+            left_s = max(0, min(social_limits.MEDIA_PUBLIC_AGE_S, int(query["expires"]) - int(now)))
             caching = f"private, max-age={left_s}"
         else:
-            caching = f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"
+            caching = f"public, max-age={social_limits.MEDIA_PUBLIC_AGE_S}"
         return await self._served(media_id, made, _SAFE | {"Cache-Control": caching, "xkey": media_key(media_id)})
 
     async def _take_in(self, request: Request, part: Part) -> None:
@@ -170,7 +175,7 @@ async def _read(request: Request, draft: Draft) -> None:
     async for chunk in request.stream():
         pieces.append(chunk)
         held += len(chunk)
-        if held >= limits.MEDIA_HELD_BYTES:
+        if held >= social_limits.MEDIA_HELD_BYTES:
             await _write(draft, pieces)
             pieces, held = [], 0
     await _write(draft, pieces)

@@ -11,8 +11,9 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.embed import Server
 
+from ingress import limits as ingress_limits
 from ingress.social.media.origin_app import create_app
-from schemas import limits
+from schemas.social import limits as social_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +32,8 @@ async def serve(origin: Origin, host: str, port: int, started: Callable[[], obje
         websockets=False,
         log_level=LogLevels.error,
         log_access=False,
-        backlog=limits.MEDIA_CONNECTIONS_MAX,
-        backpressure=limits.MEDIA_CONNECTIONS_MAX,
+        backlog=social_limits.MEDIA_CONNECTIONS_MAX,
+        backpressure=social_limits.MEDIA_CONNECTIONS_MAX,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -40,7 +41,7 @@ async def serve(origin: Origin, host: str, port: int, started: Callable[[], obje
     serving = loop.create_task(server.serve())
     try:
         while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it
-            await asyncio.sleep(limits.LISTEN_POLL_INTERVAL_S)
+            await asyncio.sleep(ingress_limits.LISTEN_POLL_INTERVAL_S)
         started()
         await serving
     finally:

@@ -17,6 +17,7 @@ import msgspec
 from schemas import errors, limits
 from schemas.media_origin import MediaOrigin, Part
 from schemas.renderer import timestamp
+from schemas.social import limits as social_limits
 from sinks.objects.media_objects import media_objects
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Uploads:
             raise errors.NotFound
         (media,) = rows
         parts = await self._store.records("media_parts", {"media_id": media_id})
-        expires = int(time.time()) + max(media["expires_in_s"], limits.MEDIA_FRESH_URL_S)
+        expires = int(time.time()) + max(media["expires_in_s"], social_limits.MEDIA_FRESH_URL_S)
         is_open = media["scan_state"] == "initiated"
         shown = [
             self._shown_part(

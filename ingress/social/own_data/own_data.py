@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dataflows.social.domain.own_data import Erasure, rendered_erasure
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

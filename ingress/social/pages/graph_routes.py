@@ -8,13 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dataflows.social.domain.records import Author, rendered_user
+from ingress import limits
 from ingress.social.edges import Edges
 from ingress.social.notifications import Notifications
 from ingress.social.pages import acts
 from ingress.social.pages import visit as visits
 from ingress.social.pages.cards import Cards
 from ingress.social.posts import Posts
-from schemas import errors, limits
+from schemas import errors
 
 _ACTS: Final = frozenset({"follow", "unfollow", "block", "unblock", "mute", "unmute"})
 _ANSWERS: Final = {"accept": "accept_follow", "reject": "reject_follow"}

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress import limits
 from ingress.commands import calling
 from ingress.social.media.uploads import Uploads
 from ingress.social.pager import Examined, Pager, Place
 from ingress.social.pages import acts
 from ingress.social.pages import visit as visits
-from schemas import errors, limits
+from schemas import errors
 from schemas.renderer import timestamp
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from dataflows.social.domain.records import Author, rendered_user
+from ingress import limits as ingress_limits
 from ingress.commands import calling
 from ingress.social.home_streams import HomeStreams
 from ingress.social.pages import visit as visits
@@ -15,7 +16,8 @@ from ingress.social.pages.cards import Cards
 from ingress.social.pages.session import COOKIE
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
-from schemas import errors, limits, validation
+from schemas import errors, validation
+from schemas.social import limits as social_limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.value_types import USER_ID
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ingress.social.pages.visit import Visit
 
 Json = dict[str, Any]
-_PAGE: Final = limits.PAGE_LIMIT_DEFAULT
+_PAGE: Final = ingress_limits.PAGE_LIMIT_DEFAULT
 
 router: Final = visits.router()
 
@@ -74,7 +76,7 @@ async def search(request: Request) -> Response:
     words = request.query_params.get("q", "").strip()
     if not words:
         return await _listed(found, "search.html", {"data": [], "next_cursor": None})
-    if reason := validation.clean_text(words, limits.SEARCH_TEXT_LENGTH_MAX):
+    if reason := validation.clean_text(words, social_limits.SEARCH_TEXT_LENGTH_MAX):
         raise errors.InvalidCommand([{"field": "q", "reason": reason}])
     page = await found.part(Timelines).search(found.user, words, _PAGE, found.cursor)
     return await _listed(found, "search.html", page, q=words)
@@ -103,7 +105,7 @@ async def thread(request: Request, post_id: str) -> Response:
     """A post in its thread, with a reply's form."""
     found = await visits.signed_in(request)
     post = await focus(found, post_id)
-    page = await found.part(Timelines).thread(found.user, post_id, limits.PAGE_LIMIT_MAX, found.cursor)
+    page = await found.part(Timelines).thread(found.user, post_id, ingress_limits.PAGE_LIMIT_MAX, found.cursor)
     return await _listed(found, "thread.html", page, focus=post, draft="", problem=None)
 
 
@@ -112,7 +114,7 @@ async def versions(request: Request, post_id: str) -> Response:
     """What a post said before, newest first."""
     found = await visits.signed_in(request)
     calling.require_id(post_id)
-    page = await found.part(Posts).versions(found.user, post_id, limits.PAGE_LIMIT_MAX, found.cursor)
+    page = await found.part(Posts).versions(found.user, post_id, ingress_limits.PAGE_LIMIT_MAX, found.cursor)
     return found.page("versions.html", post_id=post_id, rows=page["data"], next_cursor=page["next_cursor"])
 
 

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from ingress.http import browser
 from schemas import limits
+from schemas.social import limits as social_limits
 from schemas.social.media_operations import MIMES
 from schemas.social.value_types import USER_ID
 
@@ -100,11 +101,11 @@ def size(count: int) -> str:
 
 
 _environment.globals |= {
-    "text_max": limits.POST_TEXT_LENGTH_MAX,
-    "name_max": limits.DISPLAY_NAME_LENGTH_MAX,
+    "text_max": social_limits.POST_TEXT_LENGTH_MAX,
+    "name_max": social_limits.DISPLAY_NAME_LENGTH_MAX,
     "note_max": limits.TEXT_LENGTH_MAX,
-    "media_max": limits.POST_MEDIA_MAX,
-    "media_bytes_max": limits.MEDIA_BYTES_MAX,
+    "media_max": social_limits.POST_MEDIA_MAX,
+    "media_bytes_max": social_limits.MEDIA_BYTES_MAX,
     "mimes": MIMES,
 }
 _environment.filters |= {"linked": linked, "moment": moment, "age": age, "stamp": stamp, "hue": hue, "size": size}

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from ingress.http.browser import FormTokens
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import Caller
-from schemas import errors, limits
+from ingress.identity.caller import Caller
+from schemas import errors
+from schemas.social import limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.operations import WRITE
 from schemas.social.service import READ
@@ -37,6 +38,8 @@ class Session(Struct, frozen=True, kw_only=True):
     subject: str
     scopes: tuple[str, ...]
     expires_at: float
+    issued_at: float = 0  # of the token that opened it, whose end is the session's, too
+    token_id: str = ""
 
     @property
     def user(self) -> str:
@@ -51,7 +54,12 @@ class Session(Struct, frozen=True, kw_only=True):
     def caller(self) -> Caller:
         """The same user as the rest of the ingress knows callers."""
         return Caller(
-            principal=self.principal, subject=self.subject, scopes=frozenset(self.scopes), expires_at=self.expires_at
+            principal=self.principal,
+            subject=self.subject,
+            scopes=frozenset(self.scopes),
+            expires_at=self.expires_at,
+            issued_at=self.issued_at,
+            token_id=self.token_id,
         )
 
 
@@ -74,6 +82,8 @@ class Sessions:
             subject=caller.subject,
             scopes=tuple(scope for scope in _SCOPES if scope in caller.scopes),
             expires_at=min(caller.expires_at, self._clock() + limits.APP_SESSION_S),
+            issued_at=caller.issued_at,
+            token_id=caller.token_id,
         )
 
     def cookie(self, session: Session) -> str:

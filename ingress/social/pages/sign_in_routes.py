@@ -14,7 +14,8 @@ from ingress.social.pages import session as sessions
 from ingress.social.pages import visit as visits
 from ingress.social.pages.visit import Visit
 from ingress.social.users import Users
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits
 
 _THEME_S: Final = 365 * 86_400
 _STATIC: Final = {

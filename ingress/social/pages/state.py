@@ -13,19 +13,26 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
     from ingress.http.store import Store
+    from ingress.identity.caller import Caller
+    from ingress.identity.denials import Denials
     from ingress.social.pages.session import Session
 
 
 class Pages:
     """Sessions of this process; that one has ended is kept in the database, for all processes."""
 
-    def __init__(self, store: Store, secret: bytes) -> None:
+    def __init__(self, store: Store, secret: bytes, denials: Denials) -> None:
         self.store = store
+        self._denials = denials
         self.sessions = Sessions(secret)
 
     async def session(self, cookie: str | None) -> Session:
-        """The session of a cookie, unless its holder has signed out. Raises Unauthenticated."""
+        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
         session = self.sessions.read(cookie)
+        try:
+            await self._denials.require(session.caller())
+        except errors.Suspended as error:  # to a browser the session is over
+            raise errors.Unauthenticated(error.public) from error
         if await self.store.rows("app_session_ended", {"id": session.id}):
             raise errors.Unauthenticated("You have signed out; sign in again.")
         return session
@@ -34,9 +41,9 @@ class Pages:
         """The cookie is worth nothing from now on, at any process."""
         await self.store.rows("app_session_end", {"id": session.id, "expires_at": session.expires_at})
 
-    def principal_of(self, headers: Headers) -> str | None:
-        """In whose name a request without a token comes, by its signed cookie alone: whose places it takes."""
+    def caller_of(self, headers: Headers) -> Caller | None:
+        """Who comes without a token, by its signed cookie alone: whose places it takes."""
         try:
-            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).principal
+            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).caller()
         except errors.Unauthenticated:
             return None

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits as ingress_limits
 from ingress.config import IngressConfig
 from ingress.http import browser, problems
 from ingress.http.parts import parts_of
@@ -18,7 +19,8 @@ from ingress.social.pages import rendering
 from ingress.social.pages import session as sessions
 from ingress.social.pages.state import Pages
 from ingress.social.users import Users
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits as social_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -104,7 +106,7 @@ class Visit:
 
     async def form(self) -> dict[str, str]:
         """The fields of a form that this person's page made. Raises Forbidden for any other, MalformedRequest."""
-        found = await browser.form(self.request, limits.APP_FORM_BYTES_MAX, limits.APP_FORM_FIELDS_MAX)
+        found = await browser.form(self.request, social_limits.APP_FORM_BYTES_MAX, social_limits.APP_FORM_FIELDS_MAX)
         self.pages.sessions.form_tokens.require(self._holder, found.pop(browser.FORM_TOKEN, ""))
         return found
 
@@ -176,5 +178,5 @@ async def error_page(request: Request, error: errors.PlatformError) -> Response:
     except errors.Unavailable:  # the database is out: the page says so without asking it again
         found = Visit(request, None)
     wrong = error.errors if isinstance(error, errors.InvalidCommand) else []
-    headers = {"Retry-After": str(limits.RETRY_AFTER_S)} if row.retry else {}
+    headers = {"Retry-After": str(ingress_limits.RETRY_AFTER_S)} if row.retry else {}
     return found.page("error.html", row.status, headers, said=error.public, status=row.status, wrong=wrong)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import psycopg
 
-from schemas import limits
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ class Words(Protocol):
 def export_ledger(postgres_dsn: str, words: Words) -> Iterator[str]:
     """The file in pieces. A reader's role is enough. While it runs, vacuum keeps what was deleted since its start."""
     with psycopg.connect(
-        postgres_dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-export"
+        postgres_dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-export"
     ) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        connection.execute(f"set local statement_timeout = {limits.EXPORT_STATEMENT_TIMEOUT_MS}")
+        connection.execute(f"set local statement_timeout = {payments_limits.EXPORT_STATEMENT_TIMEOUT_MS}")
         yield words.HEAD
         for account_id, currency, day in _rows(connection, "accounts"):
             yield words.opening(account_id, currency, day)
@@ -78,6 +79,6 @@ def export_ledger(postgres_dsn: str, words: Words) -> Iterator[str]:
 def _rows(connection: psycopg.Connection, query: str) -> Iterator[Row]:
     """The rows of a query, a bounded number of them in memory."""
     with connection.cursor(f"export_{query}") as cursor:
-        cursor.itersize = limits.EXPORT_FETCH_ROWS
+        cursor.itersize = payments_limits.EXPORT_FETCH_ROWS
         cursor.execute(_QUERIES[query])
         yield from cursor

@@ -13,8 +13,10 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import codec, errors, limits
+from schemas import codec, errors
+from schemas.payments import limits as payments_limits
 from schemas.payments import topics
+from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -54,9 +56,11 @@ class History:
             left = self._assign(since_ms)
             heard_at = time.monotonic()
             while left and self.records < records_max:
-                if time.monotonic() - heard_at > limits.SINK_RECOVERY_READ_TIMEOUT_S:
+                if time.monotonic() - heard_at > sinks_limits.SINK_RECOVERY_READ_TIMEOUT_S:
                     raise errors.Unavailable("Kafka does not give what lies in it.")
-                messages = self._consumer.consume(min(limits.FORECAST_BATCH_MAX, records_max - self.records), _POLL_S)
+                messages = self._consumer.consume(
+                    min(payments_limits.FORECAST_BATCH_MAX, records_max - self.records), _POLL_S
+                )
                 places: list[tuple[int, int, Command]] = []
                 for message in messages:
                     partition, offset = message.partition(), message.offset()
@@ -82,10 +86,10 @@ class History:
     def _assign(self, since_ms: int) -> dict[int, int]:
         """Starts at that time; the end of each partition that has something after it."""
         wanted = [TopicPartition(self._topic, p, since_ms) for p in range(topics.PARTITIONS)]
-        starts = self._consumer.offsets_for_times(wanted, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        starts = self._consumer.offsets_for_times(wanted, timeout=sinks_limits.KAFKA_ADMIN_TIMEOUT_S)
         ends: dict[int, int] = {}
         for at in starts:
-            marks = self._consumer.get_watermark_offsets(at, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+            marks = self._consumer.get_watermark_offsets(at, timeout=sinks_limits.KAFKA_ADMIN_TIMEOUT_S)
             if marks is None:
                 raise errors.Unavailable("Kafka does not answer: no watermarks in time")
             if 0 <= at.offset < marks[1]:

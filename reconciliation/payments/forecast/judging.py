@@ -16,11 +16,10 @@ from dataflows.payments.domain.decision import Context
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import RiskPolicy
-from schemas import limits
-from schemas.payments import risk_policy
+from schemas.payments import limits, risk_policy
 from schemas.payments.operations import OPERATIONS
+from schemas.payments.records import PaymentIntent
 from schemas.payments.routing import RoutingPolicy
-from schemas.records import PaymentIntent
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
-from schemas import limits
 from schemas.errors import NotFound
+from schemas.payments import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

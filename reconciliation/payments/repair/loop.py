@@ -13,7 +13,9 @@ import psycopg
 import structlog
 
 from reconciliation.payments.repair.resume import resume
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     import threading
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 log = structlog.get_logger()
-_SESSION: Final = f"-c synchronous_commit=on -c statement_timeout={limits.REPAIR_LOOP_STATEMENT_TIMEOUT_MS}"
+_SESSION: Final = f"-c synchronous_commit=on -c statement_timeout={payments_limits.REPAIR_LOOP_STATEMENT_TIMEOUT_MS}"
 
 
 class RepairLoop:
@@ -46,8 +48,8 @@ class RepairLoop:
             except (psycopg.OperationalError, errors.Unavailable) as error:
                 log.warning("repair_loop_waits", error=str(error).partition("\n")[0])
             # Sent again ever more rarely: an owner that is away has them all in its topic already.
-            first = limits.REPAIR_LOOP_INTERVAL_S
-            pause_s = first if is_done else min(max(first, 2 * pause_s), limits.REPAIR_LOOP_INTERVAL_MAX_S)
+            first = payments_limits.REPAIR_LOOP_INTERVAL_S
+            pause_s = first if is_done else min(max(first, 2 * pause_s), payments_limits.REPAIR_LOOP_INTERVAL_MAX_S)
 
     def round(self) -> bool:
         """Everything that has waited long enough, once; whether all was decided. Raises as psycopg, or Unavailable."""
@@ -56,13 +58,13 @@ class RepairLoop:
             autocommit=True,
             application_name=self._name,
             options=_SESSION,
-            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
         ) as connection:
             found = resume(
                 connection,
                 self._kafka,
-                wait_s=limits.REPAIR_LOOP_DECISION_WAIT_S,
-                waiting_s=limits.REPAIR_LOOP_GRACE_S,
+                wait_s=payments_limits.REPAIR_LOOP_DECISION_WAIT_S,
+                waiting_s=payments_limits.REPAIR_LOOP_GRACE_S,
                 on_step=self._on_step,
             )
         if found.posted or found.refused or found.undecided:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import Producer
 from msgspec import Struct
 
-from schemas import limits
 from schemas.errors import Unavailable
-from schemas.payments import attempt_outcome, money_by_hand, repair
+from schemas.payments import attempt_outcome, limits, money_by_hand, repair
 from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 

@@ -15,8 +15,7 @@ from reconciliation.payments.settlement.camt053 import read_statements
 from reconciliation.payments.settlement.camt053_statement import Entry, Statement, UnreadEntry
 from reconciliation.payments.settlement.line import UnreadableReport
 from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found, resolve_cases
-from schemas import limits
-from schemas.payments import bank_rules
+from schemas.payments import bank_rules, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

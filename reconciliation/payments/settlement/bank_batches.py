@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from reconciliation.payments.settlement.store import execute
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     import psycopg

@@ -14,8 +14,7 @@ from reconciliation.payments.settlement import bank_batches, merchant_payouts
 from reconciliation.payments.settlement.bank_findings import SHORT, group_of
 from reconciliation.payments.settlement.commands import BANK_RETURN
 from reconciliation.payments.settlement.store import Found, execute, resolve_cases
-from schemas import limits
-from schemas.payments import bank_rules
+from schemas.payments import bank_rules, limits
 
 if TYPE_CHECKING:
     import psycopg

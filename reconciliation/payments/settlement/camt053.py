@@ -13,7 +13,7 @@ from xml.parsers import expat  # declarations, the door of every attack on expat
 from reconciliation.payments.settlement.camt053_entry import Node
 from reconciliation.payments.settlement.camt053_statement import Entry, Footing, Statement, UnreadEntry
 from reconciliation.payments.settlement.line import UnreadableReport
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
 from reconciliation.payments.settlement.line import Unclassifiable
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -23,7 +23,7 @@ from reconciliation.payments.settlement.camt053_entry import (
     text_of,
 )
 from reconciliation.payments.settlement.line import Unclassifiable
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from reconciliation.payments.settlement.camt053_entry import Node

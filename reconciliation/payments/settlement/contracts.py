@@ -11,8 +11,7 @@ from msgspec import structs
 from dataflows.payments.domain.fees import FeeSchedule
 from reconciliation.payments.settlement.line import Line
 from reconciliation.payments.settlement.store import execute
-from schemas import limits
-from schemas.payments import processor_fees
+from schemas.payments import limits, processor_fees
 from schemas.payments.processor_fees import Contract, contract_of
 
 if TYPE_CHECKING:

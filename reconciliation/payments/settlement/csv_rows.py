@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from reconciliation.payments.settlement.line import Defect, Unclassifiable, UnreadableReport
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

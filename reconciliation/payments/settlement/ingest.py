@@ -16,7 +16,7 @@ from reconciliation.payments.settlement.line import Defect, UnreadableReport
 from reconciliation.payments.settlement.matching import Settled
 from reconciliation.payments.settlement.stage import stage_lines
 from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found, keep_lines, resolve_cases
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,7 +15,7 @@ from reconciliation.payments.settlement.commands import EXCHANGE
 from reconciliation.payments.settlement.line import Line
 from reconciliation.payments.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
 from reconciliation.payments.settlement.store import SQL, Found, execute, keep_found, keep_lines, resolve_cases
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

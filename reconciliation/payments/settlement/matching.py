@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
-from schemas import limits
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

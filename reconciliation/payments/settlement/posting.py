@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from reconciliation.payments.settlement.commands import Due, command_of, late_fee_command, outcome_command
 from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits
 from sinks.kafka.delivery import command_letter, why_not_delivered
 
 if TYPE_CHECKING:

@@ -43,8 +43,9 @@ from reconciliation.payments.settlement.sources import (
     listed_reports,
 )
 from reconciliation.payments.settlement.store import execute, found_table, keep_found, missing_find
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +61,7 @@ class ReconcileSettings(Struct, frozen=True, kw_only=True):
     postgres_dsn: str
     kafka: KafkaConnection
     processors: dict[str, str]
-    decision_wait_s: float = limits.SETTLEMENT_DECISION_WAIT_S
+    decision_wait_s: float = payments_limits.SETTLEMENT_DECISION_WAIT_S
 
 
 class ReconcileReport(Struct, kw_only=True):
@@ -96,11 +97,14 @@ def reconcile(
 def _locked(dsn: str) -> Iterator[psycopg.Connection]:
     """A session that holds the lock of reconciliation; it ends with the session, however that ends."""
     with psycopg.connect(
-        dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-reconcile"
+        dsn,
+        autocommit=True,
+        connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+        application_name="millrace-reconcile",
     ) as connection:
-        connection.execute(f"set lock_timeout = '{limits.SETTLEMENT_LOCK_WAIT_S}s'")
-        connection.execute(f"set statement_timeout = '{limits.SETTLEMENT_STATEMENT_TIMEOUT_S}s'")
-        connection.execute(f"set work_mem = '{limits.SETTLEMENT_WORK_MEM_MB}MB'")
+        connection.execute(f"set lock_timeout = '{payments_limits.SETTLEMENT_LOCK_WAIT_S}s'")
+        connection.execute(f"set statement_timeout = '{payments_limits.SETTLEMENT_STATEMENT_TIMEOUT_S}s'")
+        connection.execute(f"set work_mem = '{payments_limits.SETTLEMENT_WORK_MEM_MB}MB'")
         connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
         yield connection
 
@@ -188,7 +192,7 @@ class _Run:
         self._on_step(f"took in {given.path.name}")
 
     def _take_statements(self, given: GivenFile, report: ReportFile) -> FileResult:
-        name = given.path.name[: limits.SETTLEMENT_NAME_LENGTH_MAX]
+        name = given.path.name[: payments_limits.SETTLEMENT_NAME_LENGTH_MAX]
         taken = take_in_statements(
             self._connection, (name, report.sha256), lambda: given.path.open("rb"), self._on_lines
         )
@@ -234,7 +238,7 @@ class _Run:
             matched=_number(execute(connection, "summary_matched")),
             discrepancies=[discrepancy_of(row) for row in rows],
             unmatched_older_than_horizon=_number(
-                execute(connection, "summary_overdue", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
+                execute(connection, "summary_overdue", horizon_days=payments_limits.SETTLEMENT_HORIZON_DAYS)
             ),
             new_lines=self._new_lines,
             posted=posted,

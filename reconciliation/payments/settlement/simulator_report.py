@@ -9,8 +9,8 @@ from reconciliation.payments.settlement.amounts import SURELY_WITHIN_DIGITS, cur
 from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of
 from reconciliation.payments.settlement.line import Defect, Line, LineType, PlainRow, Unclassifiable
 from reconciliation.payments.settlement.stage import PLAIN_ROW
-from schemas import limits
 from schemas.currency import EXPONENTS
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

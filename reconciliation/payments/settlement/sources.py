@@ -13,8 +13,8 @@ import msgspec
 
 from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
 from reconciliation.payments.settlement.ingest import ReportFile
-from schemas import limits
 from schemas.errors import Unavailable
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

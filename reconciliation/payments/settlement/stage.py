@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reconciliation.payments.settlement.store import SQL
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

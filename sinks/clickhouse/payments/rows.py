@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas.currency import EXPONENTS
-from schemas.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
+from schemas.payments.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
 from sinks.clickhouse.tables import analytical
 
 if TYPE_CHECKING:

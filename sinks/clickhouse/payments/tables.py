@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
+from schemas.payments.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
 from sinks.clickhouse.tables import Table, of_record
 
 EVENTS: Final = Table(

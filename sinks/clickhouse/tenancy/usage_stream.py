@@ -10,7 +10,9 @@ import hashlib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import errors, limits
+from schemas import errors
+from schemas.tenancy import limits as tenancy_limits
+from sinks import limits as sinks_limits
 from sinks.clickhouse.ranges import Range
 from sinks.postgres.sql_files import queries
 
@@ -59,13 +61,13 @@ class UsageFeed:
         """What was counted since; None after an idle heartbeat interval."""
         del plan_id
         started = time.monotonic()
-        deadline = started + limits.SINK_HEARTBEAT_MS / 1_000
+        deadline = started + sinks_limits.SINK_HEARTBEAT_MS / 1_000
         while not stop.is_set():
             if rows := self._next():
                 return UsageBlock(rows), started
             if time.monotonic() >= deadline:
                 break
-            stop.wait(limits.USAGE_FEED_POLL_S)
+            stop.wait(tenancy_limits.USAGE_FEED_POLL_S)
             started = time.monotonic()
         return None, started
 
@@ -85,7 +87,7 @@ class UsageFeed:
         ends: dict[int, int] = dict(self._connection.execute(_SQL["usage_feed_ends"].encode(), asked).fetchall())
         rows: list[Row] = []
         for partition, end in sorted(ends.items()):
-            room = limits.USAGE_FEED_BLOCK_MAX - len(rows)
+            room = tenancy_limits.USAGE_FEED_BLOCK_MAX - len(rows)
             if end > self._last[partition] and room > 0:
                 found = self._rows(partition, self._last[partition], end, room)
                 self._last[partition] = found[-1][1]

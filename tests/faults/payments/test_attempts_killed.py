@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from schemas import limits
+from schemas.payments import limits as payments_limits
+from sinks import limits as sinks_limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.worlds.payments.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["world"]
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 FAIL_POINTS = (
     "attempt_after_lease",
@@ -26,7 +27,7 @@ FAIL_POINTS = (
     "attempt_after_report",
 )
 # The lease of the dead, its place in the consumer group, and a restart.
-_TAKEN_OVER_WITHIN_S = limits.ATTEMPT_LEASE_MS / 1_000 + limits.OWNER_SESSION_TIMEOUT_MS / 1_000 + 10
+_TAKEN_OVER_WITHIN_S = payments_limits.ATTEMPT_LEASE_MS / 1_000 + sinks_limits.OWNER_SESSION_TIMEOUT_MS / 1_000 + 10
 
 
 @pytest.fixture(autouse=True)
@@ -87,12 +88,12 @@ def test_a_frozen_worker_that_wakes_up_does_no_harm(served: AttemptsWorld) -> No
 def test_a_processor_that_is_away_costs_no_doubt(world: AttemptsWorld) -> None:
     """Nothing was sent, so nothing is unknown: the same identity is sent when it is back. The breaker spares it."""
     world.start("processor_worker")
-    attempts = [new_attempt() for _ in range(limits.ATTEMPT_BREAKER_FAILURES * 2)]
+    attempts = [new_attempt() for _ in range(payments_limits.ATTEMPT_BREAKER_FAILURES * 2)]
     world.publish(*attempts)
     becomes(lambda: sum(bool(world.row(a)) for a in attempts), len(attempts))
     eventually(lambda: any((row := world.row(a)) and row["error_code"] == "not_connected" for a in attempts))
     for attempt in attempts:  # however long a start takes here, it is not away for so long that they are given up
-        _made_older(world, attempt, -limits.ATTEMPT_UNREACHABLE_MAX_S)
+        _made_older(world, attempt, -payments_limits.ATTEMPT_UNREACHABLE_MAX_S)
     world.start("simulator")
     for attempt in attempts:
         world.fact(attempt, "captured", within_s=25)
@@ -105,7 +106,7 @@ def test_an_attempt_that_never_left_fails_in_the_end(world: AttemptsWorld) -> No
     attempt = new_attempt()
     world.publish(attempt)
     eventually(lambda: (row := world.row(attempt)) and row["error_code"] == "not_connected")
-    _made_older(world, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
+    _made_older(world, attempt, payments_limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
     assert world.fact(attempt, "failed", within_s=25).payload["error_code"] == "processor_unreachable"
     world.settle(attempt, "failed")
     world.row_reaches(attempt, "done")
@@ -118,7 +119,7 @@ def test_killed_between_giving_up_and_telling_it_stays_given_up(world: AttemptsW
     attempt = new_attempt()
     world.publish(attempt)
     eventually(lambda: (row := world.row(attempt)) and row["error_code"] == "not_connected")
-    _made_older(world, attempt, limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
+    _made_older(world, attempt, payments_limits.ATTEMPT_UNREACHABLE_MAX_S + 1)
     assert worker.wait(patient(20)) == -signal.SIGKILL
     assert world.statuses(attempt) == []
     _leases_run_out(world)
@@ -138,7 +139,7 @@ def test_doubt_never_ends_in_failed(world: AttemptsWorld) -> None:
     assert worker.wait(patient(20)) == -signal.SIGKILL
     world.end(simulator)
     _leases_run_out(world)
-    _made_older(world, attempt, sum(limits.ATTEMPT_POLL_SCHEDULE_S) + 1)
+    _made_older(world, attempt, sum(payments_limits.ATTEMPT_POLL_SCHEDULE_S) + 1)
     world.start("processor_worker")
     fact = world.fact(attempt, "manual_review", within_s=_TAKEN_OVER_WITHIN_S)
     assert fact.payload["error_code"] == "unresolved:not_connected"

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from reconciliation.payments.repair.loop import RepairLoop
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from schemas.senders import REPAIRS
 from tests.eventually import becomes, eventually, patient
 from tests.gate import examples, matrix

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from schemas import limits
 from tests.eventually import becomes, eventually, patient
 from tests.servers import clean_environment
 from tests.worlds.payments.vault_world import vault_on
-from vault import sealing
+from vault import limits, sealing
 from vault.card import Card
 from vault.store import query
 

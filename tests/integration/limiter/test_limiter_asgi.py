@@ -15,7 +15,7 @@ from starlette.routing import Route
 from ingress.limiter import api_limits as quotas
 from limiter.edge.asgi import Asker, QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import (
     MONTH_MS,
     CounterServer,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from limiter.policy.policies import PolicySet
-from schemas import limits
 from schemas.calendar_windows import LONGEST_S, Calendar, window_at, windows_from
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policies, policy, server
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from schemas import limits
 from schemas.calendar_windows import Calendar, window_at
+from schemas.limiter import limits
 from tests.eventually import becomes, eventually
 from tests.worlds.limiter.limiter_public import OK, Envoy, envoy
 from tests.worlds.public_system import public

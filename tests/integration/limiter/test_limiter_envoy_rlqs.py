@@ -21,7 +21,7 @@ from envoy.service.rate_limit_quota.v3 import rlqs_pb2_grpc
 
 from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.rlqs import RateLimitQuotaService
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import patient
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policies, policy
 from tests.worlds.limiter.envoy_process import EnvoyProcess, Upstream

@@ -18,7 +18,7 @@ from limiter.frames import frames
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check, GatewayUnavailable
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 import redis
 
 from limiter.store.store import StoreUnavailable
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from tests.eventually import patient
 from tests.worlds.limiter.counter_server import CounterServer, emptied, hasty, limiter, policies, policy, server
 

@@ -21,7 +21,7 @@ from limiter.policy.keys import signed_hash
 from limiter.store.shard_changes import newest
 from limiter.stream.charges import decode
 from reconciliation.check.invariant import invariants
-from schemas import limits
+from schemas.limiter import limits
 from sinks.streams.record_positions import SQL as POSITIONS
 from tests.eventually import patient as within
 from tests.integration.limiter.test_limiter_shard_leases import killed, leases_last, settled

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from limiter.stream.lease_book import unreported_max
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import becomes, eventually
 from tests.worlds.limiter.counter_server import policy
 from tests.worlds.limiter.lease_world import WITHIN_S, Settled, lease_stream, reporting

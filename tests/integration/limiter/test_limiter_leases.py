@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from limiter.spending.buckets import Bucket
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:

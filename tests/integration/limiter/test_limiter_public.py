@@ -13,7 +13,7 @@ import httpx
 import pytest
 from envoy.service.rate_limit_quota.v3 import rlqs_pb2, rlqs_pb2_grpc
 
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator
 from tests.worlds.limiter.limiter_public import OK, OVER_LIMIT, SCOPES, Envoy, by_store, envoy, metrics

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import grpc
 import pytest
 
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator
 from tests.worlds.limiter.limiter_public import OK, OVER_LIMIT, Envoy, envoy, metrics

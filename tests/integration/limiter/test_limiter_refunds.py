@@ -21,7 +21,8 @@ from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check
 from limiter.store.store import StoreUnavailable
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policies, policy, server
 from tests.worlds.limiter.store_proxy import StoreProxy
 

@@ -16,7 +16,7 @@ from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.rlqs import RateLimitQuotaService
 from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.shard_server import connected
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, hasty, limiter, listed, policies, policy
 
 if TYPE_CHECKING:

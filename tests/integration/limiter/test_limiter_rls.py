@@ -14,7 +14,7 @@ from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
 
 from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.envoy_server import envoys_server
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policy, server
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from dataflows.limiter.leases.reader import LeaseBatch
 from dataflows.limiter.leases.settler import LeaseSettler
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import limiter, policy
 from tests.worlds.limiter.lease_reports import Reports
 from tests.worlds.limiter.shard_world import PATIENT_S, TENANTS, ShardWorld, servers, shards

@@ -18,7 +18,7 @@ from limiter.policy.shard_map import ONE_SHARD, ShardsRefused, encoded
 from limiter.store.shard_changes import ShardChanges, newest
 from limiter.store.shard_health import rows
 from reconciliation.audit.log import entries
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.topics import PARTITIONS
 from schemas.records import Rejection

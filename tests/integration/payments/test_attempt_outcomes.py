@@ -119,9 +119,7 @@ def test_what_never_happened_is_ended_by_two_persons_and_not_sent_meanwhile(
     assert "outcome by hand: failed" in told
     eventually(lambda: dispatch(public, operation)[0] == "done", 60)
     refused(ann.http.post(f"/v1/processor_attempts/{operation}/ask"), 409, "state_conflict")
-    assert [row for row in audited(public, operation) if row[2] == "done"] == [
-        ("merchant:m_ann", "attempt.ask", "done")
-    ] * 2
+    assert [row for row in audited(public, operation) if row[2] == "done"] == [("m_ann", "attempt.ask", "done")] * 2
     eventually(lambda: no_gaps(public), 60)
 
 

@@ -11,7 +11,7 @@ import pytest
 from dataflows.payments.attempts import http_connection
 from dataflows.payments.attempts.http_connection import HttpAnswer, NoAnswerError, NotConnectedError
 from dataflows.payments.attempts.http_pool import HttpPool
-from schemas import limits
+from schemas.payments import limits
 from tests.worlds.payments.attempts_world import free_port
 
 if TYPE_CHECKING:

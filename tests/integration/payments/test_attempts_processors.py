@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import limits
+from schemas.payments import limits
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas import limits
+from schemas.payments import limits
 from tests.eventually import becomes
 from tests.worlds.payments.attempts_world import AttemptsWorld, new_attempt, world
 

@@ -14,8 +14,9 @@ from dataflows.payments.attempts.dispatch import Change, changes_of
 from dataflows.payments.attempts.dispatch_store import DispatchStore
 from dataflows.payments.attempts.health import Counts, Health
 from dataflows.payments.attempts.settlement import settle
-from schemas import codec, limits
-from schemas.records import PaymentIntent
+from schemas import codec
+from schemas.payments import limits
+from schemas.payments.records import PaymentIntent
 from sinks.postgres.owner_connection import connect
 from tests.contracts import golden
 from tests.worlds.payments.attempts_world import event_of, new_attempt

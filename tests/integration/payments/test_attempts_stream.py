@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["world"]
-pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 FOLLOWER = "processor_attempts"
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
-from schemas import limits
+from schemas.payments import limits
 from tests.eventually import eventually, patient
 from tests.worlds.payments.attempts_world import MERCHANT, AttemptsWorld, new_attempt, next_attempt, world
 

@@ -13,7 +13,8 @@ import pytest
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from schemas.payments.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.payments.test_ingress_disputes import produce
@@ -43,7 +44,7 @@ def other(public: PublicSystem) -> Iterator[Merchant]:
 @pytest.fixture
 def operator(public: PublicSystem) -> Iterator[Merchant]:
     """Somebody with the operator's scope."""
-    caller = public.merchant(scopes=("operator", "payments:read"))
+    caller = public.merchant(scopes=("operator",))
     yield caller
     caller.http.close()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from schemas import limits
+from schemas.payments import limits
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.merchant_webhook_world import (
     MerchantWebhookWorld,

@@ -82,7 +82,7 @@ def test_nobody_approves_what_he_proposed(public: PublicSystem, ann: Merchant) -
     """Also not in another session, with another token of the same person."""
     case_id = opened(public)
     found = proposed(ann, case_id)
-    again = public.merchant(ann.name, scopes=("operator", "payments:read"))
+    again = public.merchant(ann.name, scopes=("operator:finance",))
     with again.http:
         for caller in (ann, again):
             refused(decide(caller, found["id"], "approve"), 403, "four_eyes_required")

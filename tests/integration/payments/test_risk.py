@@ -116,7 +116,7 @@ def test_a_review_waits_for_an_operator_who_approves(public: PublicSystem, merch
     late = rules.review(intent_id, "reject")
     assert (late.status_code, late.json()["code"], late.json()["current_state"]) == (409, "state_conflict", "succeeded")
     case = rules.case(intent_id)
-    person = f"merchant:{rules.operator.name}"
+    person = rules.operator.name
     assert (case["state"], case["resolved_by"], case["note"]) == ("resolved", person, "approved: known customer")
     assert [(a["decided_by"], a["outcome"]) for a in rules.said(intent_id)] == [(None, "review"), (person, "allow")]
     assert audited(public, intent_id)[:2] == [("risk.review", "begun"), ("risk.review", "done")]

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.worlds.payments.simulator_process import Simulator, key, simulator
 
 __all__ = ["key", "simulator"]

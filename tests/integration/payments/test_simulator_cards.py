@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.simulator_process import (
     ANSWER_WITHIN_S,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.eventually import becomes
 from tests.worlds.payments.simulator_process import SECRET, Simulator, key, running
 from tests.worlds.payments.webhook_receiver import Received, receiving

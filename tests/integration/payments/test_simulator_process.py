@@ -17,7 +17,7 @@ import httpx
 import psutil
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import examples
 from tests.worlds.payments.simulator_process import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.simulator_process import Simulator, key, running, simulator
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.worlds.payments.simulator_process import Simulator, running
 
 COLUMNS = "line_id,report_id,type,operation_id,reference,provider_ref,currency,gross,fee,net,created"

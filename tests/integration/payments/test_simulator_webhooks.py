@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from schemas import limits
+from compose.simulator import limits as simulator_limits
+from schemas.payments import limits as payments_limits
 from tests.eventually import becomes, eventually, patient
 from tests.worlds.payments.simulator_process import ANSWER_WITHIN_S, SECRET, Simulator, free_port, key, running
 from tests.worlds.payments.webhook_receiver import Received, receiving
@@ -109,7 +110,7 @@ def test_webhook_first_is_delivered_before_the_answer(simulator: Simulator, rece
         assert simulator.post(one, reference=f"pi_{one}", token="tok_sim_webhook_first").json()["status"] == "captured"
         types = received.types(f"pi_{one}")  # at once, without waiting
         waited_ms = (time.monotonic() - began) * 1_000
-        slept = not types and waited_ms >= limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS
+        slept = not types and waited_ms >= simulator_limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS
         return None if slept else (types,)  # an answer waits for its webhook within a bound: this machine slept longer
 
     (types,) = eventually(delivered_first)
@@ -119,7 +120,7 @@ def test_webhook_first_is_delivered_before_the_answer(simulator: Simulator, rece
 def test_a_storm_is_five_deliveries_of_two_events(simulator: Simulator, received: Received, key: str) -> None:
     """Repeats carry the id of what they repeat; one more event, with its own id, tells the same."""
     simulator.post(key, reference=f"pi_{key}", token="tok_sim_webhook_storm")
-    becomes(lambda: len(received.of(f"pi_{key}")), limits.SIMULATOR_WEBHOOK_STORM_COPIES)
+    becomes(lambda: len(received.of(f"pi_{key}")), simulator_limits.SIMULATOR_WEBHOOK_STORM_COPIES)
     assert sorted(received.ids(f"pi_{key}").values()) == [2, 3]
     data = [event["data"] for event in received.of(f"pi_{key}")]
     assert all(each == data[0] for each in data)
@@ -168,8 +169,8 @@ def test_webhook_first_does_not_wait_for_ever(tmp_path: Path) -> None:
         started = time.monotonic()
         assert simulator.post("op_1", token="tok_sim_webhook_first").json()["status"] == "captured"
         waited_ms = (time.monotonic() - started) * 1_000
-        assert limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS <= waited_ms < patient(ANSWER_WITHIN_S) * 1_000
-        assert limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS < limits.ATTEMPT_CALL_TIMEOUT_MS
+        assert simulator_limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS <= waited_ms < patient(ANSWER_WITHIN_S) * 1_000
+        assert simulator_limits.SIMULATOR_WEBHOOK_FIRST_WAIT_MS < payments_limits.ATTEMPT_CALL_TIMEOUT_MS
 
 
 def test_without_a_receiver_nothing_is_kept_to_be_told(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import stripe
 from dataflows.payments.attempts import stripe_calls
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, Unknown
 from dataflows.payments.attempts.stripe_adapter import StripeAdapter
-from schemas import limits
+from schemas.payments import limits
 from tests.unit.payments.test_attempts_settlement import CALL
 from tests.worlds.payments import stripe_mock
 from tests.worlds.payments.attempts_world import free_port

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from schemas import limits
+from schemas.payments import limits
 from tests.worlds.payments.webhook_world import WebhookWorld, webhook_system, webhooks
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def test_the_desk_is_for_moderators_and_they_have_nothing_else(visitors: Visitor
         assert stranger.get(DESK + page).headers["location"] == f"/console/sign-in?next={DESK}{page}"
     for page in ("/queues/cases", "/pipeline", "/trial-balance", "/reconciliation", "/processors", "/merchants/m_1"):
         assert judge.get(f"/console{page}").status_code == 403
-    assert visitors().sign_in(public.token("u_1", ("posts:read", "operator"), kind="user")).status_code == 403
+    assert visitors().sign_in(public.token("u_1", ("posts:read",), kind="user")).status_code == 403
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
         query = "select distinct outcome from audit_log where actor = %s and action like 'console.moderation.%%'"
         assert connection.execute(query, ("user:u_judge",)).fetchall() == [("done",)]

@@ -12,7 +12,7 @@ import httpx
 import psycopg
 import pytest
 
-from schemas import limits
+from schemas.social import limits
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, source_key
 from tests.eventually import becomes, eventually
 from tests.services.counter_world import process

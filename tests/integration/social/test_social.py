@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import limits
+from schemas.social import limits
 from tests.eventually import becomes, eventually
 from tests.gate import examples
 from tests.services.counter_world import millrace

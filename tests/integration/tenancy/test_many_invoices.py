@@ -57,7 +57,7 @@ def changed(connection: psycopg.Connection[Any]) -> list[str]:
     return [row["invoice_id"] for row in changed_invoices(Snapshot(connection, {}), sql)]
 
 
-@pytest.mark.timeout(1_800 if TENANTS > 1_000 else 120)
+@pytest.mark.timeout(1_800 if TENANTS > 1_000 else 240)
 def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> None:
     addresses = stack.settings.addresses()
     metering, prices = addresses.postgres_dsns["millrace_tenancy_metering"], json.dumps(PRICE)

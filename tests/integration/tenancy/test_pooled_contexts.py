@@ -18,6 +18,7 @@ from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
 from tests.eventually import eventually, patient
 from tests.gate import RUN_SEED, examples
+from tests.servers import servers_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
 
     from tests.servers import World
 
-PGBOUNCER: Final = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
-pytestmark = [
-    pytest.mark.servers,
-    pytest.mark.skipif(PGBOUNCER is None, reason="needs pgbouncer, which the system's packages have"),
-]
+pytestmark = pytest.mark.servers
+_PLACES: Final = "/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
 TENANTS: Final = [f"tn_pooled_{n}" for n in range(20)]
 CALLERS: Final = 16
 _CONFIG: Final = """
@@ -65,12 +63,15 @@ def signed(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 @pytest.fixture(scope="module")
 def pooled(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The DSN of a pool of four sessions of the ingress's role."""
+    pgbouncer = shutil.which("pgbouncer", path=_PLACES)
+    if pgbouncer is None:
+        servers_missing("no pgbouncer: the system's packages have it")
     ports = PortLeases()
     listen = ports.take_any()
     there = conninfo.conninfo_to_dict(stack.addresses.postgres_dsns["millrace_ingress"])
     file = tmp_path_factory.mktemp("pgbouncer") / "pgbouncer.ini"
     file.write_text(_CONFIG.format(listen=listen, **there))
-    started = subprocess.Popen(_command(file), stderr=subprocess.DEVNULL)
+    started = subprocess.Popen(_command(pgbouncer, file), stderr=subprocess.DEVNULL)
     dsn = f"host=127.0.0.1 port={listen} dbname=pooled user=anybody"
     try:
         eventually(lambda: _answers(dsn), 20, what="pgbouncer")
@@ -81,14 +82,13 @@ def pooled(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         ports.close()
 
 
-def _command(file: Path) -> list[str]:
+def _command(pgbouncer: str, file: Path) -> list[str]:
     """It refuses to run as root; in a container it is then somebody else, who has to read its file."""
-    assert PGBOUNCER is not None
     is_root = file.owner() == "root"
     if is_root:
         for folder in (file, file.parent, *file.parents[1:3]):
             folder.chmod(0o755)
-    return [PGBOUNCER, *(["-u", "nobody"] if is_root else []), str(file)]
+    return [pgbouncer, *(["-u", "nobody"] if is_root else []), str(file)]
 
 
 def _answers(dsn: str) -> bool:

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from dataflows.tenancy.mover.comparing import compare, compare_again
-from dataflows.tenancy.mover.place import Place, Places
-from schemas import limits
+from dataflows.tenancy.mover.tenant_rows import Place, Places
+from schemas.tenancy import limits
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts

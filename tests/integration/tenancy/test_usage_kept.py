@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from dataflows.tenancy.usage.keeping import remove
-from schemas import limits
+from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import COUNTED
 from sinks.postgres import owner_connection
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import limits
+from schemas.payments import limits as payments_limits
 from tests.eventually import patient
 from tests.worlds.payments.vault_world import processor, world
+from vault import limits as vault_limits
 
 if TYPE_CHECKING:
     from tests.worlds.payments.vault_world import Processor, VaultWorld
@@ -177,14 +178,16 @@ def test_a_lost_or_endless_answer_is_an_unknown_outcome(world: VaultWorld, proce
     """No answer within the bound, and one that is too large: 502, so the worker asks the processor what became of it."""
     holder = world.holder()
     token = holder.token()
-    processor.answer = lambda _: b"x" * (limits.VAULT_ANSWER_BYTES_MAX + 1)
+    processor.answer = lambda _: b"x" * (vault_limits.VAULT_ANSWER_BYTES_MAX + 1)
     large = world.forward(token, holder.name)
     processor.answer = lambda _: None
     silent = world.forward(token, holder.name)
     for answer in (large, silent):
         assert (answer.status_code, answer.json()["code"]) == (502, "outcome_unknown")
-    assert limits.VAULT_FORWARD_TIMEOUT_MS < limits.ATTEMPT_CALL_TIMEOUT_MS, "the worker hears it before it gives up"
-    assert silent.elapsed.total_seconds() < patient(limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000)
+    assert vault_limits.VAULT_FORWARD_TIMEOUT_MS < payments_limits.ATTEMPT_CALL_TIMEOUT_MS, (
+        "the worker hears it before it gives up"
+    )
+    assert silent.elapsed.total_seconds() < patient(payments_limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000)
 
 
 def test_calls_at_once_are_bounded(world: VaultWorld, processor: Processor) -> None:
@@ -192,7 +195,7 @@ def test_calls_at_once_are_bounded(world: VaultWorld, processor: Processor) -> N
     holder = world.holder()
     token = holder.token()
     processor.answer = lambda _: None
-    calls = limits.VAULT_FORWARDS_MAX + 40
+    calls = vault_limits.VAULT_FORWARDS_MAX + 40
     body = json.dumps({"token": token, "merchant_id": holder.name, "path": "/v1/x", "body": {}}).encode()
     head = (
         f"POST /v1/forward HTTP/1.1\r\nHost: vault\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -219,6 +222,6 @@ def test_calls_at_once_are_bounded(world: VaultWorld, processor: Processor) -> N
 
 def test_large_calls_are_refused(world: VaultWorld, processor: Processor) -> None:
     holder = world.holder()
-    answer = world.forward(holder.token(), holder.name, body={"x": "y" * limits.VAULT_FORWARD_BODY_BYTES_MAX})
+    answer = world.forward(holder.token(), holder.name, body={"x": "y" * vault_limits.VAULT_FORWARD_BODY_BYTES_MAX})
     assert answer.status_code == 413
     assert processor.received == []

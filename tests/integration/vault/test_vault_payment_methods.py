@@ -9,7 +9,8 @@ import pytest
 
 from ingress.http.store import Store
 from ingress.payments.payment_methods import PaymentMethods
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits
 from tests.eventually import patient
 from tests.worlds.payments.vault_world import world
 

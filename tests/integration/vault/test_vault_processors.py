@@ -13,10 +13,11 @@ import pytest
 
 from dataflows.payments.attempts.stripe_adapter import StripeAdapter
 from dataflows.payments.attempts.vault_route import VaultRoute
-from schemas import errors, limits
+from schemas import errors
 from tests.unit.payments.test_attempts_settlement import CALL
 from tests.worlds.payments.attempts_world import free_port
 from tests.worlds.payments.vault_world import Processor, VaultWorld, processor, vault_on
+from vault import limits
 from vault.card import Card
 from vault.forwarding import Destination, Forward, Forwarder
 

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ingress.client.signing import RequestSigner
 from ingress.identity.signing_keys import key_id_of
-from schemas import limits
 from tests.eventually import eventually
 from tests.worlds.payments.signing_world import private_pem
 from tests.worlds.payments.vault_world import card, world
+from vault import limits
 
 if TYPE_CHECKING:
     from tests.worlds.payments.vault_world import VaultWorld
@@ -108,7 +108,7 @@ def test_a_deleted_card_is_shredded(world: VaultWorld) -> None:
     assert world.rows("select id from vault.token_public where id = %s", token) == []
 
 
-@pytest.mark.parametrize("scopes", [(), ("payments:read",), ("operator",)])
+@pytest.mark.parametrize("scopes", [(), ("payments:read",), ("limits:read",)])
 def test_writing_needs_its_scope(world: VaultWorld, scopes: tuple[str, ...]) -> None:
     token = world.holder("m_scopes").token()
     holder = world.holder("m_scopes", scopes)

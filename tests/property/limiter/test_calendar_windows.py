@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from limiter.policy.policies import calendars_of
-from schemas import limits
 from schemas.calendar_windows import Calendar, Unit, time_zones, window_at, windows_from
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import policy
 
 ZONES = (

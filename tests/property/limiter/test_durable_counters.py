@@ -13,7 +13,7 @@ from dataflows.limiter.domain.durable_quota import Charge, Consumption, Governed
 from dataflows.limiter.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
 from limiter.policy.policies import PolicySet
 from limiter.store.durable_counters import counted
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, Terms
 from schemas.records import Denial
 from tests.seeds import seeds

@@ -21,9 +21,10 @@ from limiter.store.durable_counters import prune
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import snapshot
 from reconciliation.limiter.durable_quotas import quota_violations
-from schemas import codec, limits, topics
+from schemas import codec, topics
 from schemas.calendar_windows import Calendar, window_at
 from schemas.errors import OwnershipLost
+from schemas.limiter import limits
 from schemas.limiter import topics as limiter_topics
 from sinks.postgres.owner_connection import connect
 from tests.seeds import seeds

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dataflows.limiter.identities.fold import IdentityWindow
 from dataflows.limiter.identities.reader import Arrived
 from limiter.stream.charges import CHARGE_TYPE, ChargeBlock, ChargedLease
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

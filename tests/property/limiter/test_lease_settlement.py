@@ -11,7 +11,7 @@ from msgspec import structs
 from dataflows.limiter.leases.fold import OpenLeases, assumed, merged, settlement
 from dataflows.limiter.leases.reader import _Place
 from limiter.stream.lease_book import LeaseReport, unreported_max
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

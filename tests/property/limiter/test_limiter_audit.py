@@ -19,7 +19,7 @@ from limiter.spending.key_state import KeyState
 from limiter.stream.blocks import decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.usage import totals
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_audit import PATTERN, auditing, is_in_sample, wrong_audit
 from schemas.limiter.operations import OPERATIONS
 from tests.gate import examples

@@ -11,8 +11,8 @@ import pytest
 
 from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.policy.policies import Level, PolicySet
-from schemas import limits
 from schemas.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import Terms
 from tests.gate import examples
 from tests.property.limiter.test_limiter_script import DENIED, LEASE_TICKS, NO_KEY, OK, WRONG, Counter, call, server

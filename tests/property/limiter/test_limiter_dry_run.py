@@ -12,7 +12,7 @@ from compose.cli.dry_run.history import Past
 from compose.cli.dry_run.policies import UnusablePolicies, other_policies
 from compose.cli.dry_run.rerun import Rerun, TooManyCounters
 from limiter.policy.policies import PolicySet
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import policy
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from msgspec import structs
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
-from schemas import identity, limits, topics, validation
-from schemas.payments import policies
+from schemas import identity, topics, validation
+from schemas.payments import limits, policies
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command

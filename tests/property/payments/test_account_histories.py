@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataflows.payments.domain.account import AccountDecision
-from schemas.records import Command, Payout
+from schemas.payments.records import Payout
+from schemas.records import Command
 from tests.worlds.payments import account_cases as cases
 
 if TYPE_CHECKING:

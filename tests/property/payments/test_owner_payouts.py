@@ -18,9 +18,9 @@ from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants
-from schemas import identity, limits, topics
+from schemas import identity, topics
 from schemas.errors import Fenced
-from schemas.payments import money_by_hand
+from schemas.payments import limits, money_by_hand
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.worlds.payments import account_cases as cases
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from schemas.records import Command
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.servers
 _OF_THE_LEDGER = ("1", "2", "3", "4", "11", "17", "7", "payouts", "payouts_in_transit", "exchanges", "outbox")
 
 

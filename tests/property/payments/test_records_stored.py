@@ -15,8 +15,8 @@ from ingress.http.cursors import Cursors
 from ingress.http.store import _SETTINGS, Store, _read_queries
 from ingress.payments.filters import Filters, Span
 from ingress.payments.resources import INTENTS, Resources
-from schemas import limits
-from schemas.records import PaymentIntent
+from schemas.payments import limits
+from schemas.payments.records import PaymentIntent
 from sinks.postgres import arrays
 from sinks.postgres.owner_connection import connect
 from tests.contracts import golden

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from joserfc import jwk, jwt
 
-from ingress.app import PAGES, ROUTERS
-from ingress.console import routes as console
+from ingress.app import CONSOLE_ROUTERS, PAGES, ROUTERS
 from ingress.identity.auth import Authenticator
 from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource
@@ -81,7 +80,7 @@ def test_what_is_proven_otherwise_counts_for_nobody(keys: KeyFolder, path: str) 
 
 
 def test_nothing_else_is_taken_for_proven_otherwise() -> None:
-    ours = [route for router in (*console.ROUTERS, *PAGES, webhooks.router) for route in router.routes]
+    ours = [route for router in (*CONSOLE_ROUTERS, *PAGES, webhooks.router) for route in router.routes]
     templates = {str(getattr(route, "path_format", "")) for route in ROUTES}
     proven = {template for template in templates if template.startswith(PROVEN_OTHERWISE)}
     assert proven == {str(getattr(route, "path_format", "")) for route in ours}

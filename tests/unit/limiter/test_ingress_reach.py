@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.limiter.admission import Reach
 
 
@@ -34,7 +34,9 @@ def test_a_tenant_rules_over_itself(*, bound: bool) -> None:
 
 
 def test_a_merchant_rules_over_all_in_development_and_over_itself_in_production() -> None:
-    one, operator = caller("m_1"), caller("m_1", "operator")
+    one, operator = caller("m_1"), caller("staff:m_1", "operator:platform")
     assert all(may(one, tenant, bound=False) for tenant in ("m_1", "m_2", "*"))
     assert [may(one, tenant, bound=True) for tenant in ("m_1", "m_2", "*")] == [True, False, False]
     assert all(may(operator, tenant, bound=True) for tenant in ("m_1", "m_2", "*"))
+    support = caller("staff:m_1", "operator:support")
+    assert not any(may(support, tenant, bound=bound) for tenant in ("m_2", "*") for bound in (False, True))

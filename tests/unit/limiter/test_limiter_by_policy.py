@@ -13,7 +13,7 @@ from limiter.spending.ring import ALLOWED, ALSO, APPROXIMATE, DUPLICATE, RECORD_
 from limiter.store.store_waits import BOUNDS_S, StoreWaits
 from limiter.stream.by_policy import OTHERS, ByPolicy
 from limiter.stream.decisions import Recorder
-from schemas import limits
+from schemas.limiter import limits
 from tests.unit.limiter.test_limiter_policies import policy
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from limiter.policy.keys import identity_hash, key_hash
 from limiter.spending.ring import ALLOWED, IDENTIFIED, RECORD_TYPE, SLOT_SHIFT
 from limiter.stream.charges import ChargeBlock, Charges, LeasesBySlot, decode
 from limiter.stream.lease_book import LeaseBook, LeaseReport
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import patient
 from tests.worlds.limiter.lease_gateway import KEY, Gateway
 from tests.worlds.limiter.lease_reports import Reports

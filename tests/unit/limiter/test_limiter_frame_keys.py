@@ -12,7 +12,7 @@ from limiter.frames import frames
 from limiter.store import store
 from limiter.store.store import CounterStore
 from limiter.stream.decisions import Recorder
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import Blocks, policies, policy
 
 if TYPE_CHECKING:

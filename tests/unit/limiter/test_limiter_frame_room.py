@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from limiter.edge.frame_room import FrameRoom
-from schemas import limits
+from schemas.limiter import limits
 
 WHOLE = limits.LIMIT_FRAME_ENTRIES_MAX
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from limiter.frames import frames, packing
 from limiter.frames.frames import FrameError
-from schemas import limits
+from schemas.limiter import limits
 
 uint32 = st.integers(0, 2**32 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)

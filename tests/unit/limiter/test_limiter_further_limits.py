@@ -13,7 +13,7 @@ from dataflows.limiter.quota_rows import named_policies
 from limiter.edge.asgi import fields
 from limiter.policy.policies import PolicySet, calendars_of, named_calendars
 from limiter.spending.decision import Decision
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, further_limits_of, limit_of, policy_of, rendered
 from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.quota_fields import CONSUME_QUOTA

@@ -8,7 +8,7 @@ from limiter.decide.identities import SHARDS, Identities
 from limiter.spending.buckets import Bucket
 from limiter.spending.decision import Decision
 from limiter.spending.key_state import KeyState
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import policies, policy
 
 LIFE_NS = 1_000

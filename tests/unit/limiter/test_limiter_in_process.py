@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.decide.in_process import InProcessLimiter, made_policy
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import terms
 
 TOKENS = {"algorithm": "token_bucket", "capacity": 10, "refill_rate": 7, "refill_period_ms": 3}

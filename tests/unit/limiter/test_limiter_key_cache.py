@@ -11,7 +11,7 @@ import pytest
 from limiter.decide.key_cache import KeyCache
 from limiter.policy.policies import PolicySet
 from limiter.stream.decisions import Recorder
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import Blocks, policy
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limiter.policy.keys import key_parts, limit_key, normal_route, parts_of
-from schemas import errors, limits
+from schemas import errors
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import as_policy
 from schemas.limiter.operations import OPERATIONS
 

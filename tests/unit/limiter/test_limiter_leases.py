@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from limiter.stream.lease_book import LeaseReport, decode_reports, encode_reports, unreported_max
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.lease_gateway import Gateway
 from tests.worlds.limiter.lease_reports import Reports
 

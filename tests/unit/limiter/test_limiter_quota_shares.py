@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from limiter.decide.quota_shares import Assignment, QuotaLease, Share, told_ttl_s
-from schemas import limits
+from schemas.limiter import limits
 from tests.seeds import seeds
 
 if TYPE_CHECKING:

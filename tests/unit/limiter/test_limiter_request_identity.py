@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ingress import limits as ingress_limits
 from limiter.edge.request_identity import Repetitions, idempotency_key, or_fingerprint
-from schemas import limits
+from schemas.limiter import limits as limiter_limits
 
 POST: dict[str, Any] = {
     "type": "http",
@@ -23,7 +24,7 @@ def test_a_retry_has_the_identity_of_its_first_try() -> None:
     again = POST | {"headers": [(b"x-request-id", b"2"), (b"idempotency-key", b"k")]}
     first = idempotency_key(POST)
     assert first is not None
-    assert len(first) <= limits.LIMIT_REQUEST_ID_LENGTH_MAX
+    assert len(first) <= limiter_limits.LIMIT_REQUEST_ID_LENGTH_MAX
     assert idempotency_key(again) == first
     assert idempotency_key({name: value for name, value in POST.items() if name != "raw_path"}) == first
 
@@ -56,8 +57,8 @@ def test_what_has_no_one_key_or_only_reads_has_no_identity(changes: dict[str, An
 
 
 def test_so_many_repetitions_are_free_until_it_is_charged_again() -> None:
-    found, free = Repetitions(), limits.LIMIT_REPETITIONS_FREE_MAX
-    assert free >= limits.CLIENT_TRIES_MAX
+    found, free = Repetitions(), limiter_limits.LIMIT_REPETITIONS_FREE_MAX
+    assert free >= ingress_limits.CLIENT_TRIES_MAX
     assert [found.is_one_too_many(("t", "k")) for _ in range(free + 2)] == [False] * free + [True] * 2
     assert not found.is_one_too_many(("t", "other"))
     found.charged(("t", "k"))
@@ -65,8 +66,8 @@ def test_so_many_repetitions_are_free_until_it_is_charged_again() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_the_quietest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LIMIT_REPEATED_MAX", 2)
-    monkeypatch.setattr(limits, "LIMIT_REPETITIONS_FREE_MAX", 1)
+    monkeypatch.setattr(limiter_limits, "LIMIT_REPEATED_MAX", 2)
+    monkeypatch.setattr(limiter_limits, "LIMIT_REPETITIONS_FREE_MAX", 1)
     found = Repetitions()
     asked = [found.is_one_too_many((name,)) for name in ("a", "b", "a", "c", "b", "a")]
     assert asked == [False, False, True, False, False, False]  # "c" took the place of "b", "b" that of "a"

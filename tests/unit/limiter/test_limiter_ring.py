@@ -18,7 +18,7 @@ from limiter.spending.ring import ALLOWED, Ring, left_behind
 from limiter.stream.blocks import decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.usage import totals
-from schemas import limits
+from schemas.limiter import limits
 from tests.eventually import patient
 from tests.worlds.limiter.counter_server import Blocks
 

@@ -25,7 +25,7 @@ from limiter.store.shard_health import judged
 from limiter.store.shard_server import Seen
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreNotAsked
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import Terms, spans_tenants
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import policy

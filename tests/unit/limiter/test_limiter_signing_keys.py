@@ -11,8 +11,8 @@ import pytest
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.signing_keys import SigningKeys
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign, verified
-from schemas import limits
 from schemas.errors import NotFound, StateConflict
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

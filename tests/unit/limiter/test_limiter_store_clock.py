@@ -8,7 +8,7 @@ import pytest
 
 from limiter.store.store_clock import surely_ahead_s
 from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine
-from schemas import limits
+from schemas.limiter import limits
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from limiter.store.store import CounterStore
-from schemas import limits
+from schemas.limiter import limits
 
 if TYPE_CHECKING:
     import pytest

@@ -9,7 +9,8 @@ from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.ledger_batch import txn_id
 from schemas.payments import money_by_hand
-from schemas.records import Command, Denial, LedgerTxn, Rejection
+from schemas.payments.records import LedgerTxn
+from schemas.records import Command, Denial, Rejection
 from tests.worlds.payments import account_cases as cases
 from tests.worlds.payments import payment_cases
 

@@ -8,7 +8,7 @@ import pytest
 
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, Pending, RequiresAction, Unknown
 from dataflows.payments.attempts.health import Counts, HealthWindow, outcome_of
-from schemas import limits
+from schemas.payments import limits
 from tests.unit.payments.test_attempts_settlement import CAPTURED
 
 DECLINED = replace(CAPTURED, status="declined", error_code="insufficient_funds")

@@ -16,7 +16,7 @@ from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExe
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
 from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.metrics import AttemptMetrics
-from schemas import limits
+from schemas.payments import limits
 from tests.unit.payments.test_attempts_settlement import CAPTURED, LEASE
 
 if TYPE_CHECKING:

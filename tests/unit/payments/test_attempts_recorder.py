@@ -9,7 +9,7 @@ import pytest
 
 from dataflows.payments.attempts.recorder import Recorder
 from dataflows.payments.attempts.settlement import DispatchRecord
-from schemas import limits
+from schemas.payments import limits
 
 AFTER_S = limits.ATTEMPT_REPORTED_AFTER_MS / 1_000
 

@@ -24,6 +24,7 @@ from dataflows.payments.attempts.dispatch import AttemptLease, Change, fold
 from dataflows.payments.attempts.facts import Fact, command_of
 from dataflows.payments.attempts.settlement import settle
 from schemas import codec, limits, topics, validation
+from schemas.payments import limits as payments_limits
 from schemas.payments import payloads
 
 CALL = Call(
@@ -66,7 +67,7 @@ def test_a_definitive_answer_is_told_once(status: DefinitiveStatus) -> None:
 def test_each_doubt_is_a_fact_of_its_own() -> None:
     """The key of an unknown outcome carries the number of the send; the schedule is seconds at first."""
     waits = []
-    for n, _ in enumerate(limits.ATTEMPT_POLL_SCHEDULE_S):
+    for n, _ in enumerate(payments_limits.ATTEMPT_POLL_SCHEDULE_S):
         settled = settle(replace(LEASE, send_count=n + 1, unknown_count=n), Unknown("timeout"), NOW, 0.5)
         assert settled.fact is not None
         assert command_of(settled.fact, 0).idempotency_key == f"op_a_1:unknown:{n + 1}"
@@ -75,7 +76,7 @@ def test_each_doubt_is_a_fact_of_its_own() -> None:
         assert (record.status, record.in_doubt, record.unknowns) == ("waiting", True, 1)
         waits.append(record.delay_ms // 1_000)
     assert waits[:3] == [2, 10, 60]
-    assert tuple(waits) == limits.ATTEMPT_POLL_SCHEDULE_S
+    assert tuple(waits) == payments_limits.ATTEMPT_POLL_SCHEDULE_S
 
 
 def test_what_the_payer_has_to_do_is_told_with_its_address() -> None:
@@ -112,12 +113,12 @@ def test_pending_is_asked_for_again_and_each_time_is_a_fact_of_its_own() -> None
     assert command_of(settled.fact, 0).idempotency_key == "op_a_1:pending:3"
     assert (settled.fact.provider_ref, settled.fact.error_code) == ("sim_r", None)
     assert (settled.record.status, settled.record.outcome, settled.record.in_doubt) == ("waiting", "pending", True)
-    assert settled.record.delay_ms == limits.ATTEMPT_POLL_SCHEDULE_S[1] * 1_000
+    assert settled.record.delay_ms == payments_limits.ATTEMPT_POLL_SCHEDULE_S[1] * 1_000
 
 
 def test_past_the_schedule_a_person_decides() -> None:
     """Never "failed" on its own, however many polls there were or however old it is."""
-    many = replace(LEASE, unknown_count=len(limits.ATTEMPT_POLL_SCHEDULE_S), in_doubt=True)
+    many = replace(LEASE, unknown_count=len(payments_limits.ATTEMPT_POLL_SCHEDULE_S), in_doubt=True)
     old = replace(LEASE, first_at=NOW - schedule.DOUBT_MAX_S - 1, in_doubt=True)
     answers: list[tuple[AttemptLease, Answer]] = [(many, Unknown("timeout")), (old, Unknown("timeout"))]
     answers += [(old, answer) for answer in NOT_EXECUTED]
@@ -138,13 +139,13 @@ def test_proof_of_no_execution_tells_nothing_and_tries_again(answer: Answer, in_
     settled = settle(replace(LEASE, in_doubt=in_doubt), answer, NOW, 0.5)
     assert settled.fact is None
     assert (settled.record.status, settled.record.in_doubt, settled.record.unknowns) == ("waiting", in_doubt, 0)
-    assert 0 < settled.record.delay_ms <= limits.ATTEMPT_RETRY_FIRST_MS
+    assert 0 < settled.record.delay_ms <= payments_limits.ATTEMPT_RETRY_FIRST_MS
 
 
 @pytest.mark.parametrize("answer", NOT_EXECUTED)
 def test_no_turn_calls_an_attempt_failed_that_was_not_answered(answer: Answer) -> None:
     """However old it is, a turn says nothing of it: whether it has failed is decided in the table, before it is told."""
-    old = replace(LEASE, first_at=NOW - limits.ATTEMPT_UNREACHABLE_MAX_S - 1)
+    old = replace(LEASE, first_at=NOW - payments_limits.ATTEMPT_UNREACHABLE_MAX_S - 1)
     for in_doubt in (False, True):
         settled = settle(replace(old, in_doubt=in_doubt), answer, NOW, 0.5)
         assert settled.fact is None
@@ -155,16 +156,16 @@ def test_retries_back_off_within_bounds() -> None:
     """Doubling from the first to the last wait, whatever the count; jitter only shortens."""
     waits = [schedule.retry_delay_ms(n, 1.0) for n in range(1, 40)]
     assert waits == sorted(waits)
-    assert (waits[0], waits[-1]) == (limits.ATTEMPT_RETRY_FIRST_MS, limits.ATTEMPT_RETRY_MAX_MS)
-    assert schedule.retry_delay_ms(10**9, 1.0) == limits.ATTEMPT_RETRY_MAX_MS
-    assert schedule.retry_delay_ms(1, 0.0) == limits.ATTEMPT_RETRY_FIRST_MS // 2
+    assert (waits[0], waits[-1]) == (payments_limits.ATTEMPT_RETRY_FIRST_MS, payments_limits.ATTEMPT_RETRY_MAX_MS)
+    assert schedule.retry_delay_ms(10**9, 1.0) == payments_limits.ATTEMPT_RETRY_MAX_MS
+    assert schedule.retry_delay_ms(1, 0.0) == payments_limits.ATTEMPT_RETRY_FIRST_MS // 2
 
 
 def test_a_lease_is_longer_than_the_longest_turn() -> None:
     """A query and a send that both take as long as they may, each with a new connection."""
-    call_ms = limits.ATTEMPT_CALL_TIMEOUT_MS + limits.ATTEMPT_CONNECT_TIMEOUT_MS
-    assert 2 * call_ms < limits.ATTEMPT_LEASE_MS
-    assert 2 * call_ms <= limits.ATTEMPT_DRAIN_TIMEOUT_S * 1_000
+    call_ms = payments_limits.ATTEMPT_CALL_TIMEOUT_MS + payments_limits.ATTEMPT_CONNECT_TIMEOUT_MS
+    assert 2 * call_ms < payments_limits.ATTEMPT_LEASE_MS
+    assert 2 * call_ms <= payments_limits.ATTEMPT_DRAIN_TIMEOUT_S * 1_000
 
 
 def test_a_fact_is_a_valid_command() -> None:

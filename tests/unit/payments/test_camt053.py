@@ -12,7 +12,7 @@ import pytest
 from reconciliation.payments.settlement.camt053 import read_statements
 from reconciliation.payments.settlement.camt053_statement import Entry, Statement, UnreadEntry
 from reconciliation.payments.settlement.line import UnreadableReport
-from schemas import limits
+from schemas.payments import limits
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "camt"
 HEAD = '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt>'

@@ -10,8 +10,9 @@ import pytest
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Decision, Payment
 from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK
-from schemas import identity, records
-from schemas.records import Dispute
+from schemas import identity
+from schemas.payments import records
+from schemas.payments.records import Dispute
 from tests.worlds.payments import payment_cases as cases
 
 PAID = cases.paid()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dataflows.payments.domain.decision import Payment
-from schemas import limits
-from schemas.records import Command, Dispute
+from schemas.payments import limits
+from schemas.payments.records import Dispute
+from schemas.records import Command
 from tests.worlds.payments import payment_cases as cases
 
 DISPUTED = cases.after(cases.paid(), cases.dispute("needs_response", "withdrawn"))

@@ -12,7 +12,8 @@ from dataflows.payments.domain import commands, refund_outcome
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule
 from schemas import identity
-from schemas.records import Command, Refund
+from schemas.payments.records import Refund
+from schemas.records import Command
 from tests.worlds.payments import payment_cases as cases
 
 SHARE = 9_850  # of 10,000 after the platform's fee
@@ -35,8 +36,7 @@ def moved(*decisions: Decision) -> dict[str, int]:
 def test_a_refund_is_pending_with_its_attempt_and_its_money_set_aside_in_one_commit() -> None:
     decision = cases.decided(PAID, cases.refund(4_000, reason="duplicate"))
     refund, attempt = decision.refund, decision.attempt
-    assert refund is not None
-    assert attempt is not None
+    assert refund is not None and attempt is not None  # noqa: PT018
     assert refund.id == identity.part_id("re", cases.INTENT_ID, cases.MERCHANT, "POST /v1/refunds", "r")
     assert (refund.state, refund.amount, refund.reason, refund.version, refund.attempt) == (
         "pending",

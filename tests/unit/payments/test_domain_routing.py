@@ -10,7 +10,7 @@ from msgspec import structs
 from dataflows.payments.domain import routing
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from dataflows.payments.domain.routing import Card, serves
-from schemas import limits
+from schemas.payments import limits
 from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests.worlds.payments import payment_cases as cases
 

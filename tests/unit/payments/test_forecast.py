@@ -7,8 +7,7 @@ from typing import Any
 from dataflows.payments.domain import routing
 from reconciliation.payments.forecast.history import Decided
 from reconciliation.payments.forecast.judging import Forecast, judge_freeze, judge_risk, judge_routing
-from schemas import limits, rendering
-from schemas.payments import policies
+from schemas.payments import limits, policies, rendering
 from tests.worlds.payments import payment_cases as cases
 from tests.worlds.payments.risk_cases import above, policy, rule
 

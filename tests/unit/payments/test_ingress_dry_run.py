@@ -14,7 +14,7 @@ from dataflows.payments.domain.stored import payments_of
 from ingress.commands import envelope
 from ingress.commands.stored import Stored
 from ingress.http.answers import Answer
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.payments.dry_run import OPERATIONS as FORECAST
 from ingress.payments.dry_run import DryRuns
 from schemas import errors

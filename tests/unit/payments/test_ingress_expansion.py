@@ -8,7 +8,8 @@ import pytest
 from starlette.requests import Request
 
 from ingress.payments import expansion
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits
 
 
 def request(*values: str) -> Request:

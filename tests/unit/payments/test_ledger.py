@@ -6,7 +6,7 @@ import pytest
 
 from dataflows.payments.domain import ledger
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from schemas.records import LedgerEntry
+from schemas.payments.records import LedgerEntry
 from tests.worlds.payments import payment_cases as cases
 
 PARTIES = ledger.Parties("sim", "m_1", "USD")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dataflows.payments.merchant_webhooks.sender import Answer, Sender
-from schemas import limits
-from schemas.payments import webhook_url
+from schemas.payments import limits, webhook_url
 from tests.eventually import patient
 from tests.worlds.payments.merchant_webhook_world import shop
 

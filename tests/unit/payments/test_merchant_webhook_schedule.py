@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataflows.payments.merchant_webhooks import schedule, signature
-from schemas import limits
+from schemas.payments import limits
 from tests.worlds.payments import merchant_webhook_world
 
 DAY_S = 86_400

@@ -8,7 +8,7 @@ from dataflows.owner.service import Committed
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
-from schemas import limits
+from schemas.payments import limits
 from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Rejection
 from schemas.topics import partition_for

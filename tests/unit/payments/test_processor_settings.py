@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose import limits
 from compose.settings.settings import Settings, load_settings
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
-from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

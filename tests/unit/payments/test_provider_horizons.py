@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ingress.payments.webhooks.signatures import PROCESSORS
-from schemas import limits
+from schemas.payments import limits
 
 DAY_S = 86_400
 

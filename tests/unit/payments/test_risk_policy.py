@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dataflows.payments.domain import risk
-from schemas import errors, limits
-from schemas.payments import policies, risk_policy
+from schemas import errors
+from schemas.payments import limits, policies, risk_policy
 
 GOOD: dict[str, Any] = {
     "rules": [

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dataflows.payments.domain.routing import read_policy
-from schemas import errors, limits
-from schemas.payments import routing
+from schemas import errors
+from schemas.payments import limits, routing
 
 PROCESSORS = ("simulator", "simulator_b")
 FULL: dict[str, Any] = {

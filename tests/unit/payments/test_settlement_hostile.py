@@ -18,7 +18,7 @@ from reconciliation.payments.settlement import adyen_report, simulator_report, s
 from reconciliation.payments.settlement.camt053 import read_statements
 from reconciliation.payments.settlement.camt053_statement import Entry, Statement
 from reconciliation.payments.settlement.line import Defect, Line, UnreadableReport
-from schemas import limits
+from schemas.payments import limits
 from tests.unit.payments.test_camt053 import HEAD, TAIL, entry, statement
 from tests.unit.payments.test_settlement_readers import Endless
 

@@ -17,6 +17,7 @@ from reconciliation.payments.settlement.amounts import minor_of_major
 from reconciliation.payments.settlement.line import Defect, Line, Unclassifiable, UnreadableReport
 from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
+from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,7 @@ def test_a_line_of_two_gigabytes_takes_no_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [type(line) for line in found] == [Line, Defect, Line]
-    assert peak < 20 * limits.SETTLEMENT_LINE_BYTES_MAX
+    assert peak < 20 * payments_limits.SETTLEMENT_LINE_BYTES_MAX
 
 
 @given(st.binary(max_size=400))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compose.simulator import errors
+from compose.simulator import errors, limits
 from compose.simulator.actions import EndAction, EndDue, EndHold
 from compose.simulator.book import Book
 from compose.simulator.disputes import CloseDispute, OpenBody, OpenDispute
@@ -18,7 +18,6 @@ from compose.simulator.operations import provider_ref_for
 from compose.simulator.statements import UPGRADE_BEFORE
 from compose.simulator.storage import BOOK_FILE_NAME
 from compose.simulator.webhooks import now_ms
-from schemas import limits
 from tests.unit.payments.test_simulator_book import operation, outcome_of, read_book
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compose.simulator import errors, modes
+from compose.simulator import errors, limits, modes
 from compose.simulator.book import Book
 from compose.simulator.executor import Query, Result
 from compose.simulator.operations import Operation, Outcome, operation_read, provider_ref_for
@@ -24,7 +24,6 @@ from compose.simulator.report_reader import ReportReader
 from compose.simulator.settlements import Fault, MakeReport, ReportBody
 from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.webhooks import now_ms
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from compose.simulator import limits
 from compose.simulator.cards import Card, is_card_number, kept_as, network_of
 from compose.simulator.modes import APPROVE, INVALID_TOKEN, MODES, Answer, Send, mode_of
-from schemas import limits
 
 TRUTH = Send()
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compose.simulator import errors
+from compose.simulator import errors, limits
 from compose.simulator.webhooks import Receiver, backoff_ms
-from schemas import limits
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

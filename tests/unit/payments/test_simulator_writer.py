@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.simulator import errors
+from compose.simulator import errors, limits
 from compose.simulator.book import Book, Query, Result
 from compose.simulator.operations import operation_read
 from compose.simulator.writer import BookWriter
-from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

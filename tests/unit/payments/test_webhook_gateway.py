@@ -12,7 +12,8 @@ from starlette.datastructures import Headers
 from ingress.payments.webhooks import events
 from ingress.payments.webhooks.gateway import WebhookGateway
 from ingress.payments.webhooks.signatures import InvalidSignature
-from schemas import errors, limits
+from schemas import errors
+from schemas.payments import limits
 from tests.unit.payments import test_webhook_signatures as vectors
 
 NOW = vectors.NOW

@@ -19,7 +19,7 @@ from ingress.payments.webhooks.signatures import (
     is_adyen_item,
     read_secrets,
 )
-from schemas import limits
+from schemas.payments import limits
 
 # Standard Webhooks, libraries/python/tests/test_webhooks.py.
 STANDARD_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"

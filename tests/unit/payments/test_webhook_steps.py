@@ -14,7 +14,8 @@ from dataflows.payments.attempts import facts
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import Unknown, Unreadable
 from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen, Step, next_step
-from schemas import identity, limits
+from schemas import identity
+from schemas.payments import limits
 from schemas.payments.facts import processor_scope
 
 INTENT = "pi_" + "a" * 26

@@ -11,8 +11,7 @@ from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing, Unknown
 from dataflows.payments.webhooks.inbox_store import keys_of
 from dataflows.payments.webhooks.steps import AttemptSeen, Case, Seen
-from schemas import limits
-from schemas.payments import facts
+from schemas.payments import facts, limits
 from tests.unit.payments.test_webhook_steps import CHARGE, INTENT, REFUND, due, seen, step
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from PIL import Image, PngImagePlugin
 
-from schemas import limits
+from schemas.social import limits
 from tests.unit.social.hostile_media import MARK, jpeg_with_place, moving_gif, png, polyglot
 
 if TYPE_CHECKING:

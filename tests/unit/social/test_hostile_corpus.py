@@ -10,7 +10,7 @@ from typing import Final
 from PIL import Image
 
 from dataflows.social.media.rendering import Rendition, render
-from schemas import limits
+from schemas.social import limits
 from tests.gate import RUN_SEED, examples
 from tests.unit.social.hostile_corpus import SCRIPT, Hostile, corpus
 from tests.unit.social.hostile_media import MARK, objects_in

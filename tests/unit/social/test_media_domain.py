@@ -9,8 +9,8 @@ import pytest
 from dataflows.social.domain import media, moderation
 from dataflows.social.domain.media import ENDED, Media
 from dataflows.social.domain.moderation import Appeal, Current, Ruling
-from schemas import limits
 from schemas.records import Rejection
+from schemas.social import limits
 from schemas.social.moderation_operations import case_named, case_of, id_in_case
 
 DAY_US = limits.MEDIA_ORPHAN_S * 1_000_000

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.social.pages import rendering
 from ingress.social.pages.session import Sessions
 from ingress.social.pages.visit import inside
-from schemas import errors, limits
+from schemas import errors
+from schemas.social import limits
 
 SECRET = b"s" * 32
 NOW = 1_000.0

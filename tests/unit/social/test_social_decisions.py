@@ -10,9 +10,9 @@ from dataflows.social.batch import Notice
 from dataflows.social.domain import edge_decisions, post_decisions, refusals
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Author, Edge, Post, rendered_post
-from schemas import limits
 from schemas.operation import Named
 from schemas.records import Command, Rejection
+from schemas.social import limits
 from schemas.social.service import OPERATIONS, SERVICE
 
 AUTHOR = Author(

@@ -7,7 +7,7 @@ from typing import Any
 
 from dataflows.social.fanout import spread
 from dataflows.social.fanout.spread import Spread
-from schemas import limits
+from schemas.social import limits
 
 
 class Servers:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from compose import limits
 from compose.isolation.canaries import Canary
 from compose.isolation.egress import Egress
-from schemas import limits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ingress.commands.envelope import Fields, read_call
 from ingress.http.answers import failed
-from ingress.identity.auth import Caller
+from ingress.identity.caller import Caller
 from ingress.tenancy.admission import TenancyAdmission
 from schemas import errors
 from schemas.services import OPERATIONS

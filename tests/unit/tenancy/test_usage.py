@@ -11,9 +11,9 @@ from msgspec import structs
 from dataflows.tenancy.usage.counting import Metered, by_identity, contradictions
 from dataflows.tenancy.usage.records import metered
 from ingress.tenancy.usage import Asked, bounds
-from schemas import errors, limits
+from schemas import errors
 from schemas.senders import INGRESS
-from schemas.tenancy import pricing
+from schemas.tenancy import limits, pricing
 from schemas.tenancy.instants import instant, parsed
 from schemas.tenancy.invoice import InvoicePlace, basis, made
 from schemas.tenancy.usage_decoding import decoded

@@ -22,7 +22,7 @@ from limiter.store.sharded_store import ShardedStore
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from limiter.stream.lease_accounts import LeaseAccounts
-from schemas import limits
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, as_policy
 from schemas.limiter.operations import OPERATIONS
 from tests.eventually import becomes, eventually

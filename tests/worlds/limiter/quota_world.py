@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psycopg
 
-from schemas import identity, limits
+from schemas import identity
+from schemas.limiter import limits
 from schemas.limiter.limit_policy import counted_by
 from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.quota_fields import quotas_of, scope_of

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from schemas import limits
+from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import limiter, policy
 
 LEASE_MS: Final = 300  # the store charges it whole after eleven times as long

@@ -10,7 +10,8 @@ from dataflows.payments.domain.account_postings import available
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.facts import journal_id
-from schemas.records import Command, Payout, Rejection
+from schemas.payments.records import Payout
+from schemas.records import Command, Rejection
 from tests.worlds.payments.payment_cases import command
 
 MERCHANT: Final = "m_1"

@@ -111,7 +111,7 @@ def audited(public: PublicSystem, name: str) -> list[tuple[Any, ...]]:
 
 
 def person(caller: Merchant) -> str:
-    return f"merchant:{caller.name}"
+    return caller.name
 
 
 def gaps(public: PublicSystem) -> dict[str, Any]:

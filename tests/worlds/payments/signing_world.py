@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ingress import limits
 from ingress.client.signing import RequestSigner
 from ingress.identity.issuer import SCOPES_DEFAULT
 from ingress.payments.merchants.signing_key_routes import MANAGE
 from reconciliation.audit.signatures import signatures
-from schemas import limits
 from tests.eventually import eventually
 from tests.worlds.public_system import Merchant
 

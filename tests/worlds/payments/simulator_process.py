@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import pytest
 
-from schemas import limits
+from compose.simulator import limits
 from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from support_grant where grant_id = any(%s::text[]);
 
 -- name: desk_runs_insert
 -- New runs; the number of a run that exists fails the batch.
-insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
+insert into billing_run (partition, tenant_id, number, billing_run_id, invoice_id, period_from, period_to, grace_s, currency,
                          prices, created_at)
-select t.tenant_id, t.number, t.run_id, t.invoice_id, t.partition, t.period_from, t.period_to, t.grace_s, t.currency,
+select t.partition, t.tenant_id, t.number, t.run_id, t.invoice_id, t.period_from, t.period_to, t.grace_s, t.currency,
        t.prices::jsonb, t.created_at
-from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::int[],
+from unnest(%s::int[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::int[],
             %s::text[], %s::text[], %s::timestamptz[])
-         as t (tenant_id, number, run_id, invoice_id, partition, period_from, period_to, grace_s, currency, prices,
+         as t (partition, tenant_id, number, run_id, invoice_id, period_from, period_to, grace_s, currency, prices,
                created_at);
 
 -- name: desk_entries_insert
@@ -56,13 +56,13 @@ set entitlements = excluded.entitlements, version = excluded.version, updated_at
 
 -- name: desk_grants_insert
 -- New grants; an id that exists fails the batch.
-insert into support_grant (tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, state,
+insert into support_grant (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, state,
                            needs_consent, created_at, version)
-select tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, 'requested', needs_consent,
+select partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, 'requested', needs_consent,
        created_at, 1
-from unnest(%s::text[], %s::text[], %s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[],
+from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[],
             %s::boolean[], %s::timestamptz[])
-         as t (tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, needs_consent, created_at);
+         as t (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, needs_consent, created_at);
 
 -- name: desk_grants_update
 -- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.

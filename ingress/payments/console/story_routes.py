@@ -10,13 +10,15 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ingress.console import pages, search, story
+from ingress import limits
+from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
-from ingress.identity.auth import NAME
+from ingress.identity.caller import NAME
+from ingress.payments.console import search, story
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies
-from schemas import codec, errors, limits, validation
+from schemas import codec, errors, validation
 from schemas.payments import topics
 
 if TYPE_CHECKING:

@@ -11,14 +11,16 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits as ingress_limits
 from ingress.console import pages
 from ingress.console import visit as visits
-from ingress.console.session import DESK
 from ingress.http.parts import parts_of
 from ingress.operators import cases
 from ingress.operators.cases import Cases
-from schemas import errors, limits
+from ingress.payments.console.totals import Totals
+from schemas import errors
 from schemas.currency import is_currency
+from schemas.payments import limits as payments_limits
 
 QUEUES: Final = {
     "cases": "Open cases",
@@ -31,26 +33,26 @@ QUEUES: Final = {
 }
 _HOUR_MIN: Final = 60
 _KEY_BYTES: Final = 16
-_BOUNDS: Final = {"counted": limits.CONSOLE_COUNTED_MAX, "refused": limits.CONSOLE_REFUSED_FACTS_MAX}
+_BOUNDS: Final = {"counted": ingress_limits.CONSOLE_COUNTED_MAX, "refused": ingress_limits.CONSOLE_REFUSED_FACTS_MAX}
 
 router: Final = visits.router()
 
 
 @router.get("")
 async def overview(request: Request) -> Response:
-    """What waits, what does not reconcile, and whether everything runs: the first page of a day, but of moderators."""
+    """What waits, what does not reconcile, and whether everything runs: the first page of a day, but of guests."""
     found = await visits.visit(request)
-    if found.session is not None and found.session.may_moderate:
-        return RedirectResponse(DESK, 303, pages.HEADERS)
+    if found.session is not None and (guests := found.console.sessions.guests_of(found.session)):
+        return RedirectResponse(guests.home, 303, pages.HEADERS)
     async with visits.reading_of(request, "overview", "overview") as visit:
         console = visit.console
         counts, discrepancies, accounts, totals, partitions, processors = await asyncio.gather(
             console.records("queue_counts", **_BOUNDS),
             _discrepancies(visit),
-            console.records("board_accounts", limit=limits.CONSOLE_ROWS_MAX),
-            console.recent_totals(),
-            console.records("pipeline_partitions", limit=limits.CONSOLE_ROWS_MAX),
-            console.records("processor_outcomes", counted=limits.CONSOLE_COUNTED_MAX),
+            console.records("board_accounts", limit=ingress_limits.CONSOLE_ROWS_MAX),
+            parts_of(request).get(Totals).recent(console),
+            console.records("pipeline_partitions", limit=ingress_limits.CONSOLE_ROWS_MAX),
+            console.records("processor_outcomes", counted=ingress_limits.CONSOLE_COUNTED_MAX),
         )
     return visit.page(
         "overview.html",
@@ -78,15 +80,15 @@ async def show_queue(request: Request, queue: str) -> Response:
         queue=queue,
         queues=QUEUES,
         counts=by_queue,
-        rows_max=limits.CONSOLE_ROWS_MAX,
-        note_max=limits.REPAIR_NOTE_LENGTH_MAX,
-        parked_min=limits.WEBHOOK_PARKED_MAX_S // 60,
+        rows_max=ingress_limits.CONSOLE_ROWS_MAX,
+        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
+        parked_min=payments_limits.WEBHOOK_PARKED_MAX_S // 60,
         **found,
     )
 
 
 async def _queue(visit: visits.Visit, queue: str) -> dict[str, Any]:
-    rows = await visit.console.records(f"queue_{queue}", **_BOUNDS, limit=limits.CONSOLE_ROWS_MAX)
+    rows = await visit.console.records(f"queue_{queue}", **_BOUNDS, limit=ingress_limits.CONSOLE_ROWS_MAX)
     if queue == "review":
         rows = [row | {"reasons": json.loads(row["reasons"])} for row in rows]
     return {"rows": rows, "key": secrets.token_hex(_KEY_BYTES), "may_decide": visit.who.may_decide}
@@ -98,11 +100,11 @@ async def _cases(visit: visits.Visit) -> dict[str, Any]:
     state = query.get("state") if query.get("state") in cases.STATES else "open"
     kind, cursor = query.get("kind") or None, query.get("cursor") or None
     reader = parts_of(visit.request).get(Cases)
-    page = await reader.page(visit.who.merchant, limits.CONSOLE_ROWS_MAX, cursor, state, kind)
+    page = await reader.page(visit.who.merchant, ingress_limits.CONSOLE_ROWS_MAX, cursor, state, kind)
     rows = [row | {"opened_at": datetime.fromisoformat(row["opened_at"])} for row in page["data"]]
     for row in rows:
         row["evidence"] = json.loads(bytes(row["evidence"]))
-    kinds = await visit.console.records("queue_case_kinds", counted=limits.CONSOLE_COUNTED_MAX)
+    kinds = await visit.console.records("queue_case_kinds", counted=ingress_limits.CONSOLE_COUNTED_MAX)
     return {"rows": rows, "kinds": kinds, "kind": kind, "state": state, "next_cursor": page["next_cursor"]}
 
 
@@ -111,13 +113,15 @@ async def reconciliation(request: Request) -> Response:
     """What reports and ledger do not agree on, and how old that is."""
     async with visits.reading_of(request, "reconciliation", "reconciliation") as visit:
         wanted = request.query_params.get("class") or None
-        console, limit = visit.console, limits.CONSOLE_ROWS_MAX
+        console, limit = visit.console, ingress_limits.CONSOLE_ROWS_MAX
         classes, rows, accounts, waiting, reports = await asyncio.gather(
             _discrepancies(visit),
             console.records("board_list", **{"class": wanted}, limit=limit),
             console.records("board_accounts", limit=limit),
             console.records(
-                "board_waiting", counted=limits.CONSOLE_COUNTED_MAX, horizon=limits.SETTLEMENT_HORIZON_DAYS
+                "board_waiting",
+                counted=ingress_limits.CONSOLE_COUNTED_MAX,
+                horizon=payments_limits.SETTLEMENT_HORIZON_DAYS,
             ),
             console.records("board_reports", limit=limit),
         )
@@ -129,14 +133,16 @@ async def reconciliation(request: Request) -> Response:
         accounts=accounts,
         waiting=waiting,
         reports=reports,
-        horizon=limits.SETTLEMENT_HORIZON_DAYS,
+        horizon=payments_limits.SETTLEMENT_HORIZON_DAYS,
         rows_max=limit,
     )
 
 
 async def _discrepancies(visit: visits.Visit) -> list[dict[str, Any]]:
     return await visit.console.records(
-        "board_discrepancies", counted=limits.CONSOLE_COUNTED_MAX, horizon=limits.SETTLEMENT_HORIZON_DAYS
+        "board_discrepancies",
+        counted=ingress_limits.CONSOLE_COUNTED_MAX,
+        horizon=payments_limits.SETTLEMENT_HORIZON_DAYS,
     )
 
 
@@ -154,11 +160,11 @@ async def accounts_of_kind(request: Request, currency: str, kind: str) -> Respon
     async with visits.reading_of(request, "trial_balance", f"{kind}:{currency}") as visit:
         if not is_currency(currency) or not kind.isidentifier():
             raise errors.NotFound("There is no such kind of account.")
-        after = request.query_params.get("after", "")[: limits.CONSOLE_SEARCH_LENGTH_MAX]
+        after = request.query_params.get("after", "")[: ingress_limits.CONSOLE_SEARCH_LENGTH_MAX]
         rows = await visit.console.records(
-            "trial_accounts", kind=kind, currency=currency, after=after, limit=limits.CONSOLE_ACCOUNTS_MAX + 1
+            "trial_accounts", kind=kind, currency=currency, after=after, limit=ingress_limits.CONSOLE_ACCOUNTS_MAX + 1
         )
-    shown = rows[: limits.CONSOLE_ACCOUNTS_MAX]
+    shown = rows[: ingress_limits.CONSOLE_ACCOUNTS_MAX]
     after = shown[-1]["account_id"] if len(rows) > len(shown) else ""
     return visit.page("accounts.html", currency=currency, kind=kind, rows=shown, after=after)
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands.envelope import Fields
-from ingress.console import decision
 from ingress.console import visit as visits
+from ingress.payments.console import decision
 from ingress.payments.repair.closings import Closings
 
 router: Final = visits.router()

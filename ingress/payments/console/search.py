@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from schemas import card_number, errors, identity, limits
+from ingress import limits
+from schemas import card_number, errors, identity
 from schemas.payments import topics
 
 if TYPE_CHECKING:

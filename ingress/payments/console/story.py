@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ingress.console import timeline
-from ingress.console.timeline import Entry, Row
-from schemas import errors, limits
+from ingress import limits
+from ingress.payments.console import timeline
+from ingress.payments.console.timeline import Entry, Row
+from schemas import errors
 
 if TYPE_CHECKING:
     from ingress.console.state import Console

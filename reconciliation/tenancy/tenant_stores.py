@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.rows import dict_row
 
-from schemas import limits
+from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-SQL: Final = queries("reconciliation.tenancy", "places.sql")
+SQL: Final = queries("reconciliation.tenancy", "tenant_stores.sql")
 _POOL: Final = "tenancy_pool"
 _GONE: Final = "deleted"
 _TARGETS: Final = frozenset({"prepared", "copying", "catching_up", "verifying", "fencing", "aborting"})

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands.envelope import Fields
-from ingress.console import decision
 from ingress.console import visit as visits
 from ingress.operators.cases import Cases
+from ingress.payments.console import decision
 from ingress.payments.repair.outcomes import Outcomes
 from schemas import errors
 

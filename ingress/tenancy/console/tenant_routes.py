@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
-from schemas import errors, limits
+from schemas import errors
 from schemas.tenancy import entitlements, pricing
 
 _FULL: Final = 40  # height of the highest bar

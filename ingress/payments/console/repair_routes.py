@@ -15,15 +15,14 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.commands.envelope import Fields
-from ingress.console import decision
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators.cases import Cases
+from ingress.payments.console import decision
 from ingress.payments.repair.closings import Closings
 from ingress.payments.repair.outcomes import Outcomes
 from ingress.payments.repair.repairs import Repairs
-from schemas import limits
-from schemas.payments import attempt_outcome, case_closing, repair
+from schemas.payments import attempt_outcome, case_closing, limits, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

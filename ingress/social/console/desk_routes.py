@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ingress import limits as ingress_limits
 from ingress.commands.form_commands import carry_out
 from ingress.console import pages
 from ingress.console import visit as visits
-from ingress.console.session import DESK, MODERATE
 from ingress.http.parts import parts_of
 from ingress.operators.audit import Audit
 from ingress.social.desk import Desk
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ingress.console.visit import Visit
 
 Json = dict[str, Any]
+MODERATE: Final = "moderator"
+DESK: Final = "/console/moderation"
 _KEY_BYTES: Final = 16
 _OPTIONAL: Final = ("label", "expires_at")
 _POLICY_DIGITS_MAX: Final = 9
@@ -43,7 +45,7 @@ async def queue(request: Request) -> Response:
     """What users report and nobody has decided, the most urgent first."""
     async with _moderating(request, "moderation.queue", "queue") as found:
         cursor = request.query_params.get("cursor") or None
-        page = await _part(found, Moderation).queue(_user(found), limits.CONSOLE_ROWS_MAX, cursor)
+        page = await _part(found, Moderation).queue(_user(found), ingress_limits.CONSOLE_ROWS_MAX, cursor)
     return found.page("desk_queue.html", rows=page["data"], next_cursor=page["next_cursor"], **_form(found))
 
 

@@ -10,7 +10,8 @@ from msgspec import Struct
 from psycopg import sql
 
 from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
-from schemas import limits
+from schemas.tenancy import limits as tenancy_limits
+from sinks import limits as sinks_limits
 from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
 
@@ -70,12 +71,12 @@ class Places:
             return self.control
         found = self._dedicated.get(place.placement_id)
         if found is None or found.closed or found.broken:
-            if len(self._dedicated) >= limits.DEDICATED_STORES_MAX:
+            if len(self._dedicated) >= tenancy_limits.DEDICATED_STORES_MAX:
                 self.close()
             found = psycopg.connect(
                 databases.dsn_of(self._dsn, place.placement_id),
                 autocommit=True,
-                connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+                connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
             )
             try:
                 store_files.ensure(found)  # it is new, or was away when the others were migrated
@@ -146,7 +147,7 @@ class Places:
         if place.mode == "pooled":
             removed, query = 0, "select tenancy.remove_rows(%s, %s, %s, %s)"
             while True:
-                given = (self.context(place), place.store, place.tenant_id, limits.MOVE_PAGE_ROWS)
+                given = (self.context(place), place.store, place.tenant_id, tenancy_limits.MOVE_PAGE_ROWS)
                 (found,) = self.control.execute(query, given).fetchone() or (0,)
                 removed += found
                 if not found:

@@ -1,0 +1,84 @@
+"""Bounds of servers, supervisor and CLI."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- embedded stack, supervisor and CLI
+HOME_FREE_BYTES_MIN: Final = 2 * 1024**3  # less than this on the home's disk and nothing is started
+SERVER_START_TIMEOUT_S: Final = 60
+SERVER_RECOVERY_TIMEOUT_S: Final = 900  # after a kill: who ends a recovery because it is slow begins it anew for ever
+SERVICE_START_TIMEOUT_S: Final = 60
+STACK_START_TIMEOUT_S: Final = 180  # cold: Kafka's jars are fetched first
+HEALTH_CHECK_TIMEOUT_S: Final = 2
+SUPERVISOR_TICK_S: Final = 0.2
+GUARD_READ_BYTES_MAX: Final = 64 * 1024
+FORK_TIMEOUT_S: Final = 60  # of the first fork: modules are imported before it
+FORK_ORDER_BYTES_MAX: Final = 192 * 1024  # the command and environment of a process; a longer one is executed
+FORK_ANSWER_BYTES_MAX: Final = 32
+FORK_DESCRIPTORS_MAX: Final = 16
+SERVICE_STOP_TIMEOUT_S: Final = 15  # a draining service, then KILL
+SERVER_STOP_TIMEOUT_S: Final = 20
+STACK_STOP_TIMEOUT_S: Final = 60
+RESTART_BACKOFF_FIRST_S: Final = 0.5
+RESTART_BACKOFF_MAX_S: Final = 5
+RESTARTS_PER_MINUTE_MAX: Final = 10  # past it a process is started at the slowest pace
+FIRST_START_KILLED_MAX: Final = 3  # how often a process that a signal ends at its first start is started again
+RESTART_PAUSE_S: Final = 15  # and this is the slowest pace
+BACKGROUND_NICENESS: Final = 5  # a third of a core against one who is waited for, and all that is left over
+LIVENESS_INTERVAL_S: Final = 10  # how often a service that serves is asked whether it lives
+LIVENESS_AGAIN_S: Final = 3  # after a question without an answer
+LIVENESS_SILENCES_MAX: Final = 6  # in a row, then it is killed and started again: 25 to 40 s after it froze
+INGRESS_PROCESSES_MAX: Final = 32
+OWNER_PROCESSES_MAX: Final = 32
+LOG_BYTES_MAX: Final = 64 * 1024 * 1024  # a log file is turned over at start past this
+LOG_TAIL_LINES_DEFAULT: Final = 50
+LOG_TAIL_BYTES_MAX: Final = 1024 * 1024
+KAFKA_HEAP_MEGABYTES_MAX: Final = 512
+KAFKA_ARCHIVE_TIMEOUT_S: Final = 90  # Java writes the archive of Kafka's classes, once for a user
+KAFKA_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+KAFKA_SESSION_TIMEOUT_MS_MIN: Final = 3_000
+POSTGRES_CONNECTIONS_MAX: Final = 300
+REDIS_DATABASES: Final = 256  # installations that share one server have a database each
+REDIS_MEMORY_BYTES_MAX: Final = 512 * 1024 * 1024
+
+# --- the ClickHouse front
+CLICKHOUSE_CLIENTS_MAX: Final = 256  # open HTTP connections; past it the kernel's backlog holds them
+CLICKHOUSE_QUERIES_MAX: Final = 16  # running at once; the rest wait
+CLICKHOUSE_QUERY_WAIT_MAX_S: Final = 60  # for a free place among them, then error 202
+CLICKHOUSE_QUERY_BYTES_MAX: Final = 1024 * 1024  # SQL text without an INSERT's data
+CLICKHOUSE_BODY_BYTES_MAX: Final = 1024 * 1024 * 1024  # after decompression
+CLICKHOUSE_SPOOL_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of one request; past it the body goes to disk
+CLICKHOUSE_MEMORY_BYTES_MAX: Final = 4 * 1024**3  # of one query
+CLICKHOUSE_EXECUTION_TIME_MAX_S: Final = 300
+CLICKHOUSE_IDLE_TIMEOUT_S: Final = 60  # of a kept-alive connection
+CLICKHOUSE_CHUNK_BYTES: Final = 256 * 1024
+
+# --- commands of the CLI
+CHECKPOINTS_LISTED_MAX: Final = 100
+PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
+FORECAST_DAYS_DEFAULT: Final = 7.0
+FORECAST_DAYS_MAX: Final = 366.0
+FORECAST_RECORDS_MAX: Final = 1_000_000  # commands that one forecast reads
+
+# --- demo
+DEMO_INVOICE_COUNT: Final = 250  # made when no file is given
+DEMO_RATE_PER_S: Final = 30.0  # payments started per second when no rate is given
+DEMO_RATE_MAX_PER_S: Final = 2_000.0
+
+# --- soak
+SOAK_MINUTES_DEFAULT: Final = 3.0
+SOAK_MINUTES_MAX: Final = 23 * 60.0  # a token lives for a day
+SOAK_RATE_PER_S: Final = 3.0  # payments started per second; most of them are several commands
+SOAK_RATE_MAX_PER_S: Final = 200.0
+SOAK_HISTORIES: Final = 3  # of social posts at once
+SOAK_HISTORIES_MAX: Final = 50
+SOAK_CHECKS_PER_S: Final = 250.0  # identities of the limiter's soak; each is asked for once or twice
+SOAK_CHECKS_MAX_PER_S: Final = 5_000.0
+
+# --- the isolation monitor
+ISOLATION_ROUND_S: Final = 10
+ISOLATION_LOG_PART_BYTES: Final = 4 * 1024 * 1024  # read at once of a log
+ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not carried out
+ISOLATION_TOKEN_S: Final = 3_600
+ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss

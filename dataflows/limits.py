@@ -1,0 +1,52 @@
+"""Bounds of owners, workers and followers of streams."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- owner
+BATCH_MESSAGES_MAX: Final = 2_000
+BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+BATCH_POLL_TIMEOUT_MS: Final = 20
+OWNER_IDLE_WAIT_MS: Final = 200  # of a lane or the reader while nothing comes and nothing is left to acknowledge
+BATCHES_AHEAD_MAX: Final = 6  # full ones, decoded while Postgres works on the ones before
+ROUND_MESSAGES_ENOUGH: Final = 500  # with so many commands a round takes no further partition, and waits for none
+ROUND_GATHER_MS: Final = 5  # the longest that fewer wait for others while another lane is at work
+TURN_UNITS: Final = 16  # of a caller, where callers take turns: a command is one, and each KiB of it
+TURNS_OF_CALLER_UNITS_MAX: Final = 64  # in one round, while others have commands, too
+TURNS_OF_NOISY_UNITS_MAX: Final = 16  # the same of a caller that was found to be noisy
+TURNS_ROUND_UNITS: Final = 500  # of one partition
+NOISE_WINDOW_S: Final = 10.0
+NOISE_SHARE_MIN: Final = 0.2  # of what was done: below it nobody is noisy
+NOISE_SHARE_MAX: Final = 0.5  # and above it whoever has commands left
+NOISE_FAIR_SHARES: Final = 3  # between the two: so many fair shares
+NOISE_AGAIN_S: Final = 600  # windows further apart are not of one occasion
+NOISE_MOVE_WINDOWS: Final = 3  # of one occasion: then a move is proposed
+PUBLISH_BACKLOG_MAX: Final = 20_000  # committed, not yet acknowledged events of one process: past it, stop reading
+OWNER_JOIN_TIMEOUT_S: Final = 60.0  # outside its consumer group for so long, an owner starts over with a new consumer
+OWNER_RETRY_MAX: Final = 1  # retries of a whole batch before it is bisected
+OWNER_DATABASE_BACKOFF_MAX_MS: Final = 2_000
+OWNER_DRAIN_TIMEOUT_S: Final = 10
+HALTED_POLL_INTERVAL_S: Final = 1
+SENDERS_LOOK_INTERVAL_S: Final = 1.0  # within which a producer that was removed is not taken any more
+REFUSED_RECORDS_KEPT_MAX: Final = 1_000  # of a partition; what is refused after that is only counted
+REFUSED_RECORD_BYTES_MAX: Final = 4_096  # that are kept of each
+TOPIC_WATCH_INTERVAL_S: Final = 10  # between two looks whether the command topic still holds what is read next
+OWNER_LANES: Final = 2  # batches of different partitions that one process has in work at once
+OWNER_COLLECT_ALLOCATIONS: Final = 500_000  # container objects that came and stayed between two collections
+OWNER_COLLECT_GENERATIONS: Final = 20
+
+# --- publishing and replies of an owner
+RESULTS_PER_RECORD_MAX: Final = 400
+RESULT_RECORD_BYTES_MAX: Final = 512 * 1024
+PUBLISH_MARK_INTERVAL_MS: Final = 500  # between two looks for positions that no claim has carried yet: each is a commit
+DEAD_LETTERS_RESUME_MAX: Final = 500
+PUBLISH_AGAIN_INTERVAL_S: Final = 1.0  # after Kafka has refused an event: then its partition is published again
+
+# --- workers
+WORKER_EVENTS_MAX: Final = 500  # of one reading of a service's worker
+WORKER_FETCH_WAIT_MS: Final = 500  # an idle fetch parks at the broker so long; records end it at once
+WORKER_POLL_MS: Final = 200
+
+# --- streams
+READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database

@@ -1,0 +1,107 @@
+"""Denied access in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ingress.http import openapi_elements as elements
+from ingress.http import openapi_schemas
+from ingress.identity.roles import by_operators
+from ingress.operators import access_routes
+from schemas import access_denial, limits
+
+Json = dict[str, Any]
+
+_TEXT: Final[Json] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": limits.TEXT_LENGTH_MAX,
+    "pattern": openapi_schemas.TEXT,
+}
+_STRING: Final[Json] = {"type": "string"}
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
+_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
+_DENY: Final = (
+    "In force at every door within 5 s: a suspension (merchant, tenant, user, subject) refuses with 403 suspended, a"
+    " revoked token with 401; streams, long polls and downloads end. With tokens_so_far only tokens that were issued"
+    " until now are refused. Risk decides of merchants, tenants and users, the platform of subjects and tokens (jti)."
+)
+_REFUSED: Final = (
+    *elements.COMMON,
+    "not_found",
+    "state_conflict",
+    "too_large",
+    "unsupported_media_type",
+    "invalid_command",
+)
+
+
+def paths() -> Json:
+    """Every route of ``access_routes``, one path for each kind: each has its role."""
+    kind = elements.query("kind", {"enum": list(access_denial.KINDS)}, "Only those of this kind")
+    found: Json = {
+        access_routes.PATH: {
+            "get": {
+                "operationId": "list_access_denials",
+                "summary": "Who is denied access, newest first",
+                **by_operators("access.list"),
+                "parameters": [kind],
+                "responses": {
+                    "200": elements.answer("At most so many are shown", elements.JSON, "AccessDenials"),
+                    **elements.refusals((*elements.COMMON, "invalid_command")),
+                },
+            }
+        },
+        f"{access_routes.PATH}/{{kind}}": {"post": _decide("deny_access", "Deny access", "deny", "DenyAccess", _DENY)},
+        f"{access_routes.PATH}/{{kind}}/lift": {
+            "post": _decide("lift_access_denial", "Let in again", "lift", "LiftAccessDenial", "In force within 5 s.")
+        },
+    }
+    return found
+
+
+def _decide(operation_id: str, summary: str, verb: str, body: str, description: str) -> Json:
+    kind = {"name": "kind", "in": "path", "required": True, "schema": {"enum": list(access_denial.KINDS)}}
+    scopes = {
+        scope
+        for one in access_denial.KINDS
+        for security in by_operators(f"access.{verb}_{one}")["security"]
+        for scope in security["bearer"]
+    }
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "description": description,
+        "tags": ["operators"],
+        "security": [{"bearer": [scope]} for scope in sorted(scopes)],
+        "parameters": [kind],
+        "requestBody": {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(body)}}},
+        "responses": {
+            "200": elements.answer(summary, elements.JSON, "AccessDecided"),
+            **elements.refusals(_REFUSED),
+        },
+    }
+
+
+def components() -> dict[str, Json]:
+    """The named schemas of these."""
+    kinds = {"enum": list(access_denial.KINDS)}
+    said: Json = {"name": _TEXT, "reason": _TEXT}
+    row = {
+        "object": {"const": "access_denial"},
+        "kind": kinds,
+        **dict.fromkeys(("name", "reason", "denied_by"), _STRING),
+        **dict.fromkeys(("issued_before", "ends_at"), _TIME_OR_NULL),
+        "denied_at": _TIME,
+    }
+    decided = {"kind": kinds, "name": _STRING, "state": {"enum": ["denied", "lifted"]}}
+    page = {"data": {"type": "array", "items": openapi_schemas.ref("AccessDenial")}}
+    return {
+        "AccessDenial": openapi_schemas.a_schema(row),
+        "AccessDenials": openapi_schemas.a_schema(page),
+        "AccessDecided": openapi_schemas.a_schema({"result": openapi_schemas.a_schema(decided)}),
+        "DenyAccess": openapi_schemas.a_schema(
+            {**said, "tokens_so_far": {"type": "boolean", "default": False}}, ["name", "reason"], closed=True
+        ),
+        "LiftAccessDenial": openapi_schemas.a_schema(said, closed=True),
+    }

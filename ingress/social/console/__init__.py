@@ -1,0 +1,1 @@
+"""The moderation desk: social posts' pages of the console."""

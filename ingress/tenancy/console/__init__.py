@@ -1,0 +1,1 @@
+"""Tenants' pages of the console: they look, and decide nothing."""

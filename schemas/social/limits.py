@@ -1,0 +1,81 @@
+"""Bounds of social posts, in every layer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- social posts
+POST_TEXT_LENGTH_MAX: Final = 5_000
+POST_MEDIA_MAX: Final = 4
+POST_MENTIONS_MAX: Final = 20  # users that one post tells
+DISPLAY_NAME_LENGTH_MAX: Final = 100
+HOME_POSTS_MAX: Final = 800  # so far back goes a home
+BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
+PUSH_FOLLOWERS_MAX: Final = 500  # of a pushed author; above, readers pull its posts; below half of it, no more
+FANOUT_CHUNK_FOLLOWERS: Final = 1_000
+FANOUT_AUTHORS_AT_ONCE: Final = 50  # whose next followers one statement reads
+HOME_DELIVERIES_AT_ONCE: Final = 2_000  # of one call of Valkey, 5 to 10 ms in which it serves nobody else
+HOME_DELIVERIES_SENT_MAX: Final = 20_000  # before their answers are read, well within HOME_TIMEOUT_MS
+HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
+HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
+HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one stream
+HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
+TIMELINE_MARGIN: Final = 20  # posts that are examined beyond those that a page has room for
+SEARCH_TEXT_LENGTH_MAX: Final = 200
+TIMELINE_ROUNDS_MAX: Final = 5  # then the page is short
+
+# --- pages of users
+APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter
+APP_FORM_BYTES_MAX: Final = 64 * 1024  # a post's text, each character written as up to twelve
+APP_FORM_FIELDS_MAX: Final = 20
+APP_STATIC_KEPT_S: Final = 300
+
+# --- media of posts
+MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024
+MEDIA_PARTS_MAX: Final = 10_000
+MEDIA_PART_BYTES_MIN: Final = 512  # but for the last; 1 KiB is what the contract promises to take
+MEDIA_UPLOAD_BODY_BYTES_MAX: Final = 1024 * 1024  # of the command that names all parts
+MEDIA_URL_TTL_MAX_S: Final = 900  # of a part
+MEDIA_FRESH_URL_S: Final = 30  # at least so long is one good that is asked for again
+MEDIA_PUBLIC_AGE_S: Final = 10  # what a cache may keep: by then a hidden medium is nowhere
+MEDIA_CACHE_FETCH_S: Final = 5  # a cache waits no longer for the next byte of the origin
+MEDIA_CACHE_SLACK_S: Final = 5  # and has the last one by then
+MEDIA_CACHE_BYTES: Final = 256 * 1024 * 1024
+MEDIA_HELD_BYTES: Final = 1024 * 1024  # of a part, before they are hashed and written
+MEDIA_DRAFT_S: Final = 3_600  # then its writer is gone
+MEDIA_CHUNK_BYTES: Final = 256 * 1024
+MEDIA_PIXELS_MAX: Final = 50_000_000
+MEDIA_FRAMES_MAX: Final = 100
+MEDIA_RENDERING_CPU_S: Final = 30  # of the sandboxed process
+MEDIA_RENDERING_WAIT_S: Final = 90
+MEDIA_RENDERING_MEMORY_BYTES: Final = 2 * 1024 * 1024 * 1024
+MEDIA_RENDERING_FILE_BYTES: Final = 64 * 1024 * 1024
+MEDIA_MANIFEST_LENGTH_MAX: Final = 16 * 1024
+MEDIA_THUMB_PIXELS: Final = 320  # the longer side
+MEDIA_FULL_PIXELS: Final = 2_048
+MEDIA_VIDEO_CPU_S: Final = 240  # of the sandboxed process
+MEDIA_VIDEO_WAIT_S: Final = 300
+MEDIA_VIDEO_S_MAX: Final = 300
+MEDIA_VIDEO_PIXELS: Final = 480  # the shorter side
+MEDIA_SCANS_AT_ONCE: Final = 2  # of one scanner
+MEDIA_SCAN_LEASE_S: Final = 120  # then another scanner may take it
+MEDIA_VIDEO_LEASE_S: Final = 420
+MEDIA_SCAN_POLL_S: Final = 0.2
+MEDIA_SWEEP_S: Final = 5.0  # how often what nobody may see is looked for
+MEDIA_SWEEP_MAX: Final = 200
+MEDIA_ORPHAN_S: Final = 24 * 3_600
+MEDIA_CONNECTIONS_MAX: Final = 1_024  # requests under way in one process of the origin
+MEDIA_POSTGRES_POOL_MAX: Final = 8
+CLAMD_TIMEOUT_S: Final = 30.0
+
+# --- moderation and erasure of posts
+CERTIFICATE_LENGTH_MAX: Final = 8_192
+PROPAGATION_POLL_S: Final = 0.5
+PROPAGATION_AT_ONCE: Final = 20  # decisions looked at in one round
+PROPAGATION_RETRY_MAX_S: Final = 15  # between two looks at one consumer, for ever
+PROPAGATION_MEDIA_MAX: Final = 100  # of one object, whose old URLs are asked for
+PROPAGATION_VERSIONS: Final = 3  # access versions before the present one that must be dead
+PROPAGATION_READERS: Final = 20  # followers in whose name is looked
+PROPAGATION_FETCH_S: Final = 5.0
+ERASURE_ROWS: Final = 500  # of one step
+EXPORT_ROWS: Final = 200  # read at once

@@ -1,0 +1,80 @@
+"""Bounds of tenants, in every layer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- tenants
+TENANCY_PARTITIONS: Final = 8
+TENANT_NAME_LENGTH_MAX: Final = 200
+TIME_ZONE_LENGTH_MAX: Final = 64
+DIMENSION_LENGTH_MAX: Final = 64
+DIMENSIONS_MAX: Final = 100  # with a limit or a price, of one tenant
+ENTITLEMENT_LENGTH_MAX: Final = 100  # of a value that is a text
+PRICE_DIGITS_MAX: Final = 12  # before the point, and behind it
+PRICE_TIERS_MAX: Final = 20  # of one price
+PRICES_READ_MAX: Final = 1_000  # prices with tiers that a process keeps read
+RESOURCE_BYTES_MAX: Final = 32 * 1024  # a payload as its caller wrote it
+SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
+MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
+TENANTS_CACHED_S: Final = 1  # what the ingress knows of a tenant is no older; the owner decides all the same
+TENANTS_CACHED_MAX: Final = 20_000  # of one ingress process
+MOVE_PAGE_ROWS: Final = 500  # copied, compared, applied or removed at once
+MOVE_DIGEST_ROWS: Final = 20_000  # compared at once by their sums
+MOVE_PAGES_PER_SECOND: Final = 4  # of a copy that is bounded
+MOVE_FENCE_S: Final = 20  # a fence that is not committed by then is given up
+MOVE_CATCH_UP_ROWS_MAX: Final = 200  # images on their way when a move begins to verify, and when it fences
+MOVE_SOAK_S: Final = 86_400
+MOVE_PASSES_MAX: Final = 20  # comparisons of a whole tenant before its fence; then the move is given up
+MOVER_ITEMS_MAX: Final = 50  # of one kind, before the next kind has its turn
+MOVER_IDLE_MS: Final = 50
+MOVER_IDLE_MAX_MS: Final = 400  # while nothing waits for long
+MOVER_RETRY_S: Final = 1
+MOVER_STATEMENT_TIMEOUT_MS: Final = 30_000
+EXPORT_PAGE_ROWS: Final = 500
+SHRED_CERTIFIED_AFTER_S: Final = 5  # by then no process has a key of what was shredded
+SHRED_SAMPLE_ROWS: Final = 20
+DEDICATED_POOL_MAX: Final = 2  # connections of one ingress process to one dedicated database
+DEDICATED_STORES_MAX: Final = 20  # dedicated databases that it is connected to at once
+TENANTS_LISTED_MAX: Final = 100  # by a command
+TENANT_CONTEXT_TTL_S: Final = 60  # of a signed context: a transaction lasts no longer
+DUAL_READS_UNDER_WAY_MAX: Final = 16  # of one ingress process; reads beyond are not compared
+TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
+
+# --- usage
+USAGE_EVENTS_MAX: Final = 1_000  # of one request
+USAGE_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # of one request
+USAGE_KEPT_S: Final = 400 * 86_400  # then a row is removed; the database says so itself (usage_remove)
+USAGE_KEEPING_INTERVAL_S: Final = 600.0
+USAGE_REMOVED_AT_ONCE: Final = 5_000
+USAGE_TEXT_LENGTH_MAX: Final = 255  # of an id, a source or a subject
+USAGE_DIMENSION_LENGTH_MAX: Final = 64
+USAGE_AGE_MAX_S: Final = 35 * 86_400  # identities are remembered for longer, so what is older could be counted twice
+USAGE_AHEAD_MAX_S: Final = 300
+USAGE_ERRORS_MAX: Final = 100  # told of one request
+USAGE_WINDOWS_MAX: Final = 10_000  # of one question
+USAGE_ROWS_MAX: Final = 10_000  # of one answer
+USAGE_SPAN_MAX_S: Final = 400 * 86_400  # of one question
+USAGE_JUDGED_SLACK_S: Final = 86_400  # between the ingress, which judged, and the broker: what was taken counts
+USAGE_BATCH_MAX: Final = 5_000  # records of one read
+USAGE_POLL_S: Final = 0.1
+USAGE_FEED_BLOCK_MAX: Final = 20_000  # rows of one block for ClickHouse
+USAGE_FEED_POLL_S: Final = 0.25
+USAGE_IN_FLIGHT_MAX: Final = 50_000  # events of one ingress process that Kafka has not acknowledged
+
+# --- support grants
+SUPPORT_GRANT_DEFAULT_S: Final = 1_800
+SUPPORT_GRANT_MIN_S: Final = 5
+SUPPORT_GRANT_MAX_S: Final = 14_400
+SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another while the grant is active
+
+# --- billing
+BILLING_PERIOD_AGE_MAX_S: Final = 360 * 86_400  # of where it begins: with the longest grace, its usage is still kept
+BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is taken any more
+#: how long after its instant usage may still be counted: taken in time, and for a week on its way through Kafka
+USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
+BILLING_POLL_S: Final = 0.5
+BILLING_RUNS_AT_ONCE: Final = 20
+
+# --- isolation
+ISOLATION_STALE_S: Final = 30

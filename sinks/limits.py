@@ -1,0 +1,66 @@
+"""Bounds of the clients of Kafka, Postgres, ClickHouse, Valkey and buckets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- ingress
+POSTGRES_CONNECT_TIMEOUT_S: Final = 5
+POSTGRES_STATEMENT_TIMEOUT_MS: Final = 10_000
+
+# --- Postgres clients
+PREFETCH_KBYTES_MAX: Final = 16_384
+OWNER_SESSION_TIMEOUT_MS: Final = 6_000
+OWNER_HEARTBEAT_MS: Final = 1_000
+OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000  # also the longest wait for the lock of the owner before us
+OWNER_TRANSACTION_TIMEOUT_MS: Final = 5_000
+SESSION_RETRY_S: Final = 1.0  # of background work, after Postgres went away
+ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
+
+# --- Kafka clients
+KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000
+KAFKA_PRODUCER_QUEUE_MAX: Final = 200_000
+KAFKA_FETCH_WAIT_MS: Final = 500  # an idle fetch parks at the broker so long; records end it at once
+KAFKA_ADMIN_TIMEOUT_S: Final = 10
+KAFKA_TOPICS_TIMEOUT_S: Final = 60  # until a new topic has leaders, on a machine that starts everything at once
+KAFKA_RECONNECT_BACKOFF_MAX_MS: Final = 1_000
+
+# --- servers
+HEALTH_POLL_INTERVAL_S: Final = 0.05
+POSTGRES_ROLE_TRIES_MAX: Final = 5  # installations on one server may alter its roles at once
+
+# --- the ClickHouse front
+POSTGRES_KEEPALIVE_S: Final = 5
+
+# --- streams
+STREAM_STORE_INTERVAL_S: Final = 1  # a follower stores positions that often; killed in between, it reads so much again
+STREAM_JOIN_AGAIN_S: Final = 0.5  # after Kafka or Postgres failed it, or it was fenced
+
+# --- ClickHouse
+CLICKHOUSE_CONNECT_TIMEOUT_S: Final = 5
+CLICKHOUSE_STATEMENT_TIMEOUT_S: Final = 60
+SINK_BLOCK_EVENTS_MAX: Final = 10_000  # of one group commit
+SINK_BLOCK_INTERVAL_MS: Final = 500  # a smaller block is inserted after this
+SINK_FETCH_BYTES_MIN: Final = 64 * 1024  # or what came within the block's interval
+SINK_READ_MESSAGES_MAX: Final = 1_000
+SINK_READ_TIMEOUT_MS: Final = 50
+SINK_RECOVERY_READ_TIMEOUT_S: Final = 30  # for the records of a plan, which lie in Kafka already
+SINK_HEARTBEAT_MS: Final = 1_000
+SINK_LEASE_MS: Final = 5_000  # a holder that did not say a word for so long has lost the sink
+SINK_CLAIM_POLL_MS: Final = 250
+SINK_BACKOFF_FIRST_MS: Final = 100
+SINK_BACKOFF_MAX_MS: Final = 2_000
+SINK_PLAN_AGE_MAX_S: Final = 3  # an older plan is not inserted before the fence is read again
+SINK_PLANS_KEPT: Final = 10_000  # inserted plans kept for the operator
+SINK_PLANS_PRUNE_EVERY: Final = 500
+PRODUCER_NAME_LENGTH_MAX: Final = 40
+
+# --- media of posts
+BUCKET_PART_BYTES: Final = 8 * 1024 * 1024  # of what is sent to a bucket
+BUCKET_TIMEOUT_S: Final = 60  # of one request, and of all of its tries
+BUCKET_CONNECT_TIMEOUT_S: Final = 5
+BUCKET_RETRIES_MAX: Final = 3
+
+# --- risk
+VELOCITY_TIMEOUT_MS: Final = 250  # then the confirm goes on without counts, and each rule says what that means
+VELOCITY_CONNECTIONS_MAX: Final = 16  # of one ingress process

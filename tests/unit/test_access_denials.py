@@ -1,0 +1,242 @@
+"""Who is denied is refused by every process within seconds, and what it has open ends; nobody is let in by an old list."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.responses import Response
+
+from ingress import limits
+from ingress.http import problems
+from ingress.identity.caller import Caller
+from ingress.identity.denials import Denials
+from ingress.identity.ended import EndedWhenDenied
+from schemas import access_denial, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Rows:
+    """The list as Postgres gives it, which can be away or slow."""
+
+    def __init__(self, *denied: tuple[str, str, float | None]) -> None:
+        self.denied = list(denied)
+        self.version = 1
+        self.reads = 0
+        self.is_away = False
+
+    def change(self, *denied: tuple[str, str, float | None]) -> None:
+        self.denied, self.version = list(denied), self.version + 1
+
+    async def rows(self, _: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        self.reads += 1
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise errors.Unavailable
+        new = self.denied if parameters["known"] != self.version else []
+        return [(self.version, *row) for row in new] or [(self.version, None, None, None)]
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def caller(principal: str = "m_1", *, subject: str = "ann", issued_at: float = 50, **more: Any) -> Caller:
+    found = {"token_id": "t1", "expires_at": 1e9, "scopes": frozenset[str]()} | more
+    return Caller(principal=principal, subject=subject, issued_at=issued_at, **found)
+
+
+def refusal_of(one: Caller, *denied: tuple[str, str, float | None]) -> str | None:
+    try:
+        asyncio.run(Denials(Rows(*denied), Clock()).require(one))
+    except errors.PlatformError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("principal", "denied", "code"),
+    [
+        ("m_1", ("merchant", "m_1", None), "suspended"),
+        ("tenant:m_1", ("tenant", "m_1", None), "suspended"),
+        ("user:m_1", ("user", "m_1", None), "suspended"),
+        ("m_1", ("tenant", "m_1", None), None),
+        ("user:m_1", ("merchant", "m_1", None), None),
+        ("m_1", ("merchant", "m_2", None), None),
+        ("staff:ann", ("subject", "ann", None), "suspended"),
+        ("m_1", ("subject", "bob", None), None),
+        ("m_1", ("token", "t1", None), "unauthenticated"),
+        ("m_1", ("token", "t2", None), None),
+        ("m_1", ("merchant", "m_1", 50.0), "unauthenticated"),
+        ("m_1", ("merchant", "m_1", 49.9), None),
+        ("m_1", ("subject", "ann", 50.5), "unauthenticated"),
+    ],
+)
+def test_whom_a_row_refuses(principal: str, denied: tuple[str, str, float | None], code: str | None) -> None:
+    assert refusal_of(caller(principal), denied) == code
+
+
+def test_support_goes_on_for_a_tenant_that_is_suspended() -> None:
+    one = caller("tenant:t", grant_id="g", subject="support")
+    assert refusal_of(one, ("tenant", "t", None)) is None
+    assert refusal_of(one, ("subject", "support", None)) == "suspended"
+
+
+def test_what_became_known_meanwhile_is_asked_before_anybody_is_let_in() -> None:
+    """A process that slept has an old list: it is read again first."""
+
+    async def play() -> None:
+        rows, clock = Rows(), Clock()
+        denials = Denials(rows, clock)
+        await denials.require(caller())
+        rows.change(("merchant", "m_1", None))
+        await denials.require(caller())  # a moment old is good enough
+        assert rows.reads == 1
+        clock.now += limits.ACCESS_DENIED_STALE_MAX_S + 0.1
+        with pytest.raises(errors.Suspended):
+            await denials.require(caller())
+        rows.change()
+        clock.now += limits.ACCESS_DENIED_STALE_MAX_S + 0.1
+        await denials.require(caller())
+
+    asyncio.run(play())
+
+
+def test_a_list_that_cannot_be_read_lets_nobody_in() -> None:
+    async def play() -> None:
+        rows, clock = Rows(), Clock()
+        denials = Denials(rows, clock)
+        await denials.require(caller())
+        rows.is_away = True
+        await denials.require(caller())
+        clock.now += limits.ACCESS_DENIED_STALE_MAX_S + 0.1
+        together = await asyncio.gather(*(denials.require(caller()) for _ in range(50)), return_exceptions=True)
+        assert {type(one) for one in together} == {errors.Unavailable}
+        assert rows.reads == 2  # one look for all of them
+        rows.is_away = False
+        clock.now += limits.ACCESS_DENIED_RETRY_S
+        await denials.require(caller())
+
+    asyncio.run(play())
+
+
+class Open:
+    """One request that a caller has open, through the middleware."""
+
+    def __init__(self, denials: Denials, app: ASGIApp, method: str = "GET") -> None:
+        class Authenticator:
+            async def caller(self, _: str | None) -> Caller:
+                return caller()
+
+        async def send(message: Message) -> None:
+            self.sent.append(message)
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        self.sent: list[Message] = []
+        scope: Scope = {"type": "http", "method": method, "headers": [], "path": "/"}
+        layer = EndedWhenDenied(app, authenticator=Authenticator(), denials=denials, refusal=_refusal)  # type: ignore[arg-type]
+        self.task = asyncio.get_running_loop().create_task(self._run(layer, scope, receive, send))
+
+    async def _run(self, layer: EndedWhenDenied, scope: Scope, receive: Receive, send: Send) -> None:
+        await layer(scope, receive, send)
+
+
+def _refusal(error: errors.PlatformError) -> Response:
+    return Response(error.code, problems.row(error.code).status)
+
+
+async def long_poll(_: Scope, __: Receive, send: Send) -> None:
+    await asyncio.Event().wait()
+    await send({})
+
+
+async def stream(_: Scope, __: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"one", "more_body": True})
+    await asyncio.Event().wait()
+
+
+async def _denied(rows: Rows, denials: Denials, clock: Clock, *denied: tuple[str, str, float | None]) -> None:
+    await asyncio.sleep(0)
+    rows.change(*denied)
+    clock.now += limits.ACCESS_DENIED_STALE_MAX_S + 0.1
+    await denials.require(caller("m_other", subject="bob", token_id="t9"))
+
+
+def play_open(work: Callable[[Rows, Denials, Clock], Any]) -> Any:
+    async def play() -> Any:
+        rows, clock = Rows(), Clock()
+        return await work(rows, Denials(rows, clock), clock)
+
+    return asyncio.run(play())
+
+
+def test_a_long_poll_of_who_is_denied_is_refused_and_a_stream_ends() -> None:
+    async def work(rows: Rows, denials: Denials, clock: Clock) -> None:
+        poll, listening = Open(denials, long_poll), Open(denials, stream)
+        await _denied(rows, denials, clock, ("merchant", "m_1", None))
+        await asyncio.wait_for(asyncio.gather(poll.task, listening.task), 5)
+        assert poll.sent[0]["status"] == 403
+        assert [m.get("body") for m in listening.sent[1:]] == [b"one", b""]
+        assert listening.sent[-1]["more_body"] is False
+
+    play_open(work)
+
+
+def test_what_others_have_open_goes_on_and_so_does_a_command() -> None:
+    async def work(rows: Rows, denials: Denials, clock: Clock) -> None:
+        poll, command = Open(denials, long_poll), Open(denials, long_poll, "POST")
+        await _denied(rows, denials, clock, ("merchant", "m_2", None))
+        assert not poll.task.done()
+        await _denied(rows, denials, clock, ("merchant", "m_1", None))
+        await asyncio.wait_for(poll.task, 5)
+        assert not command.task.done()
+        command.task.cancel()
+
+    play_open(work)
+
+
+def test_who_leaves_is_not_answered() -> None:
+    """A cancellation that is not ours stays one."""
+
+    async def work(_: Rows, denials: Denials, __: Clock) -> None:
+        poll = Open(denials, long_poll)
+        await asyncio.sleep(0)
+        poll.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await poll.task
+        assert poll.sent == []
+
+    play_open(work)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "so_far", "fields"),
+    [
+        ("merchant", "m_1", True, []),
+        ("subject", "ann@example.org", False, []),
+        ("token", "3f", False, []),
+        ("token", "3f", True, ["tokens_so_far"]),
+        ("merchant", "m:1", False, ["name"]),
+        ("user", 5, "yes", ["name", "tokens_so_far"]),
+        ("processor", "p", False, ["kind"]),
+    ],
+)
+def test_what_an_operator_may_say(kind: str, name: object, so_far: object, fields: list[str]) -> None:
+    try:
+        access_denial.require(kind, name, "fraud", so_far=so_far)
+    except errors.InvalidCommand as error:
+        assert [one["field"] for one in error.errors] == fields
+    else:
+        assert fields == []
