@@ -13,4 +13,4 @@ update policy p set place = l.place
 from (select distinct on (place) place, policy_id from places order by place, policy_id) l  -- the one that governed
 where p.policy_id = l.policy_id;
 alter table policy add constraint policy_place unique (place) deferrable;
-grant update (place) on policy to millrace_owner;
+grant update (place) on policy to millrace_limiter_owner;
