@@ -66,7 +66,7 @@ class StoreCalls:
 
         ``within_s``: how long the caller can wait, where that is shorter than the bound of a call.
         """
-        if self._key_cache.is_lapsed or self._is_full():
+        if self._key_cache.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._under_way += 1
         self.made += 1
@@ -103,9 +103,6 @@ class StoreCalls:
             self._recorder.outcomes.would_refuse(policy_id)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
-    def _is_full(self) -> bool:
-        return self._under_way + len(self._left_alone) >= limits.LIMIT_STORE_CALLS_MAX
-
     async def _exchange(
         self, key: KeyState, counters: CounterStore, terms: list[bytes], cost: int, identity: bytes, lease_id: bytes
     ) -> list[int]:
@@ -116,18 +113,15 @@ class StoreCalls:
         return await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
 
     async def _answer_within(self, deciding: Coroutine[Any, Any, list[int]], within_s: float) -> list[int]:
-        """The answer; past the time, or without who asked, it goes on: others may wait for the same connection.
+        """The answer; past the time it goes on without who asked: others may wait for the same connection.
 
         Raises TimeoutError.
         """
         asked = asyncio.ensure_future(deciding)
-        try:
-            await asyncio.wait({asked}, timeout=within_s)
-        finally:
-            if not asked.done():
-                self._left_alone.add(asked)
-                asked.add_done_callback(self._ended_alone)
-        if not asked.done():
+        done, _ = await asyncio.wait({asked}, timeout=within_s)
+        if not done:
+            self._left_alone.add(asked)
+            asked.add_done_callback(self._ended_alone)
             raise TimeoutError
         return asked.result()
 
@@ -146,7 +140,7 @@ class StoreCalls:
             return  # it is only held back, or asked for already
         bucket.refill_from = 0
         asked_ns = time.monotonic_ns()
-        if bucket.asking or self._is_full() or not self._may_lease():
+        if bucket.asking or self._under_way >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
             return
         if not (want := bucket.wanted_next(asked_ns)):
             return

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from limiter.edge.rls import _patience_s
-from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import limiter, policy
 
 if TYPE_CHECKING:
@@ -57,37 +56,6 @@ def test_a_store_that_never_answers_is_waited_for_as_long_as_the_caller_can(tmp_
             await asyncio.wait(gateway._calls._left_alone)
             await asyncio.sleep(0)
             assert not gateway._calls._left_alone
-        silent.close()
-        await silent.wait_closed()
-
-    asyncio.run(test())
-
-
-def test_calls_that_nobody_waits_for_any_more_are_kept_and_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a caller that is gone, too: what the store still has to answer is bounded by the calls under way."""
-    monkeypatch.setattr(limits, "LIMIT_STORE_CALLS_MAX", 2)
-
-    async def test() -> None:
-        silent = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
-        url = f"redis://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-        exact = policy(consistency="exact", failure_mode="closed")
-        async with limiter(url, tmp_path, exact, timeout_s=HOUR_S, loaded=False) as gateway, asyncio.timeout(60):
-            calls, store = gateway._calls, gateway._store
-            gone = asyncio.create_task(gateway.check("t", "u", "/r", 1, within_s=HOUR_S))
-            await asyncio.sleep(0)
-            gone.cancel()
-            await asyncio.wait({gone})
-            assert (gone.cancelled(), calls._under_way, len(calls._left_alone)) == (True, 0, 1)
-            assert (await gateway.check("t", "u", "/r", 1, within_s=0.0)).degraded
-            assert (calls.made, len(calls._left_alone)) == (2, 2)
-            assert (await gateway.check("t", "u", "/r")).degraded  # without a call: an hour would be waited for
-            assert calls.made == 2
-            lines: Any = [made._line for made in store.stores.values()]  # type: ignore[attr-defined]
-            for line in filter(None, lines):
-                line.lose("the test ends")
-            await asyncio.wait(calls._left_alone)
         silent.close()
         await silent.wait_closed()
 
