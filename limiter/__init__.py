@@ -4,14 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from limiter.decide.in_process import InProcessLimiter
     from limiter.decide.limiter import Limiter
     from limiter.decide.synchronous import SyncLimiter
     from limiter.spending.decision import Decision
 
-__all__ = ["Decision", "Limiter", "SyncLimiter"]
+__all__ = ["Decision", "InProcessLimiter", "Limiter", "SyncLimiter"]
 
 _MODULES: Final = {
     "Decision": "limiter.spending.decision",
+    "InProcessLimiter": "limiter.decide.in_process",
     "Limiter": "limiter.decide.limiter",
     "SyncLimiter": "limiter.decide.synchronous",
 }

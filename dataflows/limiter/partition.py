@@ -29,8 +29,8 @@ class LimiterPartition:
         consumptions = [command for command in commands if command.operation == CONSUME]
         refunds = [command for command in commands if command.operation == REFUND]
         policies = self._policies.reads([*keys, *quota_rows.named_policies(consumptions)], commands)
-        shards = self._policies.reads_of_shards(commands)
-        return [*policies, *quota_rows.reads(consumptions, refunds), *shards]
+        further = [*self._policies.reads_of_places(commands), *self._policies.reads_of_shards(commands)]
+        return [*policies, *quota_rows.reads(consumptions, refunds), *further]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> LimiterWorkspace:
         """A workspace over the rows of ``reads``."""

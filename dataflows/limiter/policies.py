@@ -7,7 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, decide_withdraw, may_count_over_tenants
+from dataflows.limiter.domain.limit_policy import (
+    OwnedPolicy,
+    Placed,
+    decide_publish,
+    decide_withdraw,
+    may_count_over_tenants,
+)
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from schemas.limiter import limit_policy
@@ -36,6 +42,12 @@ class PoliciesPartition:
         """The policies of a batch."""
         return [(SQL["policies_read"], (Texts(keys),))] if keys else []
 
+    def reads_of_places(self, commands: Sequence[Command]) -> list[Statement]:
+        """Who has the places that the publications of a batch are for; nothing where there are none."""
+        published = [command for command in commands if command.operation == PUBLISH]
+        places = [limit_policy.place_of(limit_policy.as_policy(c.payload, c.aggregate_key, 1)) for c in published]
+        return [(SQL["policies_placed"], (Texts(places),))] if published else []
+
     def reads_of_shards(self, commands: Sequence[Command]) -> list[Statement]:
         """The number of shards, which stays so until the batch is committed; nothing where it does not matter."""
         if not any(command.operation == PUBLISH and may_count_over_tenants(command.payload) for command in commands):
@@ -43,22 +55,27 @@ class PoliciesPartition:
         return [(SQL["shards_kept"], ()), (SQL["shards_counted"], ())]
 
     def begin(
-        self, rows: Sequence[list[tuple[Any, ...]]], shards: Sequence[list[tuple[Any, ...]]] = ()
+        self, rows: Sequence[list[tuple[Any, ...]]], further: Sequence[list[tuple[Any, ...]]] = ()
     ) -> PoliciesWorkspace:
-        """A workspace over the rows of ``reads`` and of ``reads_of_shards``."""
+        """A workspace over the rows of ``reads``, and of ``reads_of_places`` and ``reads_of_shards``."""
+        placed = {place: Placed(policy_id, publisher) for place, policy_id, publisher in further[0]} if further else {}
+        shards = further[1:]
         known = {}
         for policy_id, publisher, body, created_at, updated_at in rows[0] if rows else []:
             known[policy_id] = OwnedPolicy(
                 publisher=publisher, policy=_policy.decode(body), created_at=created_at, updated_at=updated_at
             )
-        return PoliciesWorkspace(self.partition, known, shards[-1][0][0] if shards else 1)
+        return PoliciesWorkspace(self.partition, known, placed, shards[-1][0][0] if shards else 1)
 
 
 class PoliciesWorkspace:
     """The policies of one batch in memory."""
 
-    def __init__(self, partition: int, known: dict[str, OwnedPolicy], shards: int = 1) -> None:
+    def __init__(
+        self, partition: int, known: dict[str, OwnedPolicy], placed: dict[str, Placed] | None = None, shards: int = 1
+    ) -> None:
         self._partition = partition
+        self._placed = {} if placed is None else placed
         self._shards = shards
         self._known = known
         self._read_versions = {key: owned.policy.version for key, owned in known.items()}
@@ -77,9 +94,10 @@ class PoliciesWorkspace:
         if command.operation == WITHDRAW:
             decided = decide_withdraw(current, command, now)
         else:
-            decided = decide_publish(current, command, now, self._shards)
+            decided = decide_publish(current, command, now, self._shards, self._placed)
         if isinstance(decided, Rejection):
             return decided
+        self._place(decided, current)
         self._known[command.aggregate_key] = decided
         self._published.append(decided)
         shown = limit_policy.rendered(decided.policy)
@@ -95,19 +113,31 @@ class PoliciesWorkspace:
             ),
         )
 
+    def _place(self, decided: OwnedPolicy, current: OwnedPolicy | None) -> None:
+        """The place that it leaves is free, and the one that it takes is not: for what follows in the batch, too."""
+        policy_id = decided.policy.policy_id
+        left = None if current is None else limit_policy.place_of(current.policy)
+        if left is not None and (held := self._placed.get(left)) is not None and held.policy_id == policy_id:
+            del self._placed[left]
+        if not decided.policy.withdrawn:
+            self._placed[limit_policy.place_of(decided.policy)] = Placed(policy_id, decided.publisher)
+
     def writes(self) -> list[Statement]:
-        """Every version, and what is in force now: compared and set against the versions read."""
+        """Every version, and what is in force now: compared and set against the versions read.
+
+        Changes before what is new: a place that one leaves may be taken by another.
+        """
         if not self._published:
             return []
         last = {owned.policy.policy_id: owned for owned in self._published}
         new = [owned for key, owned in last.items() if key not in self._read_versions]
         old = [owned for key, owned in last.items() if key in self._read_versions]
         found: list[Statement] = [(SQL["policy_versions_insert"], _version_columns(self._published))]
-        if new:
-            found.append((SQL["policies_insert"], (self._partition, *_columns(new))))
         if old:
             versions = Bigints([self._read_versions[owned.policy.policy_id] for owned in old])
             found.append((SQL["policies_update"], (*_columns(old), versions, len(old))))
+        if new:
+            found.append((SQL["policies_insert"], (self._partition, *_columns(new))))
         return found
 
     def committed(self) -> None:
@@ -127,6 +157,7 @@ def _columns(owned: Sequence[OwnedPolicy]) -> tuple[Any, ...]:
         Texts([_encode(p).decode() for p in policies]),
         Bigints([o.created_at for o in owned]),
         Bigints([o.updated_at for o in owned]),
+        Texts(["" if p.withdrawn else limit_policy.place_of(p) for p in policies]),
     )
 
 

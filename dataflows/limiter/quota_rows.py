@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 from dataflows.owner.batch import Statement
+from schemas.limiter.limit_policy import policy_of
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Count, Texts
 from sinks.postgres.sql_files import queries
@@ -54,7 +55,7 @@ def reads(consumptions: Sequence[Command], refunds: Sequence[Command]) -> list[S
 
 def named_policies(consumptions: Sequence[Command]) -> list[str]:
     """The policies that the consumptions of a batch name."""
-    named = dict.fromkeys(str(level["policy_id"]) for command in consumptions for level in _levels(command))
+    named = dict.fromkeys(policy_of(str(level["policy_id"])) for command in consumptions for level in _levels(command))
     return [policy_id for policy_id in named if _NUL not in policy_id]
 
 

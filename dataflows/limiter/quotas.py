@@ -14,7 +14,7 @@ from dataflows.limiter.quota_rows import TenantQuotas
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed, NewEvent
 from schemas.errors import TimeZoneUnknown
-from schemas.limiter.limit_policy import LimitPolicy, counted_by
+from schemas.limiter.limit_policy import LimitPolicy, counted_by, limit_of, policy_of
 from schemas.limiter.quota_fields import quotas_of, scope_of
 from schemas.records import Command, Denial, Rejection
 
@@ -65,7 +65,8 @@ class QuotasWorkspace:
         parts = {name: payload[name] for name in ("tenant", "user", "route")}
         places, governed = [], []
         for level in payload["levels"]:
-            policy = self._policy_of(level["policy_id"])
+            published = self._policy_of(policy_of(level["policy_id"]))
+            policy = None if published is None else limit_of(published, level["policy_id"])
             if (
                 policy is None
                 or policy.withdrawn

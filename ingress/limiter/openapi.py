@@ -30,6 +30,15 @@ def components() -> dict[str, Json]:
     }
     times = {name: {"type": "string", "format": "date-time"} for name in ("created_at", "updated_at")}
     live = a_schema(dict.fromkeys(("used", "reserved", "remaining", "reset_ms"), _COUNT) | {"as_of": _TIME_OR_NULL})
+    of_limit = a_schema(
+        {
+            "policy_id": {"type": "string"},
+            "policy_version": {"type": "integer"},
+            "algorithm": _TERMS["algorithm"],
+            "per": _TERMS["per"],
+            "live": {"anyOf": [live, {"type": "null"}]},
+        }
+    )
     by_network = a_schema(
         {
             "policy_id": {"type": "string"},
@@ -63,6 +72,7 @@ def components() -> dict[str, Json]:
                 "policy_version": {"type": ["integer", "null"]},
                 "live": {"anyOf": [live, {"type": "null"}]},
                 "stream": stream,
+                "limits": {"type": "array", "items": of_limit},
                 "by_network": {"type": "array", "items": by_network},
             }
         ),

@@ -96,8 +96,18 @@ class QuotaPolicies:
         if level is not None:
             found |= {"policy_id": level.id_, "policy_version": level.version}
         live = None if level is None else await self._live(level, parts)
+        every = [await self._of_limit(limit, parts) for limit in policies.limits(parts)]
         networks = [await self._of_network(level, parts) for level in by_network]
-        return {**found, "live": live, "stream": _stream(rows), "by_network": networks}
+        return {**found, "live": live, "stream": _stream(rows), "limits": every, "by_network": networks}
+
+    async def _of_limit(self, level: Level, parts: dict[str, str]) -> dict[str, Any]:
+        return {
+            "policy_id": level.id_,
+            "policy_version": level.version,
+            "algorithm": level.policy.algorithm,
+            "per": list(level.policy.per),
+            "live": await self._live(level, parts),
+        }
 
     async def _of_network(self, level: Level, parts: dict[str, str]) -> dict[str, Any]:
         return {

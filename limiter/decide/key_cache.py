@@ -47,6 +47,7 @@ class KeyCache:
         self._recorder.sampling.use(
             {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
         )
+        self._recorder.by_policy.use(policies.all_levels())
         levels = {(level.store_id, level.version): level for level in policies.all_levels()}
         for bucket in [*self.active]:
             level = levels.get((bucket.level.store_id, bucket.version))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
+    from limiter.store.store_waits import StoreWaits
     from limiter.stream.decisions import Recorder
 
 _NS_PER_MS: Final = 1_000_000
@@ -80,6 +81,11 @@ class Limiter:
         """How often the store was asked to decide or to lease."""
         return self._calls.made
 
+    @property
+    def store_waits(self) -> StoreWaits:
+        """How long those calls took."""
+        return self._calls.waits
+
     def leases(self) -> int:
         """How many are held now."""
         return sum(bool(bucket.lease_id) for bucket in self._key_cache.active.copy())
@@ -112,8 +118,13 @@ class Limiter:
         cost: int = 1,
         request_id: str | None = None,
         network: str | None = None,
+        *,
+        within_s: float | None = None,
     ) -> Decision:
         """Decides and charges. ``network``: the client's address, for policies that name or count networks.
+
+        ``within_s``: how long the caller can wait for the counter store; past it the failure mode answers, and what
+        was charged the same identity finds out.
 
         Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
         is consumed then.
@@ -134,8 +145,8 @@ class Limiter:
         if not key.buckets:
             return self._check_held(key, cost, request_id) or UNLIMITED
         if request_id is None:
-            return await self._decide(key, cost, None)
-        return await self._once(key, cost, request_id)
+            return await self._decide(key, cost, None, within_s)
+        return await self._once(key, cost, request_id, within_s)
 
     def governed(self, tenant: str, user: str, route: str, network: str | None = None) -> KeyState:
         """The key with its buckets under the policies in use. Raises InvalidCommand."""
@@ -180,7 +191,7 @@ class Limiter:
         self.degraded += 1
         return self._without_store.decide(key, cost)
 
-    async def _once(self, key: KeyState, cost: int, request_id: str) -> Decision:
+    async def _once(self, key: KeyState, cost: int, request_id: str, within_s: float | None) -> Decision:
         """A decision under an identity: one that is under way is shared, one that was made is repeated."""
         identity = (key.name, request_id)
         while (first := self._under_way.get(identity)) is not None:
@@ -193,7 +204,7 @@ class Limiter:
         mine = self._under_way[identity] = asyncio.get_running_loop().create_future()
         decided = None
         try:
-            decided = await self._decide(key, cost, request_id)
+            decided = await self._decide(key, cost, request_id, within_s)
             if decided.allowed and not decided.degraded:
                 self._identities.keep(key, request_id, cost, decided)
             return decided
@@ -209,11 +220,12 @@ class Limiter:
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
 
-    async def _decide(self, key: KeyState, cost: int, request_id: str | None) -> Decision:
+    async def _decide(self, key: KeyState, cost: int, request_id: str | None, within_s: float | None) -> Decision:
         if key.durable is not None and not self._key_cache.is_lapsed:
             decided = await self._durable.decide(key.durable, cost, request_id)
         else:
-            decided = await self._calls.ask(key, cost, request_id) or self._without_store.decide(key, cost, request_id)
+            asked = await self._calls.ask(key, cost, request_id, within_s)
+            decided = asked or self._without_store.decide(key, cost, request_id)
         self.degraded += decided.degraded
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided

@@ -9,17 +9,20 @@ import asyncio
 import itertools
 import secrets
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from limiter.decide.bucket_migration import arrive, settle
 from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, shadows_that_refuse, taken_in
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
+from limiter.store.store_waits import StoreWaits
 from schemas import errors
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from limiter.decide.identities import Identities
     from limiter.decide.key_cache import KeyCache
     from limiter.spending.buckets import Bucket
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Recorder
+
+_NS_PER_S: Final = 1_000_000_000
 
 
 class StoreCalls:
@@ -49,11 +54,18 @@ class StoreCalls:
         self._lease_numbers = itertools.count(1)
         self._under_way = 0
         self.made = 0
+        self.waits = StoreWaits()
         self.refills: set[asyncio.Task[None]] = set()
         self._unsure = UnsurePermits()
+        self._left_alone: set[asyncio.Future[list[int]]] = set()  # nobody waits for them; the store's bound ends them
 
-    async def ask(self, key: KeyState, cost: int, request_id: str | None) -> Decision | None:
-        """One call of the store over all buckets; None when it does not answer in time, or must not be asked."""
+    async def ask(
+        self, key: KeyState, cost: int, request_id: str | None, within_s: float | None = None
+    ) -> Decision | None:
+        """One call of the store over all buckets; None when it does not answer in time, or must not be asked.
+
+        ``within_s``: how long the caller can wait, where that is shorter than the bound of a call.
+        """
         if self._key_cache.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
             return None
         self._under_way += 1
@@ -67,12 +79,13 @@ class StoreCalls:
             counters = self._store.store_of(key.buckets)
             leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
             terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
-            await self._settle_before(key, counters)
-            identity_key = keys.identity_key(key.name, identity)
-            answer = await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+            asked = self._exchange(key, counters, terms, cost, identity, lease_id)
+            answer = await (asked if within_s is None else self._answer_within(asked, within_s))
+            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
         except store.StoreNotAsked:
             return None
-        except store.StoreUnavailable:
+        except (store.StoreUnavailable, TimeoutError):
+            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
             self._unsure.refused(key, identity, lease_id, cost)
@@ -90,10 +103,33 @@ class StoreCalls:
             self._recorder.outcomes.would_refuse(policy_id)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
-    async def _settle_before(self, key: KeyState, counters: CounterStore) -> None:
+    async def _exchange(
+        self, key: KeyState, counters: CounterStore, terms: list[bytes], cost: int, identity: bytes, lease_id: bytes
+    ) -> list[int]:
         for bucket in key.buckets:
             if bucket.settling or bucket.store is not counters:
                 await self.settle(bucket, counters)
+        identity_key = keys.identity_key(key.name, identity)
+        return await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+
+    async def _answer_within(self, deciding: Coroutine[Any, Any, list[int]], within_s: float) -> list[int]:
+        """The answer; past the time it goes on without who asked: others may wait for the same connection.
+
+        Raises TimeoutError.
+        """
+        asked = asyncio.ensure_future(deciding)
+        done, _ = await asyncio.wait({asked}, timeout=within_s)
+        if not done:
+            self._left_alone.add(asked)
+            asked.add_done_callback(self._ended_alone)
+            raise TimeoutError
+        return asked.result()
+
+    def _ended_alone(self, asked: asyncio.Future[list[int]]) -> None:
+        """Nobody hears the answer any more."""
+        self._left_alone.discard(asked)
+        if not asked.cancelled():
+            asked.exception()
 
     def refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""

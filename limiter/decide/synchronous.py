@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from limiter.decide.limiter import Limiter
+    from limiter.policy.policies import PolicySet
     from limiter.spending.decision import Decision
 
 Answer = TypeVar("Answer")
@@ -57,6 +58,11 @@ class SyncLimiter:
         self._thread = threading.Thread(target=self._run, name="limiter", daemon=True)
         self._thread.start()
         self._started.result()  # what ``made`` raises is raised here
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies in use. Raises Unavailable once it is closed."""
+        return self._open().policies
 
     def check(
         self,

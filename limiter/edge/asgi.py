@@ -20,6 +20,7 @@ from schemas.limiter.limit_policy import terms
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from limiter.decide.in_process import InAsyncio
     from limiter.decide.limiter import Limiter
     from limiter.spending.decision import Decision
     from schemas.limiter.limit_policy import LimitPolicy
@@ -62,7 +63,7 @@ class QuotaMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        limiter: Limiter,
+        limiter: Limiter | InAsyncio,
         who_asks: WhoAsks,
         refusal: Refusal,
         identity_of: IdentityOf = lambda _: None,

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
@@ -77,6 +77,16 @@ class GatewayMetrics(Collector):
         for outcome, count in outcomes.named().items():
             decisions.add_metric((outcome,), count)
         yield decisions
+        # `near_limit` high against `allowed`: four fifths are used; `denied`: callers of this policy are over it.
+        by_policy = CounterMetricFamily("millrace_limiter_policy_decisions", "By policy", labels=("policy", "what"))
+        for policy_id, what, count in recorder.by_policy.named():
+            by_policy.add_metric((policy_id, what), count)
+        yield by_policy
+        # Upper buckets: the store is slow, or far; past the bound of a call the failure mode decides.
+        waits = limiter.store_waits
+        histogram = HistogramMetricFamily("millrace_limiter_store_seconds", "Waits for the store")
+        histogram.add_metric((), waits.cumulative(), waits.total_s)
+        yield histogram
         # High: the policy would refuse so many, if it were not in shadow mode.
         shadow = CounterMetricFamily("millrace_limiter_shadow_refusals", "Refusals in shadow", labels=("policy",))
         for policy_id, count in list(outcomes.refused_in_shadow.items()):

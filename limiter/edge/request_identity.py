@@ -6,15 +6,20 @@ Source: reference limiter 2.2 ("retries without an identity"), draft-ietf-httpap
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import Scope
 
 _KEY: Final = b"idempotency-key"
+_DIGEST: Final = b"content-digest"
+_BODY: Final = (b"content-length", b"transfer-encoding")
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
@@ -29,6 +34,32 @@ def idempotency_key(scope: Scope) -> str | None:
     path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")
     named = b"\0".join((scope["method"].encode(), path, scope.get("query_string", b""), given[0]))
     return hashlib.sha256(named).hexdigest()
+
+
+def or_fingerprint(window_s: float, now_s: Callable[[], float] = time.time) -> Callable[[Scope], str | None]:
+    """``idempotency_key``; for a request that has none what makes it look like a retry, within ``window_s``.
+
+    Opt-in, for two requests that are meant to be two are one, too: of one client and credentials, the same method,
+    path, query and body within one window of that length. A body is known by its Content-Digest alone: without one
+    nothing is taken for its retry. A retry past the end of the window is charged again.
+    """
+
+    def identity_of(scope: Scope) -> str | None:
+        found = idempotency_key(scope)
+        if found is not None:
+            return found
+        told = dict(scope["headers"])
+        digest = told.get(_DIGEST, b"")
+        if any(told.get(name, b"0") != b"0" for name in _BODY) and not digest:
+            return None
+        path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")
+        client = str((scope.get("client") or ("",))[0]).encode()
+        window = str(int(now_s() / window_s)).encode()
+        of_client = (client, told.get(b"authorization", b""), told.get(b"cookie", b""))
+        named = (scope["method"].encode(), path, scope.get("query_string", b""), digest, *of_client, window)
+        return hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in named)).hexdigest()
+
+    return identity_of
 
 
 class Repetitions:

@@ -40,6 +40,7 @@ _UNITS: Final = {
     3_600: rls_pb2.RateLimitResponse.RateLimit.HOUR,
     86_400: rls_pb2.RateLimitResponse.RateLimit.DAY,
 }
+_STORE_SHARE: Final = 0.8  # of what Envoy waits
 _BEFORE_PLACE: Final = "\x1f"  # no metadata can hold it: no call's identity is that of another's later descriptor
 
 
@@ -71,7 +72,8 @@ class RateLimitService(rls_pb2_grpc.RateLimitServiceServicer):  # type: ignore[m
                 if asked is None:
                     continue
                 tenant, user, route, cost, network = asked
-                decided = await self._limiter.check(tenant, user, route, cost, _placed(identity, place), network)
+                named, within_s = _placed(identity, place), _patience_s(context)
+                decided = await self._limiter.check(tenant, user, route, cost, named, network, within_s=within_s)
                 _render(decided, self._limiter.policies.by_id(decided.policy_id), status)
                 if not decided.allowed:
                     response.overall_code = _OVER_LIMIT
@@ -117,6 +119,12 @@ def _invalid(field: str, reason: str) -> errors.InvalidCommand:
 def _placed(identity: str | None, place: int) -> str | None:
     """Descriptors of one call may name one key: each is charged under an identity of its own."""
     return f"{identity}{_BEFORE_PLACE}{place}" if identity and place else identity
+
+
+def _patience_s(context: Any) -> float | None:
+    """How long the store may take: what Envoy still waits, but for what the answer needs; None: it has not said."""
+    left_s = context.time_remaining()
+    return None if left_s is None else max(left_s * _STORE_SHARE, 0.0)
 
 
 def _identity(given: str | bytes | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.policy import keys
 from limiter.policy.snapshot import SnapshotRefused
-from schemas.calendar_windows import CalendarWindows, windows_of
+from schemas.calendar_windows import Calendar, CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
 from schemas.limiter import limits
 from schemas.limiter.limit_policy import (
@@ -21,6 +21,7 @@ from schemas.limiter.limit_policy import (
     Scope,
     Terms,
     counted_by,
+    further_limits_of,
     guard_of,
     spans_tenants,
     terms,
@@ -36,9 +37,6 @@ _REFUSED: Final = (-1, 0, 1, 1)  # no algorithm of the script, as long as no win
 _NEVER_YET: Final = (math.inf, math.inf)
 _ALWAYS: Final = (-math.inf, math.inf)
 _US_PER_S: Final = 1_000_000
-_SCOPES_OF: Final = [
-    tuple(name for at, name in enumerate(KEY_PARTS) if mask >> at & 1) for mask in range(2 ** len(KEY_PARTS))
-]
 
 
 class PolicyWithoutTerms(SnapshotRefused):
@@ -76,7 +74,7 @@ class Level:
         "_plain",
         "_true",
         "_windows",
-        "guard",
+        "beside",
         "id_",
         "lease_cap",
         "policy",
@@ -95,9 +93,7 @@ class Level:
         self.version = policy.version
         # a shadow policy counts for itself: it never takes from a real quota
         self.store_id = f"{policy.policy_id}/shadow" if policy.shadow else policy.policy_id
-        self.guard = _guard(policy)  # holds whenever this level does
-        if self.guard is not None:
-            self.guard.store_id = f"{self.store_id}/guard"
+        self.beside: tuple[Level, ...] = ()  # what holds whenever this level does
         self._windows = windows
         self._true = _NEVER_YET  # from when until when ``_asked`` is
         self._asked = _REFUSED
@@ -193,9 +189,15 @@ class Level:
         return values.partition("\x1f")[0] if "tenant" in self.policy.per else self.policy.scope.tenant
 
 
-def _guard(policy: LimitPolicy) -> Level | None:
-    guard = guard_of(policy)
-    return None if guard is None else Level(guard, _terms_of(guard), guard.capacity // limits.LIMIT_LEASE_SHARE)
+def _level(policy: LimitPolicy, windows: dict[Calendar, CalendarWindows]) -> Level:
+    its = None if policy.calendar is None else windows.get(policy.calendar)
+    level = Level(policy, _terms_of(policy), policy.capacity // limits.LIMIT_LEASE_SHARE, its)
+    further = [_level(one, windows) for one in further_limits_of(policy)]
+    if (guard := guard_of(policy)) is not None:
+        further.insert(0, _level(guard, windows))
+        further[0].store_id = f"{level.store_id}/guard"
+    level.beside = tuple(further)
+    return level
 
 
 def _terms_of(policy: LimitPolicy) -> Terms:
@@ -208,7 +210,13 @@ def _terms_of(policy: LimitPolicy) -> Terms:
 def calendars_of(policies: Iterable[LimitPolicy], now_s: int) -> tuple[CalendarWindows, ...]:
     """The windows that a snapshot of these policies must have to be of use for as long as it may be used."""
     from_s, until_s = now_s - limits.LIMIT_CALENDAR_BEFORE_S, now_s + limits.LIMIT_CALENDAR_AHEAD_S
-    return windows_of([policy.calendar for policy in policies], from_s, until_s)
+    return windows_of(named_calendars(policies), from_s, until_s)
+
+
+def named_calendars(policies: Iterable[LimitPolicy]) -> set[Calendar]:
+    """The calendars by which some limit of these policies counts."""
+    found = {one.calendar for policy in policies for one in (policy, *further_limits_of(policy))}
+    return {calendar for calendar in found if calendar is not None}
 
 
 def _finest(policies: Sequence[LimitPolicy], prefixes: set[int]) -> tuple[int, int] | None:
@@ -221,6 +229,10 @@ def _finest(policies: Sequence[LimitPolicy], prefixes: set[int]) -> tuple[int, i
         max([policy.network_prefix_v4 for policy in counted] + named, default=0),
         max([*(policy.network_prefix_v6 for policy in counted), *prefixes], default=0),
     )
+
+
+def _with_all(levels: list[Level]) -> list[Level]:
+    return levels + [one for level in levels for one in level.beside]
 
 
 class PolicySet:
@@ -243,10 +255,9 @@ class PolicySet:
         windows = {found.calendar: found for found in calendars}
         self._by_scope: dict[Scope, list[Level]] = {}
         for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
-            its = None if policy.calendar is None else windows.get(policy.calendar)
-            level = Level(policy, _terms_of(policy), policy.capacity // limits.LIMIT_LEASE_SHARE, its)
-            self._by_scope.setdefault(policy.scope, []).append(level)
-        self._by_id = {level.id_: level for level in self._published()}
+            self._by_scope.setdefault(policy.scope, []).append(_level(policy, windows))
+        self._shapes = {tuple(getattr(scope, name) != ANY for name in KEY_PARTS) for scope in self._by_scope}
+        self._by_id = {level.id_: level for level in reversed(self.all_levels())}  # a guard has its policy's id
         #: whether any of them is a concurrency limit
         self.has_permits = any(level.policy.algorithm == "concurrency" for level in self.all_levels())
         self._prefixes = {client_network(scope.network).prefixlen for scope in self._by_scope if scope.network != ANY}
@@ -258,7 +269,7 @@ class PolicySet:
         return not self._by_scope
 
     def by_id(self, policy_id: str) -> LimitPolicy | None:
-        """The policy of that name."""
+        """The policy of that name, or the further limit of one."""
         level = self._by_id.get(policy_id)
         return None if level is None else level.policy
 
@@ -268,15 +279,14 @@ class PolicySet:
         return PolicySet(found, self.revision, self._calendars, strangers)
 
     def all_levels(self) -> list[Level]:
-        """Every policy, and the guards of their windows."""
-        published = self._published()
-        return published + [level.guard for level in published if level.guard is not None]
+        """Every policy, the guards of their windows, and their further limits."""
+        return _with_all(self._published())
 
     def _published(self) -> list[Level]:
         return [level for levels in self._by_scope.values() for level in levels]
 
     def levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
-        """The policies that must all allow, ordered by level, then their guards; of equal scope the least id."""
+        """The policies that must all allow, by level, then what holds beside them; of equal scope the least id."""
         found: dict[tuple[object, ...], Level] = {}
         is_stranger = (parts["tenant"], parts["user"]) == self._strangers
         for scope in self._scopes_of(parts):
@@ -289,8 +299,12 @@ class PolicySet:
                 held = found.get(place)
                 if held is None or level.policy.scope.specificity > held.policy.scope.specificity:
                     found[place] = level
-        governing = [level for _, level in sorted(found.items(), key=lambda pair: str(pair[0]))]
-        return (*governing, *(level.guard for level in governing if level.guard is not None))
+        return tuple(_with_all([level for _, level in sorted(found.items(), key=lambda pair: str(pair[0]))]))
+
+    def limits(self, parts: dict[str, str]) -> tuple[Level, ...]:
+        """What may refuse a key wherever it is asked for: real limits of all policies, without guards and lists."""
+        real = (level for level in self.levels(parts) if not level.policy.shadow and not level.policy.is_by_network)
+        return tuple(level for level in real if level.policy.is_counted and self._by_id[level.id_] is level)
 
     def by_network(self, parts: dict[str, str]) -> tuple[Level, ...]:
         """Counted policies, shadow ones too, that govern a key when it is asked for from some network.
@@ -314,12 +328,12 @@ class PolicySet:
         return str(widened(client_network(found), *self._finest))
 
     def _scopes_of(self, parts: dict[str, str]) -> Iterator[Scope]:
-        """Every scope that a policy for this key may have."""
+        """Every scope that a policy for this key may have, of the shapes in use."""
         networks = {ANY}
         if NETWORK in parts:
             client = client_network(parts[NETWORK])
             networks |= {str(widened(client, bits, bits)) for bits in self._prefixes}
-        for named in _SCOPES_OF:
-            values = {name: parts[name] if name in named else ANY for name in KEY_PARTS}
+        tenant, user, route = parts["tenant"], parts["user"], parts["route"]
+        for by_tenant, by_user, by_route in self._shapes:
             for network in networks:
-                yield Scope(**values, network=network)
+                yield Scope(tenant if by_tenant else ANY, user if by_user else ANY, route if by_route else ANY, network)

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import structlog
 
-from limiter.policy.policies import calendars_of
+from limiter.policy.policies import calendars_of, named_calendars
 from limiter.policy.shard_map import decoded
 from limiter.policy.snapshot import Snapshot, described, digest, key_id, sign
 from schemas.limiter import limits
@@ -44,7 +44,7 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
     revision, shards, _ = rows[0]
     policies = [_policy.decode(body) for _, _, body in rows if body is not None]
     calendars = calendars_of(policies, now)
-    if unknown := {p.calendar for p in policies if p.calendar is not None} - {c.calendar for c in calendars}:
+    if unknown := named_calendars(policies) - {found.calendar for found in calendars}:
         zones = sorted({calendar.time_zone for calendar in unknown})
         _log.error("time_zones_unknown", time_zones=zones, hint="update tzdata: failure modes decide meanwhile")
     snapshot = Snapshot(

@@ -30,6 +30,7 @@ from limiter.spending.ring import (
 )
 from limiter.stream.block_packer import Origin, Packer
 from limiter.stream.blocks import Row
+from limiter.stream.by_policy import ByPolicy
 from limiter.stream.outcomes import Outcomes
 from limiter.stream.row_dictionary import RowDictionary, Rows, left_rows
 from limiter.stream.sampling import Sampling
@@ -78,6 +79,7 @@ class Recorder:
         self._packer = Packer(sink)
         self.sampling = Sampling()
         self.outcomes = Outcomes()
+        self.by_policy = ByPolicy()
         self._flushed_at = time.monotonic()
         #: turns the monotonic clock into time since the epoch: one clock for all records, and it never goes back
         self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
@@ -95,6 +97,7 @@ class Recorder:
         if number is None:
             number = self._dictionary.add(row)
             self.sampling.add_row(policy_id, policy_version)
+            self.by_policy.add_row(policy_id, policy_version)
         return number
 
     def record(
@@ -214,6 +217,7 @@ class Recorder:
             self.leases.count(taken, self.ring.taken, is_whole=self.ring.lost == lost)
         if len(taken):
             self._is_degraded |= self.outcomes.count(taken)
+            self.by_policy.count(taken)
             self._taken = taken
 
     def send_part(self) -> None:
@@ -250,6 +254,7 @@ class Recorder:
         self.ring.flushed()
         self._dictionary.forget()
         self.sampling.forget()
+        self.by_policy.forget()
 
     def close(self) -> None:
         """Call it after the last flush."""

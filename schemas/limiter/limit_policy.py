@@ -6,6 +6,7 @@ refused when it is published, never when it decides. Source: spec 3 section 2, r
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -33,6 +34,7 @@ _CODES: Final[dict[str, int]] = {"token_bucket": 0, "sliding_window": 1, "fixed_
 CALENDAR_CODE: Final = 4  # a fixed window of a calendar
 _US_PER_S: Final = 1_000_000
 _US_PER_MS: Final = 1_000
+_PLACE: Final = "/"  # no id of a policy has one
 
 
 class Scope(Struct, frozen=True):
@@ -55,6 +57,19 @@ class Scope(Struct, frozen=True):
         """
         named = tuple(int(getattr(self, name) != ANY) for name in COUNTED_BY)
         return (sum(named), *named, 0 if self.network == ANY else client_network(self.network).prefixlen)
+
+
+class FurtherLimit(Struct, frozen=True, kw_only=True):
+    """One more limit of a policy: of the same keys, counted by the same parts."""
+
+    algorithm: Algorithm
+    capacity: int
+    refill_rate: int | None = None
+    refill_period_ms: int = 1_000
+    window_ms: int | None = None
+    slots: int = 10
+    strict: bool = False
+    calendar: Calendar | None = None
 
 
 class LimitPolicy(Struct, frozen=True, kw_only=True):
@@ -80,6 +95,7 @@ class LimitPolicy(Struct, frozen=True, kw_only=True):
     network_prefix_v4: int = limits.LIMIT_NETWORK_PREFIX_V4  # of the networks that counters are kept by
     network_prefix_v6: int = limits.LIMIT_NETWORK_PREFIX_V6
     withdrawn: bool = False  # for good: no gateway decides by it any more
+    further_limits: tuple[FurtherLimit, ...] = ()  # all have to allow, and a request charges all
 
     @property
     def is_counted(self) -> bool:
@@ -107,7 +123,41 @@ def guard_of(policy: LimitPolicy) -> LimitPolicy | None:
         refill_period_ms=policy.window_ms or 1,
         window_ms=None,
         boundary_guard=None,
+        further_limits=(),
     )
+
+
+def further_limits_of(policy: LimitPolicy) -> tuple[LimitPolicy, ...]:
+    """What holds beside the first limit of a policy, each as a policy of its own called ``<policy_id>/<place>``.
+
+    The place of a limit in its policy is its name, from 2 on: what it counted is kept when the next version changes it.
+    """
+    return tuple(
+        structs.replace(
+            policy,
+            policy_id=f"{policy.policy_id}{_PLACE}{place}",
+            boundary_guard=None,
+            further_limits=(),
+            **structs.asdict(further),
+        )
+        for place, further in enumerate(policy.further_limits, start=2)
+    )
+
+
+def limit_of(policy: LimitPolicy, name: str) -> LimitPolicy | None:
+    """The limit of a policy that is called so: the policy itself, or a further one."""
+    return next((found for found in (policy, *further_limits_of(policy)) if found.policy_id == name), None)
+
+
+def policy_of(name: str) -> str:
+    """The policy that a limit belongs to."""
+    return name.partition(_PLACE)[0]
+
+
+def place_of(policy: LimitPolicy) -> str:
+    """What only one policy may have: of two of equal scope that count by the same parts one would decide nothing."""
+    named = [*(getattr(policy.scope, name) for name in COUNTED_BY), ",".join(policy.per), str(policy.shadow).lower()]
+    return hashlib.sha256("\x1f".join(named).encode()).hexdigest()
 
 
 def spans_tenants(policy: LimitPolicy) -> bool:
@@ -210,7 +260,26 @@ def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
             wrong.append({"field": "payload.boundary_guard", "reason": reason})
         elif guard > (payload["capacity"] or 0):
             wrong.append({"field": "payload.boundary_guard", "reason": "must be at most the capacity"})
-    return wrong or _inexact(as_policy(payload, "", 1))
+    return wrong or _inexact(as_policy(payload, "", 1)) or _wrong_further(payload)
+
+
+def _wrong_further(payload: dict[str, Any]) -> list[dict[str, str]]:
+    """Why a further limit is none: judged as a policy that has no other limit."""
+    wrong, limits_seen = [], [_limit_in(payload)]
+    for n, further in enumerate(payload["further_limits"] or ()):
+        alone = payload | {"boundary_guard": None, "further_limits": None} | further
+        found = wrong_terms(alone)
+        if payload["algorithm"] in UNCOUNTED or further["algorithm"] in UNCOUNTED:
+            found = [{"field": "payload.algorithm", "reason": "must count: this one decides alone"}]
+        elif _limit_in(alone) in limits_seen:
+            found = [{"field": "payload", "reason": "is another limit of this policy once more"}]
+        limits_seen.append(_limit_in(alone))
+        wrong += [{**one, "field": f"payload.further_limits[{n}]{one['field'][len('payload') :]}"} for one in found]
+    return wrong
+
+
+def _limit_in(payload: dict[str, Any]) -> dict[str, Any]:
+    return {name: payload[name] for name in FurtherLimit.__struct_fields__}
 
 
 def _inexact(policy: LimitPolicy) -> list[dict[str, str]]:
@@ -245,8 +314,16 @@ def rendered(policy: LimitPolicy) -> dict[str, Any]:
         "per": list(policy.per),
         **{name: getattr(policy, name) for name in _PLAIN},
         "capacity": policy.capacity if policy.is_counted else None,
-        "calendar": None if policy.calendar is None else msgspec.structs.asdict(policy.calendar),
+        "calendar": _plain(policy.calendar),
+        "further_limits": [
+            {**structs.asdict(further), "calendar": _plain(further.calendar)} for further in policy.further_limits
+        ]
+        or None,
     }
+
+
+def _plain(calendar: Calendar | None) -> dict[str, Any] | None:
+    return None if calendar is None else structs.asdict(calendar)
 
 
 _PLAIN: Final = tuple(

@@ -8,7 +8,7 @@ from schemas import calendar_windows
 from schemas import value_types as types
 from schemas.client_network import V4_BITS, V6_BITS, client_network
 from schemas.limiter import limit_audit, limit_key, limit_policy, limits
-from schemas.validation import Field, Fields, ValueType, clean_text, whole
+from schemas.validation import Field, Fields, ValueType, clean_text, normalize, whole
 
 _capacity_range: Final = whole(1, limit_policy.CAPACITY_MAX)
 
@@ -91,6 +91,33 @@ def _calendar(value: object) -> str | None:
     return None
 
 
+def _further_limits(value: object) -> str | None:
+    """Of each every field that it must have, and no other; what they must fulfil together is in ``limit_policy``."""
+    if not isinstance(value, list) or not 1 <= len(value) <= limits.LIMIT_FURTHER_LIMITS_MAX:
+        return f"must be a list of 1 to {limits.LIMIT_FURTHER_LIMITS_MAX} limits"
+    for n, further in enumerate(value):
+        if not isinstance(further, dict):
+            return f"[{n}] must be an object"
+        if wrong := normalize(_FURTHER, further)[1]:
+            return f"[{n}]{wrong[0]['field'].removeprefix('payload')} {wrong[0]['reason']}"
+    return None
+
+
+def _normal_further(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With every field, so that a retry that leaves a default out hashes alike."""
+    return [normalize(_FURTHER, further)[0] for further in value]
+
+
+def _in_avro(name: str, field: Field) -> object:
+    kind = {**_CALENDAR_SCHEMA, "name": "PolicyLimitCalendar"} if name == "calendar" else field.type.avro
+    return ["null", kind] if field.nullable else kind
+
+
+def _in_json(field: Field) -> dict[str, Any]:
+    either = {"anyOf": [field.type.json, {"type": "null"}]} if field.nullable else field.type.json
+    return either if field.is_required else {**either, "default": field.default}
+
+
 _PART: Final = types.text_schema(limits.LIMIT_KEY_PART_LENGTH_MAX)
 _SCOPE_SCHEMA: Final = {
     "type": "record",
@@ -150,22 +177,59 @@ _AUDIT: Final = ValueType(limit_audit.wrong_audit, "string", {"type": "string", 
 _CAPACITY: Final = types.whole(1, limit_policy.CAPACITY_MAX, _capacity)
 _TOKENS: Final = types.whole(1, limit_policy.CAPACITY_MAX)
 _PERIOD_MS: Final = types.whole(1, limits.LIMIT_WINDOW_MS_MAX)
+_ALGORITHM: Final = Field(
+    types.choice(*get_args(limit_policy.Algorithm)),
+    "token_bucket, sliding_window, fixed_window, concurrency, unlimited or deny",
+)
+_TERMS: Final[Fields] = {
+    "refill_rate": Field(_TOKENS, "tokens per refill_period_ms", None, nullable=True),
+    "refill_period_ms": Field(_PERIOD_MS, "a second unless said otherwise", 1_000),
+    "window_ms": Field(_PERIOD_MS, "length of a window", None, nullable=True),
+    "slots": Field(types.whole(1, limits.LIMIT_SLOTS_MAX, avro="int"), "of a sliding window", 10),
+    "strict": Field(types.BOOLEAN, "the fading slot counts whole", default=False),
+}
+_CALENDAR_FIELD: Final = Field(
+    _CALENDAR, "windows of a calendar in place of window_ms; null = none", None, nullable=True, since=3
+)
+_FURTHER: Final[Fields] = {
+    "algorithm": _ALGORITHM,
+    "capacity": Field(_CAPACITY, "most tokens at once, or in a window"),
+    **_TERMS,
+    "calendar": _CALENDAR_FIELD,
+}
+_FURTHER_LIMITS: Final = ValueType(
+    _further_limits,
+    {
+        "type": "array",
+        "items": {
+            "type": "record",
+            "name": "PolicyLimit",
+            "fields": [
+                {"name": name, "type": _in_avro(name, field), "doc": field.doc} for name, field in _FURTHER.items()
+            ],
+        },
+    },
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {name: _in_json(field) for name, field in _FURTHER.items()},
+            "required": [name for name, field in _FURTHER.items() if field.is_required],
+            "additionalProperties": False,
+        },
+        "minItems": 1,
+        "maxItems": limits.LIMIT_FURTHER_LIMITS_MAX,
+    },
+)
 
 
 PUBLISH_POLICY: Final[Fields] = {
     "policy_id": Field(types.ID, "the policy that gets a new version; null = a new policy", None, nullable=True),
     "scope": Field(_SCOPE, "which keys the policy is for", normal=_normal_scope),
     "per": Field(_PER, "the parts that a counter is kept by", list(limit_policy.KEY_PARTS)),
-    "algorithm": Field(
-        types.choice(*get_args(limit_policy.Algorithm)),
-        "token_bucket, sliding_window, fixed_window, concurrency, unlimited or deny",
-    ),
+    "algorithm": _ALGORITHM,
     "capacity": Field(_CAPACITY, "most tokens at once, or in a window; null = nothing is counted", None, nullable=True),
-    "refill_rate": Field(_TOKENS, "tokens per refill_period_ms", None, nullable=True),
-    "refill_period_ms": Field(_PERIOD_MS, "a second unless said otherwise", 1_000),
-    "window_ms": Field(_PERIOD_MS, "length of a window", None, nullable=True),
-    "slots": Field(types.whole(1, limits.LIMIT_SLOTS_MAX, avro="int"), "of a sliding window", 10),
-    "strict": Field(types.BOOLEAN, "the fading slot counts whole", default=False),
+    **_TERMS,
     "consistency": Field(types.choice(*get_args(limit_policy.Consistency)), "exact, leased or durable", "leased"),
     "failure_mode": Field(
         types.choice(*get_args(limit_policy.FailureMode)),
@@ -174,8 +238,14 @@ PUBLISH_POLICY: Final[Fields] = {
     ),
     "shadow": Field(types.BOOLEAN, "decides nothing, is recorded", default=False),
     "audit": Field(_AUDIT, "full, denied or aggregate", "full"),
-    "calendar": Field(
-        _CALENDAR, "windows of a calendar in place of window_ms; null = none", None, nullable=True, since=3
+    "calendar": _CALENDAR_FIELD,
+    "further_limits": Field(
+        _FURTHER_LIMITS,
+        "limits beside the first one: all have to allow, and a request charges all; null = none",
+        None,
+        nullable=True,
+        since=5,
+        normal=_normal_further,
     ),
     "boundary_guard": Field(
         _TOKENS,

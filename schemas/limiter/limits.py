@@ -11,6 +11,7 @@ POLICIES_READ_TIMEOUT_S: Final = 5.0
 # Rate limiter: policies
 LIMIT_WINDOW_MS_MAX: Final = 366 * 24 * 3_600_000  # a year; in milliseconds as policies say it
 LIMIT_SLOTS_MAX: Final = 60
+LIMIT_FURTHER_LIMITS_MAX: Final = 3  # of one policy, beside its first
 LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
 LIMIT_PROXIES_MAX: Final = 16  # in a row, in front of an application
 LIMIT_NETWORK_PREFIX_V4: Final = 24  # of the networks that counters are kept by, unless the policy says otherwise
@@ -33,6 +34,8 @@ LIMIT_GATEWAY_PROCESSES_MAX: Final = 32
 LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
 LIMIT_ACQUIRE_POLL_MIN_S: Final = 0.01  # of a caller who waits for a quota: between two looks
 LIMIT_ACQUIRE_POLL_MAX_S: Final = 1.0
+LIMIT_METRIC_POLICIES_MAX: Final = 1_000  # that have metrics of their own; the others share one
+LIMIT_IN_PROCESS_LOOK: Final = 64  # counters of a full limiter of one process, of which some may hold nothing
 LIMIT_SYNC_WAITING_MAX: Final = 1_024  # threads that wait for one limiter at once
 LIMIT_SYNC_TIMEOUT_S: Final = 5.0  # of a thread: more than every bound of a decision together
 LIMIT_SIGNING_KEYS_MAX: Final = 16  # that verify at once

@@ -14,6 +14,7 @@ from schemas.limiter import limits
 from schemas.validation import Field, Fields, ValueType, clean_text, identity
 
 DIGEST: Final = re.compile(r"[0-9a-f]{32}\Z")
+_LIMIT_NAME: Final = re.compile(rf"([^/]+)(?:/[2-{1 + limits.LIMIT_FURTHER_LIMITS_MAX}])?")
 _LEVEL_FIELDS: Final = frozenset(("policy_id", "version", "counted_by"))
 _COUNTED_BY_LENGTH_MAX: Final = 4 * (limits.LIMIT_KEY_PART_LENGTH_MAX + 1)
 SEPARATOR: Final = "\x1f"  # between the values that a counter is kept by
@@ -37,6 +38,12 @@ def _digest(value: object) -> str | None:
     return None if isinstance(value, str) and DIGEST.match(value) else "must be 32 hexadecimal digits"
 
 
+def limit_name(value: object) -> str | None:
+    """Why a text names no limit: it is the id of a policy, or that and the place of a further limit in it."""
+    found = _LIMIT_NAME.fullmatch(value) if isinstance(value, str) else None
+    return identity(found[1]) if found else "must be an id as we gave it"
+
+
 def _levels(value: object) -> str | None:
     if not isinstance(value, list) or not 1 <= len(value) <= limits.LIMIT_LEVELS_MAX:
         return f"must be a list of 1 to {limits.LIMIT_LEVELS_MAX} policies"
@@ -46,7 +53,7 @@ def _levels(value: object) -> str | None:
 def _level(value: object) -> str | None:
     if not isinstance(value, dict) or value.keys() != _LEVEL_FIELDS:
         return "must have policy_id, version and counted_by"
-    if reason := identity(value["policy_id"]):
+    if reason := limit_name(value["policy_id"]):
         return f"policy_id {reason}"
     if type(value["version"]) is not int or value["version"] < 1:
         return "version must be an integer above 0"

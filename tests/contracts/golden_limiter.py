@@ -22,6 +22,18 @@ _POLICY_TERMS: Final[dict[str, Any]] = {
     "network_prefix_v6": 48,
     "calendar": {"unit": "month", "time_zone": "Australia/Lord_Howe"},
     "boundary_guard": 2**40,
+    "further_limits": [
+        {
+            "algorithm": "token_bucket",
+            "capacity": 2**33,
+            "refill_rate": 3,
+            "refill_period_ms": 1_000,
+            "window_ms": None,
+            "slots": 10,
+            "strict": True,
+            "calendar": {"unit": "day", "time_zone": "UTC"},
+        }
+    ],
 }
 
 
@@ -45,7 +57,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "event_id": "evt_l0003000000000001",
             "aggregate_key": "pl_golden",
             "event_type": "rate_limiter_committed",
-            "schema_version": 6,
+            "schema_version": 7,
             "trace_id": "0123456789abcdef0123456789abcdef",
             "seq": 1,
             "occurred_at": 1_800_000_000_000_002,

@@ -63,7 +63,7 @@ def unpinned(file: str) -> list[str]:
 
 def unlocked() -> list[str]:
     project = tomllib.loads(tree.text("pyproject.toml"))["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    wanted = [one for extra in project["optional-dependencies"].values() for one in extra] + project["dependencies"]
     locked = re.findall(r"^([A-Za-z0-9_.-]+)==", tree.text("requirements/dev.txt"), re.MULTILINE)
     names = {normal(re.split(r"[\[><=;~! ]", dependency)[0]) for dependency in wanted}
     return [f"pyproject.toml: {name} is not locked" for name in sorted(names - {normal(n) for n in locked})]

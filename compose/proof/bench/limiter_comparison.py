@@ -1,8 +1,9 @@
 """One workload for everybody in one run, in turns (1000 per 10 s on 100,000 keys, Zipf): other libraries beside ours.
 
-In process the others count in this process's memory, which no other process sees; ours shares the store with every
-gateway, out of leases where a key is in demand. Through the store everybody asks the same Valkey, one call a decision.
-Ours knows request identities and writes every decision down; the others do neither.
+In process the others count in this process's memory, which no other process sees; so does ``ours_alone``, and
+``ours_leased`` shares the store with every gateway, out of leases where a key is in demand. Through the store everybody
+asks the same Valkey, one call a decision. Ours knows request identities and writes every decision down;
+the others do neither.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof.bench.limiter_world import KEYS, bench_limiter, key_places, per_second, percentiles, zipf
+from limiter import InProcessLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +70,7 @@ def comparison(url: str, folder: Path, decisions: int) -> dict[str, Any]:
         try:
             limiters = {c: runner.run(_limiter(leaving, url, folder, c)) for c in ("leased", "exact")}
             ours = {c: Contender(_ours(runner, limiter)) for c, limiter in limiters.items()}
-            in_process: dict[str, Contender | None] = {"ours_leased": ours["leased"]}
+            in_process: dict[str, Contender | None] = {"ours_leased": ours["leased"], "ours_alone": Contender(_alone())}
             store: dict[str, Contender | None] = {"ours_exact": ours["exact"]}
             for name, made in _LIBRARIES.items():
                 in_process[name] = _library(made, None, _one_by_one)
@@ -88,6 +90,7 @@ def comparison(url: str, folder: Path, decisions: int) -> dict[str, Any]:
         **found,
         "degraded": degraded,
         "ratios": ratios(found["in_process"], "ours_leased", "decisions_per_cpu_s")
+        | ratios(found["in_process"], "ours_alone", "decisions_per_cpu_s")
         | ratios(found["store"], "ours_exact", "decisions_per_s"),
     }
 
@@ -97,7 +100,7 @@ def ratios(parts: dict[str, Any], ours: str, figure: str) -> dict[str, float]:
     return {
         f"{ours}_to_{name}": round(parts[ours][figure] / part[figure], 2)
         for name, part in parts.items()
-        if name != ours and isinstance(part, dict)
+        if not name.startswith("ours") and isinstance(part, dict)
     }
 
 
@@ -128,6 +131,19 @@ def _ours(runner: asyncio.Runner, limiter: Limiter) -> Callable[[list[int]], lis
         return runner.run(_asked(limiter, [(*places[n], f"i{next(identities)}") for n in numbers]))
 
     return decide_all
+
+
+def _alone() -> Callable[[list[int]], list[float]]:
+    """Without a server, as the other libraries: counters of this process alone."""
+    limiter = InProcessLimiter({"algorithm": "fixed_window", "capacity": _CAPACITY, "window_ms": _WINDOW_S * 1_000})
+    places = key_places(KEYS)
+    return lambda numbers: [_timed_place(limiter, places[n]) for n in numbers]
+
+
+def _timed_place(limiter: InProcessLimiter, place: tuple[str, str, str]) -> float:
+    began = time.perf_counter_ns()
+    limiter.check(*place)
+    return (time.perf_counter_ns() - began) / 1_000
 
 
 async def _asked(limiter: Limiter, asked: list[tuple[str, str, str, str]]) -> list[float]:

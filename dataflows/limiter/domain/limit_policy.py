@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, structs
 
 from schemas.limiter.limit_key import normal_name
-from schemas.limiter.limit_policy import ANY, LimitPolicy, as_policy, guard_of, spans_tenants, terms
+from schemas.limiter.limit_policy import (
+    ANY,
+    LimitPolicy,
+    as_policy,
+    further_limits_of,
+    guard_of,
+    place_of,
+    spans_tenants,
+    terms,
+)
 from schemas.records import Command, Rejection
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
@@ -34,6 +45,10 @@ _ANOTHERS_TENANT: Final = Rejection(
     {"errors": [{"field": "payload.scope.tenant", "reason": "must be the tenant that the token names"}]},
 )
 _WITHDRAWN: Final = "This policy was withdrawn, for good. Publish another one."
+_TAKEN: Final = (
+    "Another policy has this scope and counts by the same parts: one of the two would decide nothing. Publish the next"
+    " version of that one, with `further_limits` for several limits of the same keys."
+)
 _ONE_SHARD_ONLY: Final = (
     "One counter of this policy would be of tenants on several shards. Name `tenant` in `per`, or one tenant in the"
     " scope."
@@ -49,10 +64,24 @@ class OwnedPolicy(Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-def decide_publish(current: OwnedPolicy | None, command: Command, now: int, shards: int = 1) -> OwnedPolicy | Rejection:
+class Placed(NamedTuple):
+    """Who has a place: what only one policy may have."""
+
+    policy_id: str
+    publisher: str
+
+
+def decide_publish(
+    current: OwnedPolicy | None,
+    command: Command,
+    now: int,
+    shards: int = 1,
+    placed: Mapping[str, Placed] = MappingProxyType({}),
+) -> OwnedPolicy | Rejection:
     """The next version. Another publisher's policy does not exist for the caller.
 
-    ``shards``: over how many counters are spread; it only ever grows, so that a refusal for it is for good.
+    ``shards``: over how many counters are spread; it only ever grows, so that a refusal for it is for good. ``placed``:
+    who has the place that the version is for.
     """
     decided = _following(current, command, now)
     if isinstance(decided, Rejection):
@@ -63,7 +92,16 @@ def decide_publish(current: OwnedPolicy | None, command: Command, now: int, shar
         return _NO_TERMS
     if shards > 1 and spans_tenants(decided.policy):
         return Rejection("state_conflict", _ONE_SHARD_ONLY, {"current_state": "sharded", "shards": shards})
+    held = placed.get(place_of(decided.policy))
+    if held is not None and held.policy_id != decided.policy.policy_id:
+        return _taken(held, command.scope)
     return decided
+
+
+def _taken(held: Placed, publisher: str) -> Rejection:
+    """Another publisher's policy is not named: for the caller it does not exist."""
+    by = {"policy_id": held.policy_id} if held.publisher == publisher else {}
+    return Rejection("state_conflict", _TAKEN, {"current_state": "taken", **by})
 
 
 def decide_withdraw(current: OwnedPolicy | None, command: Command, now: int) -> OwnedPolicy | Rejection:
@@ -93,8 +131,8 @@ def _may_rule(publisher: str, tenant: str) -> bool:
 
 def has_terms(policy: LimitPolicy) -> bool:
     """Whether gateways can count by it: a command that came without our API may say anything."""
-    guard = guard_of(policy)
-    return terms(policy) is not None and (guard is None or terms(guard) is not None)
+    beside = (guard_of(policy), *further_limits_of(policy))
+    return all(terms(limit) is not None for limit in (policy, *beside) if limit is not None)
 
 
 def may_count_over_tenants(payload: dict[str, Any]) -> bool:

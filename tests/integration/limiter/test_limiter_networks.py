@@ -124,6 +124,9 @@ class Context:
     def invocation_metadata(self) -> Sequence[tuple[str, str]]:
         return ()
 
+    def time_remaining(self) -> float | None:
+        return None
+
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
         raise ConnectionAbortedError(code, details)
 

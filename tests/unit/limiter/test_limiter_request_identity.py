@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingress import limits as ingress_limits
-from limiter.edge.request_identity import Repetitions, idempotency_key
+from limiter.edge.request_identity import Repetitions, idempotency_key, or_fingerprint
 from schemas.limiter import limits as limiter_limits
 
 POST: dict[str, Any] = {
@@ -71,3 +71,46 @@ def test_what_is_remembered_is_bounded_and_the_quietest_goes(monkeypatch: pytest
     found = Repetitions()
     asked = [found.is_one_too_many((name,)) for name in ("a", "b", "a", "c", "b", "a")]
     assert asked == [False, False, True, False, False, False]  # "c" took the place of "b", "b" that of "a"
+
+
+def asked(method: str = "GET", path: str = "/r", query: str = "q=1", client: str = "192.0.2.1", **told: str) -> Any:
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in told.items()]
+    return {"method": method, "path": path, "query_string": query.encode(), "headers": headers, "client": (client, 1)}
+
+
+def test_what_is_sent_again_alike_has_one_fingerprint_for_a_while() -> None:
+    now = 1_000.0
+    of = or_fingerprint(2, lambda: now)
+    first = of(asked())
+    assert first is not None
+    now = 1_001.9
+    assert of(asked()) == first
+    now = 1_002.0
+    assert of(asked()) != first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"method": "HEAD"},
+        {"path": "/s"},
+        {"path": "/rq", "query": "=1"},
+        {"query": "q=2"},
+        {"client": "192.0.2.2"},
+        {"authorization": "Bearer a"},
+        {"cookie": "s=1"},
+        {"content_digest": "sha-256=:a:", "content_length": "3"},
+    ],
+)
+def test_whatever_tells_two_requests_apart_is_in_the_fingerprint(other: dict[str, str]) -> None:
+    of = or_fingerprint(2, lambda: 1_000.0)
+    assert None not in (of(asked()), of(asked(**other)))
+    assert of(asked()) != of(asked(**other))
+
+
+def test_a_body_that_nobody_knows_has_none_and_a_key_goes_first() -> None:
+    of = or_fingerprint(2, lambda: 1_000.0)
+    assert of(asked("POST", content_length="3")) is None
+    assert of(asked("POST", transfer_encoding="chunked")) is None
+    keyed = asked("POST", content_length="3", idempotency_key="k")
+    assert of(keyed) == idempotency_key(keyed)

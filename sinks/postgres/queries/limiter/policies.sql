@@ -6,28 +6,32 @@ select policy_id, publisher, body, (extract(epoch from created_at) * 1000000)::b
        (extract(epoch from updated_at) * 1000000)::bigint
 from policy where policy_id = any (%s::text[]);
 
+-- name: policies_placed
+-- Who has the places that a batch publishes at. Constraint policy_place: of two at once the second is decided again.
+select place, policy_id, publisher from policy where place = any (%s::text[]);
+
 -- name: policies_insert
 -- Policies that the batch made. An id that exists fails the batch.
 insert into policy (partition, policy_id, publisher, scope, algorithm, capacity, refill_rate, version, active_version,
-                    body, created_at, updated_at)
+                    body, created_at, updated_at, place)
 select %s, t.policy_id, t.publisher, t.scope::jsonb, t.algorithm, t.capacity, nullif(t.refill_rate, 0), t.version, t.version,
        t.body, timestamptz 'epoch' + t.created_at * interval '1 microsecond',
-       timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
+       timestamptz 'epoch' + t.updated_at * interval '1 microsecond', nullif(t.place, '')
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],
-            %s::bigint[], %s::bigint[])
-         as t (policy_id, publisher, scope, algorithm, capacity, refill_rate, version, body, created_at, updated_at);
+            %s::bigint[], %s::bigint[], %s::text[])
+         as t (policy_id, publisher, scope, algorithm, capacity, refill_rate, version, body, created_at, updated_at, place);
 
 -- name: policies_update
 -- Compare-and-set against the versions read. A miss divides by zero, so the commit queued behind it does nothing.
 with written as (
     update policy p
     set scope = t.scope::jsonb, algorithm = t.algorithm, capacity = t.capacity, refill_rate = nullif(t.refill_rate, 0),
-        version = t.version, active_version = t.version, body = t.body,
+        version = t.version, active_version = t.version, body = t.body, place = nullif(t.place, ''),
         updated_at = timestamptz 'epoch' + t.updated_at * interval '1 microsecond'
     from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],
-                %s::bigint[], %s::bigint[], %s::bigint[])
+                %s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
              as t (policy_id, publisher, scope, algorithm, capacity, refill_rate, version, body, created_at, updated_at,
-                   read_version)
+                   place, read_version)
     where p.policy_id = t.policy_id and p.version = t.read_version
     returning 1
 )

@@ -1,0 +1,84 @@
+"""Quotas in front of a WSGI application (Flask, Django): a refused request never reaches it.
+
+The same fields as in front of an ASGI application (``edge/asgi.py``); whoever answers is asked by blocking calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from limiter.edge.asgi import Asker, fields, retry_after_s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from limiter.policy.policies import PolicySet
+    from limiter.spending.decision import Decision
+
+#: who asks; None for what is limited by nobody
+WhoAsks = Callable[["WSGIEnvironment"], Asker | None]
+_TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
+
+
+class BlockingLimiter(Protocol):
+    """What decides: ``InProcessLimiter``, or ``SyncLimiter``."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies in use."""
+
+    def check(
+        self,
+        tenant: str,
+        user: str,
+        route: str,
+        cost: int = 1,
+        request_id: str | None = None,
+        network: str | None = None,
+    ) -> Decision:
+        """Decides and charges."""
+
+
+class QuotaWsgi:
+    """Charges a request 1, once for its ``identity_of``; past its quota it is answered 429, 503 without the store."""
+
+    def __init__(
+        self,
+        app: WSGIApplication,
+        limiter: BlockingLimiter,
+        who_asks: WhoAsks,
+        identity_of: Callable[[WSGIEnvironment], str | None] = lambda _: None,
+    ) -> None:
+        self._app = app
+        self._limiter = limiter
+        self._who_asks = who_asks
+        self._identity_of = identity_of
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Passes the request on, or answers for the application."""
+        asker = self._who_asks(environ)
+        if asker is None:
+            return self._app(environ, start_response)
+        tenant, user, route, network = asker
+        decided = self._limiter.check(tenant, user, route, 1, self._identity_of(environ), network)
+        policy = self._limiter.policies.by_id(decided.policy_id)
+        added = [] if policy is None else [*fields(policy, decided).items()]
+        if not decided.allowed:
+            return _refused(decided, added, start_response)
+
+        def start_with_fields(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
+            return start_response(status, [*headers, *added], *error)
+
+        return self._app(environ, start_with_fields)
+
+
+def _refused(decided: Decision, added: list[tuple[str, str]], start_response: StartResponse) -> list[bytes]:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if decided.degraded else HTTPStatus.TOO_MANY_REQUESTS
+    wait_s = retry_after_s(decided)
+    wait = [] if wait_s is None else [("Retry-After", str(wait_s))]
+    start_response(f"{status.value} {status.phrase}", [_TEXT, *wait, *added])
+    why = "The quota cannot be counted now." if decided.degraded else "The quota of this caller is used up."
+    return [f"{why}\n".encode()]
