@@ -71,9 +71,9 @@ class Vault:
         Raises VaultKeysUnusable when they are not the right ones.
         """
         await self._store.open()
-        self._denials.start()
         await self._authenticator.refresh()
         await self._keyring.wait()
+        self._denials.start()
         self._refresher = asyncio.get_running_loop().create_task(self._keyring.stay_fresh())
 
     async def close(self) -> None:

@@ -22,6 +22,7 @@ NAMED: Final[Json] = {
     "aggregate_key": "pi_01JGFJJZ0000000000000000",
     "algorithm": "fixed_window",
     "amount": 1_099,
+    "as_of": _TIME,
     "audit": "full",
     "author": "ada@example.org",
     "body": {},
@@ -70,6 +71,7 @@ NAMED: Final[Json] = {
     "updated_at": _TIME,
     "url": "https://shop.example/webhooks",
     "user": "*",
+    "valid_until": "2026-01-05T03:04:05Z",
     "window_ms": 60_000,
 }
 #: by schema, of those whose fields depend on one another

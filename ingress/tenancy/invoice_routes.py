@@ -101,8 +101,10 @@ async def ensure_intent(request: Request, caller: Caller, tenant_id: str, invoic
     if intent is None:
         said = invoice_payment.creation(tenant_id, invoice)
         made = await carry_out(request, caller, CREATE, invoice_payment.identity_of(invoice_id), said)
+        if made.result is None and made.is_refused:
+            raise errors.StateConflict(made.refusal)
         if made.result is None:
-            raise errors.StateConflict(made.refusal) if made.is_refused else errors.Unavailable
+            raise errors.Unavailable
     elif not invoice_payment.is_of(intent, invoice):
         raise errors.StateConflict("The payment of this invoice was changed by hand: ask support.")
     return invoice_payment.intent_of(invoice_id)

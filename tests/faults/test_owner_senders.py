@@ -136,7 +136,7 @@ def test_each_sender_says_only_what_is_its_own(owned: OwnedTopics) -> None:
 
 def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedTopics, tmp_path: Path) -> None:
     """It is added while the owner runs, and taken no more when it is removed. What it signs is the documented MAC."""
-    keys = SenderKeys(tmp_path)
+    keys = SenderKeys(tmp_path, frozenset({INGRESS}))
     first, later, foreign, gone, last = owned.make(5)
     with owned.owned(keys=keys):
         key = bytes.fromhex(json.loads(keys.add("erp", (first.scope,)).read_text())["key"])

@@ -56,7 +56,9 @@ def test_a_suspended_merchant_is_refused_everywhere_and_what_it_has_open_ends(
         becomes(lambda: vault.get("/v1/tokens/tok_unknown").status_code, 403, 20)
         assert ended.wait(patient(20))
         assert merchant.create().json()["code"] == "suspended"
-        listed = risk.http.get("/v1/access_denials?kind=merchant").json()["data"]
+        answer = risk.http.get("/v1/access_denials?kind=merchant")
+        assert answer.status_code == 200, answer.text
+        listed = answer.json()["data"]
         assert (merchant.name, REASON) in {(row["name"], row["reason"]) for row in listed}
         assert decide(risk, "merchant", merchant.name, "/lift").status_code == 200
         becomes(lambda: answers(merchant), {(200, None)}, 20)

@@ -111,8 +111,19 @@ def mutations() -> list[tuple[str, str]]:
         "/v1/bank_rules/",
         "/v1/processor_fees/",
         "/v1/money_proposals/",
+        "/v1/access_denials/",
+        "/v1/reference_rates/",
     )
-    others = ("/v1/tenants", "/v1/resources", "/v1/usage/", "/v1/posts", "/v1/me", "/v1/media/", "/v1/moderation/")
+    others = (
+        "/v1/tenants",
+        "/v1/resources",
+        "/v1/usage/",
+        "/v1/invoices/",
+        "/v1/posts",
+        "/v1/me",
+        "/v1/media/",
+        "/v1/moderation/",
+    )
     others += ("/v1/follows", "/v1/blocks", "/v1/mutes", "/subjects")  # no merchant calls these, or they change nothing
     exempt = (*operators, *others, "/v1/webhooks/", "/v1/dead_letters")
     persons = ("/review", "/outcome")

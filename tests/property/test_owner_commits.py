@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 PARTITIONS = payments_topics.PARTITIONS
-_NOON = time.time_ns() // 1_000
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
 
 
@@ -214,6 +213,7 @@ def test_time_never_goes_back_in_a_partition(
     new_database: Callable[[], tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever clocks say: what was too late stays too late, and a report of a time that is over stays as it is."""
+    noon = time.time_ns() // 1_000  # by the clock of the database, too
     owner_dsn, superuser_dsn = new_database()
     owners, stored = Owners(owner_dsn, random.Random(0), published(())), Stored(superuser_dsn)
     place = topics.partition_for(cases.INTENT_ID, PARTITIONS)
@@ -227,22 +227,22 @@ def test_time_never_goes_back_in_a_partition(
         batch = PartitionBatch(place, owners.log[place][-len(commands) :], lease.epoch)
         return [r.outcome for done in commit_or_park(owners.committer, lease, batch, 0) for r in done.replies]
 
-    late = structs.replace(cases.confirm(key="late"), deadline_at=_NOON - 1, reply_to=0)
+    late = structs.replace(cases.confirm(key="late"), deadline_at=noon - 1, reply_to=0)
     try:
-        assert decided(_NOON, cases.create(), late) == ["expired"]
-        decided(_NOON - 10_000_000, cases.confirm(key="confirm"))  # the clock was set back
+        assert decided(noon, cases.create(), late) == ["expired"]
+        decided(noon - 10_000_000, cases.confirm(key="confirm"))  # the clock was set back
         owners.committer.connection.close()
         owners.start()  # on another machine, whose clock is behind
-        assert decided(_NOON - 20_000_000, late, cases.cancel(key="cancel")) == ["expired"]
+        assert decided(noon - 20_000_000, late, cases.cancel(key="cancel")) == ["expired"]
         occurred = stored.rows("select (extract(epoch from occurred_at) * 1000000)::bigint from outbox order by seq")
-        assert occurred[:2] == [(_NOON,), (_NOON + 2,)]
+        assert occurred[:2] == [(noon,), (noon + 2,)]
         created = 'select (extract(epoch from created_at) * 1000000)::bigint from idempotency order by "offset"'
-        assert stored.rows(created) == [(_NOON,), (_NOON + 2,), (_NOON + 3,)]
+        assert stored.rows(created) == [(noon,), (noon + 2,), (noon + 3,)]
         for off_s in (-3_600, 3_600):  # with such a clock nothing is decided
             with pytest.raises(ClockOff):
-                decided(_NOON + off_s * 1_000_000, cases.cancel(key="later"))
+                decided(noon + off_s * 1_000_000, cases.cancel(key="later"))
             owners.log[place].pop()
-        assert stored.rows(created) == [(_NOON,), (_NOON + 2,), (_NOON + 3,)]
+        assert stored.rows(created) == [(noon,), (noon + 2,), (noon + 3,)]
     finally:
         monkeypatch.undo()
         owners.close()

@@ -106,6 +106,8 @@ KINDS: dict[str, Kind] = {
     "compose.simulator.errors.Overloaded": T,
     "compose.simulator.errors.BookUnavailable": A,
     "compose.simulator.errors.WebhooksMisconfigured": V,
+    "compose.stripe_simulator.app.RefusedByMock": V,
+    "compose.stripe_simulator.problems.Refused": B,
     "compose.proof.demo.acts.Unexpected": B,
     "compose.proof.soak.caller.Unexpected": B,
     "compose.proof.kit.patient_caller.CallRefused": B,

@@ -67,7 +67,7 @@ def test_an_action_works_on_the_id_of_its_route() -> None:
         "payload": {},
     }
     assert call(said, operation=CONFIRM, path_id="pi_1").aggregate_key == "pi_1"
-    nothing = dict.fromkeys(("payment_method", "customer_ip", "customer_country", "card_country"))
+    nothing = dict.fromkeys(("payment_method", "return_url", "customer_ip", "customer_country", "card_country"))
     assert call(b"", {"Idempotency-Key": "k"}, CONFIRM, "pi_1").payload == nothing
 
 

@@ -15,8 +15,8 @@ import httpx
 from compose.stack.ports import PortLeases
 from compose.stack.varnish import Varnish
 from dataflows.social.media.caches import MediaCaches
-from schemas import limits
 from schemas.media_origin import MediaOrigin, cache_keys
+from schemas.social import limits
 from tests.eventually import eventually
 from tests.servers import servers_missing
 

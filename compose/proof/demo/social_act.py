@@ -114,7 +114,7 @@ class _Stage:
         self._require("a follower after", follower.get(path).status_code, _FOUND)
 
     def take_down(self) -> None:
-        """A picture that was seen is removed: its old address is dead at once, and every consumer is verified."""
+        """A picture that was seen is removed: with every consumer verified its old address is dead, in caches too."""
         author = self._users[_ERASED + 1]
         media = author.upload(_picture())
         post = author.post("a picture", media_ids=[media])["post_id"]
@@ -124,9 +124,9 @@ class _Stage:
         self._require("the picture before", {author.fetch(url) for url in urls}, {_FOUND})
         said = {"object_id": media, "decision": "remove", "reason": "the demo's takedown", "policy_version": 1}
         decided = self._moderator.do("POST", "/v1/moderation/decisions", said)["decision_id"]
-        self._require("the picture after", {author.fetch(url) for url in urls}, {_MISSING})
         where = f"/v1/moderation/decisions/{decided}/propagation"
         self._moderator.becomes("propagation", lambda: self._moderator.get(where).json().get("state"), "verified")
+        self._require("the picture after", {author.fetch(url) for url in urls}, {_MISSING})
 
     def erase(self) -> None:
         """An account is erased: nobody sees it from the answer on, and a certificate says what was taken away."""

@@ -110,7 +110,7 @@ def test_only_operators_and_every_refusal_is_audited(public: PublicSystem, merch
     ]
     for method, path, name, action in calls:
         refused(merchant.http.request(method, path, json={}), 403, "forbidden")
-        assert audited(public, name)[-1] == (person(merchant), action, "refused")
+        assert audited(public, name)[-1] == (f"merchant:{merchant.name}", action, "refused")
         refused(merchant.http.request(method, path, json={}, headers={"Authorization": ""}), 401, "unauthenticated")
     assert ann.http.get(f"/v1/repairs/{found['id']}").json()["state"] == "proposed"
     assert millrace(public, "audit", "verify").returncode == 0

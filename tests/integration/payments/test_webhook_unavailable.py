@@ -38,6 +38,7 @@ def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) ->
             config=SimpleNamespace(limiter=None, trusted_proxies=()),
             authenticator=SimpleNamespace(caller=nobody, principal=nobody),
             audit=SimpleNamespace(suspicious=None),
+            denials=None,  # nobody here shows a token
             services=(),
         )
         app: Any = create_app(ingress)

@@ -10,9 +10,9 @@ import pytest
 
 from dataflows.social.moderation.propagation import Propagation
 from dataflows.worker.contract import WorkerPlace
-from schemas import limits
 from schemas.media_origin import cache_keys
 from schemas.senders import of_worker
+from schemas.social import limits
 from tests import servers
 from tests.eventually import becomes
 from tests.worlds.media_cache import Edge, cached_origin

@@ -11,12 +11,14 @@ from msgspec import structs
 
 from dataflows.payments import statements
 from dataflows.payments.domain.stored import payments_of
+from ingress.commands.arrivals import Arrivals
 from ingress.http.cursors import Cursors
 from ingress.http.store import _SETTINGS, Store, _read_queries
 from ingress.payments.filters import Filters, Span
 from ingress.payments.resources import INTENTS, Resources
 from schemas.payments import limits
 from schemas.payments.records import PaymentIntent
+from sinks.kafka.connection import KafkaConnection
 from sinks.postgres import arrays
 from sinks.postgres.owner_connection import connect
 from tests.contracts import golden
@@ -68,7 +70,7 @@ def _is_looked_up(dsn: str) -> None:
             (Filters(state="canceled", amount=Span(5, 6)), "payment_intent_of_merchant", [INTENT.id]),
             (Filters(state="canceled", metadata=entered), "metadata_entry_pkey", []),  # its metadata was taken away
         ):
-            query = _read_queries("ingress")[filters.variant("intents_of_merchant", None, "intents_of_metadata")]
+            query = _read_queries(["ingress"])[filters.variant("intents_of_merchant", None, "intents_of_metadata")]
             place = {"merchant": INTENT.merchant_id, "before_at": 2**53, "before_id": "~"}
             asked = filters.parameters() | place | {"limit": 3, "passed_max": 2_000}
             rows = connection.execute(query, asked).fetchall()
@@ -81,9 +83,10 @@ def _is_looked_up(dsn: str) -> None:
 async def _is_found_over_bounded_pages(dsn: str) -> None:
     """What is rare among many comes too, after pages that are empty and say that there is more."""
     store = Store(dsn)
+    arrivals = Arrivals(KafkaConnection(bootstrap="localhost:1"), "test", {})  # nobody listens
     await store.open()
     try:
-        intents = Resources(store, Cursors(b"secret"), INTENTS)
+        intents = Resources(store, Cursors(b"secret"), arrivals, INTENTS)
         cursor, pages = None, []
         while not pages or cursor:
             page = await intents.page(INTENT.merchant_id, 2, cursor, Filters(state="canceled"))
