@@ -14,7 +14,8 @@ Json = dict[str, Any]
 _TEXT: Final[Json] = {"type": "string"}
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _VERSION: Final[Json] = {"type": "integer", "minimum": 1}
-_ANY: Final[Json] = {"type": ["object", "null"]}
+_MANIFEST: Final[Json] = {"type": ["object", "null"], "additionalProperties": True}
+_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 
 
 def _open(fields: Json) -> Json:
@@ -24,13 +25,13 @@ def _open(fields: Json) -> Json:
 def components() -> dict[str, Json]:
     """The shapes that answers have."""
     media = {"id": OBJECT_ID, "media_id": OBJECT_ID, "object": {"const": "media"}, "mime": _TEXT, "bytes": _COUNT}
-    media |= {"sha256": _TEXT, "scan_state": _TEXT, "rendition_manifest": _ANY, "version": _VERSION}
+    media |= {"sha256": _TEXT, "scan_state": _TEXT, "rendition_manifest": _MANIFEST, "version": _VERSION}
     decided = {"id": _TEXT, "object": _TEXT, "version": _VERSION}
     export = {"id": _TEXT, "export_id": _TEXT, "state": {"enum": ["running", "ready"]}}
     erasure = {"id": _TEXT, "erasure_id": _TEXT, "state": {"enum": ["running", "complete"]}, "version": _VERSION}
     report = {"id": _TEXT, "report_id": _TEXT, "object_id": _TEXT, "version": _VERSION}
     arrived = {"enum": ["pending", "verified"]}
-    consumer = {"name": _TEXT, "state": arrived, "attempts": {"type": "integer"}, "verified_at": _ANY}
+    consumer = {"name": _TEXT, "state": arrived, "attempts": {"type": "integer"}, "verified_at": _TIME_OR_NULL}
     consumers = {"type": "array", "items": _open(consumer)}
     propagation = {"decision_id": _TEXT, "state": arrived, "consumers": consumers}
     return {
