@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ingress.commands.admission import DRY_RUN
 from ingress.commands.operation_routes import path_of
-from ingress.http import openapi_commands, openapi_schemas
+from ingress.http import openapi_commands, openapi_nulls, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_examples import with_examples
 from ingress.operators import openapi as operators_document
@@ -57,7 +57,7 @@ def document() -> Json:
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
-    return with_examples(found)
+    return with_examples(openapi_nulls.typed(found))
 
 
 def _command(operation: Operation) -> Json:

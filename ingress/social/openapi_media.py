@@ -14,7 +14,6 @@ Json = dict[str, Any]
 _TEXT: Final[Json] = {"type": "string"}
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _VERSION: Final[Json] = {"type": "integer", "minimum": 1}
-_MANIFEST: Final[Json] = {"type": ["object", "null"], "additionalProperties": True}
 _TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 
 
@@ -24,8 +23,11 @@ def _open(fields: Json) -> Json:
 
 def components() -> dict[str, Json]:
     """The shapes that answers have."""
+    rendition = {"name": _TEXT, "width": _COUNT, "height": _COUNT, "mime": _TEXT, "bytes": _COUNT, "sha256": _TEXT}
+    renditions = {"type": "array", "items": _open(rendition | {"url": _TEXT})}
+    manifest = _open({"version": _VERSION, "renditions": renditions}) | {"type": ["object", "null"]}
     media = {"id": OBJECT_ID, "media_id": OBJECT_ID, "object": {"const": "media"}, "mime": _TEXT, "bytes": _COUNT}
-    media |= {"sha256": _TEXT, "scan_state": _TEXT, "rendition_manifest": _MANIFEST, "version": _VERSION}
+    media |= {"sha256": _TEXT, "scan_state": _TEXT, "rendition_manifest": manifest, "version": _VERSION}
     decided = {"id": _TEXT, "object": _TEXT, "version": _VERSION}
     export = {"id": _TEXT, "export_id": _TEXT, "state": {"enum": ["running", "ready"]}}
     erasure = {"id": _TEXT, "erasure_id": _TEXT, "state": {"enum": ["running", "complete"]}, "version": _VERSION}

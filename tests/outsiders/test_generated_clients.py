@@ -63,6 +63,30 @@ def test_openapi_python_client_makes_a_client_that_takes_a_payment(public: Publi
     assert paid.split() == ["succeeded", "1099"]
 
 
+_PAY_BY_OPENAPI_GENERATOR: Final = """
+import sys
+from openapi_client import ApiClient, Configuration, PaymentsApi
+from openapi_client.models import ConfirmPaymentIntentRequest, CreatePaymentIntentRequest
+
+payments = PaymentsApi(ApiClient(Configuration(host=sys.argv[1], access_token=sys.argv[2])))
+asked = CreatePaymentIntentRequest.from_dict({"amount": 1099, "currency": "USD", "payment_method": "tok_sim_approve"})
+made = payments.create_payment_intent(asked, idempotency_key="og-1")
+payments.confirm_payment_intent(made.result.id, ConfirmPaymentIntentRequest.from_dict({}), idempotency_key="og-2")
+found = payments.get_payment_intent(made.result.id, prefer="wait=20")
+print(found.state, found.amount_received)
+"""
+
+
+def test_openapi_generator_makes_a_client_in_python_that_takes_a_payment(public: PublicSystem, tmp_path: Path) -> None:
+    client = tmp_path / "client"
+    _generated(public, tmp_path, "python", client)
+    venv.create(tmp_path / "tools", with_pip=True)
+    tools = tmp_path / "tools" / "bin"
+    _run(tmp_path, str(tools / "pip"), "install", "--quiet", "--disable-pip-version-check", str(client))
+    pay = (str(tools / "python"), "-c", _PAY_BY_OPENAPI_GENERATOR, public.base_url, public.token("m_generator"))
+    assert _run(tmp_path, *pay).split() == ["succeeded", "1099"]
+
+
 _PAY_IN_TYPESCRIPT: Final = """
 import { Configuration, PaymentsApi } from "./client";
 
@@ -86,18 +110,22 @@ def test_openapi_generator_makes_a_client_in_typescript_that_compiles_and_takes_
     """The generator's jar comes from Maven Central, as Kafka's do, the compiler from npm."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
-    document = tmp_path / "openapi.json"
-    document.write_text(httpx.get(f"{public.base_url}/openapi.json", timeout=60, trust_env=False).text)
-    found = jgo.build(_GENERATOR)
-    jars = os.pathsep.join(str(jar) for jar in (*found.class_path_jars, *found.module_path_jars))
-    generate = ("generate", "-i", str(document), "-g", "typescript-fetch", "-o", str(tmp_path / "client"))
-    _run(tmp_path, kafka_jars.java(), "-cp", jars, "org.openapitools.codegen.OpenAPIGenerator", *generate)
+    _generated(public, tmp_path, "typescript-fetch", tmp_path / "client")
     _run(tmp_path, shutil.which("npm") or "", "install", "--silent", "--no-audit", *_OF_NPM)
     (tmp_path / "pay.ts").write_text(_PAY_IN_TYPESCRIPT)
     _run(tmp_path, str(tmp_path / "node_modules" / ".bin" / "tsc"), *_STRICT, str(tmp_path / "pay.ts"))
     token = public.token("m_typescript")
     paid = _run(tmp_path, shutil.which("node") or "", str(tmp_path / "pay.js"), public.base_url, token)
     assert paid.split() == ["succeeded", "1099"]
+
+
+def _generated(public: PublicSystem, tmp_path: Path, language: str, folder: Path) -> None:
+    document = tmp_path / "openapi.json"
+    document.write_text(httpx.get(f"{public.base_url}/openapi.json", timeout=60, trust_env=False).text)
+    found = jgo.build(_GENERATOR)
+    jars = os.pathsep.join(str(jar) for jar in (*found.class_path_jars, *found.module_path_jars))
+    generate = ("generate", "-i", str(document), "-g", language, "-o", str(folder))
+    _run(tmp_path, kafka_jars.java(), "-cp", jars, "org.openapitools.codegen.OpenAPIGenerator", *generate)
 
 
 def _run(folder: Path, *command: str) -> str:
