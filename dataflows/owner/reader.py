@@ -47,9 +47,8 @@ class _Reading(Struct):
     next_offset: int  # at the take
     began: int  # there, or at the command before it, which was read under an earlier lease
     position: int  # the offset after the last one read
-    ahead: Container[
-        int
-    ]  # decided under earlier leases, at the take: the lease's position may pass it before it is read
+    #: decided under earlier leases, at the take: the lease's position may pass it before it is read
+    ahead: Container[int]
     fault: InvariantViolation | None = None  # why nothing more can be read; what was read is decided before the halt
 
     @property

@@ -98,9 +98,8 @@ class Denials:
         await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
-        asked_at = self._tried_at = (
-            self._clock()
-        )  # before the query: what is older than its answer is not called younger
+        # before the query: what is older than its answer is not called younger
+        asked_at = self._tried_at = self._clock()
         try:
             async with asyncio.timeout(limits.ACCESS_DENIED_READ_TIMEOUT_S):
                 rows = await self._store.rows(QUERY, {"known": self._version})
