@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import CancelledError
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 PORT_VARIABLE: Final = "MILLRACE_OPS_PORT"
 _LOOKS_FOR_ITS_END_S: Final = 3_600  # it has none before that of the process
+_ENDING: Final = "the process is ending"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -73,12 +75,19 @@ def asked_on(
     """Readiness for ``serve_ops``, whose threads ask, of parts that live on a loop. One that hangs is not ready."""
 
     def ready() -> bool | str:
-        asked = asyncio.run_coroutine_threadsafe(why_not_ready(), loop)
+        question = why_not_ready()
+        try:
+            asked = asyncio.run_coroutine_threadsafe(question, loop)
+        except RuntimeError:  # the loop is closed
+            question.close()
+            return _ENDING
         try:
             return asked.result(limits.HEALTH_CHECK_TIMEOUT_S) or True
         except TimeoutError:
             asked.cancel()
             return "no answer in time"
+        except CancelledError:
+            return _ENDING
 
     return ready
 

@@ -35,7 +35,7 @@ def _as_one(schema: Json) -> Json:
     plain = [part for part in alternatives if part != _NULL]
     if len(plain) != 1 or not (isinstance(plain[0].get("type"), str) or "enum" in plain[0]):
         return schema
-    made = {name: part for name, part in schema.items() if name != "anyOf"} | plain[0]
+    made: Json = {name: part for name, part in schema.items() if name != "anyOf"} | plain[0]
     if "type" in made:
         made["type"] = [made["type"], "null"]
     if "enum" in made:

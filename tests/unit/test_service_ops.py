@@ -54,6 +54,21 @@ def test_no_answer_is_an_answer(loop: asyncio.AbstractEventLoop, monkeypatch: py
     assert given_up.wait(10)
 
 
+def test_a_process_that_is_ending_says_so(loop: asyncio.AbstractEventLoop) -> None:
+    """Its log is left alone: whoever asks meanwhile, or after it, is no exception."""
+
+    async def why_not_ready() -> str | None:
+        for task in asyncio.all_tasks():  # as a loop does that is wound up
+            task.cancel()
+        await asyncio.Event().wait()
+        return None
+
+    assert asked_on(loop, why_not_ready)() == "the process is ending"
+    closed = asyncio.new_event_loop()
+    closed.close()
+    assert asked_on(closed, why_not_ready)() == "the process is ending"
+
+
 @pytest.mark.parametrize(("path", "status"), [("/readyz", 503), ("/startz", 200), ("/healthz", 200)])
 def test_a_process_that_cannot_serve_everything_has_started(path: str, status: int) -> None:
     """The supervisor would start an owner with one halted partition again and again, and nobody would serve the others."""
