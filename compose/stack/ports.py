@@ -6,14 +6,10 @@ chooses them until it ends, so that two stacks that start at once never choose t
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import random
 import socket
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
 from compose.stack.errors import StackError
 from compose.stack.home import read_json, write_private
@@ -40,24 +36,25 @@ def is_free(port: int) -> bool:
 
 
 class PortLeases:
-    """Ports that are ours until this process ends: a locked file for each, which dies with its holder."""
+    """Ports that are ours until this process ends: for each a name that the kernel gives to one process at a time.
+
+    Abstract names of unix(7) and no locked files: processes whose TMPDIR differs share the ports of one machine.
+    """
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.gettempdir()) / f"millrace-ports-{os.geteuid()}"
-        self._held: dict[int, TextIO] = {}
+        self._held: dict[int, socket.socket] = {}
 
     def take(self, port: int) -> bool:
         """True when the port is free and nobody else leased it; from then on it is ours."""
         if port in self._held or not is_free(port):
             return False
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        lock = (self._folder / str(port)).open("a")
+        lease = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
+            lease.bind(f"\0millrace-port-{port}")
+        except OSError:  # another's
+            lease.close()
             return False
-        self._held[port] = lock
+        self._held[port] = lease
         return True
 
     def take_any(self) -> int:
@@ -90,8 +87,8 @@ class PortLeases:
 
     def close(self) -> None:
         """Gives every port back."""
-        for lock in self._held.values():
-            lock.close()
+        for lease in self._held.values():
+            lease.close()
         self._held.clear()
 
 

@@ -92,6 +92,18 @@ def test_missing_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
         java()
 
 
+def test_a_port_has_one_holder_wherever_its_temporary_files_lie(
+    tmp_path: Path, leases: PortLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = leases.take_any()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    other = PortLeases()
+    assert not other.take(port)
+    leases.close()
+    assert other.take(port)
+    other.close()
+
+
 def test_ports_are_kept_replaced_when_busy_and_never_when_set(tmp_path: Path, leases: PortLeases) -> None:
     """A busy preferred port gives a free one, which is remembered; a busy explicit one is an error."""
     home = Home(tmp_path)
