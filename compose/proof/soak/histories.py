@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
+    from reconciliation.check.run import CheckSettings
 
 _BROKEN: Final = (CallRefused, NotInTime, httpx.HTTPError, KeyError, ValueError)
 
@@ -141,10 +142,15 @@ class Histories:
         with self._narrator.busy("millrace check, until nothing is under way"):
             while gaps and time.monotonic() < until:
                 try:
-                    report = run_check(check_settings(load_settings(), acknowledged.path))
+                    report = run_check(self._check_settings(acknowledged))
                 except (PlatformError, psycopg.Error, OSError) as error:
                     gaps = [f"could not be carried out: {error}"]
                     continue
                 count = len(report.invariants)
                 gaps = [f"invariant {one.id}: {one.sample or one.note}" for one in report.invariants if one.gaps]
         return Proof(name="millrace check finds no gap", says=f"{count} invariants", problems=gaps)
+
+    def _check_settings(self, acknowledged: Acknowledgements) -> CheckSettings:
+        """What a check of this stack reads; where no processor runs, there is no book to read."""
+        settings = check_settings(load_settings(), acknowledged.path)
+        return settings if "simulator" in self.stack.settings.services else replace(settings, processor_urls={})
