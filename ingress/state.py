@@ -50,6 +50,8 @@ class Ingress:
         self.parts = Parts()
         add = self.parts.add
         add(config)
+        for one in config.of_services:
+            add(one)
         self._store = Store(config.postgres_dsn)
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.denials = add(Denials(self._store))

@@ -15,14 +15,20 @@ from compose.stack.ports import LOOPBACK
 from dataflows.owner.collector import collect_rarely
 from ingress.config import IngressConfig
 from ingress.identity.issuer import KeyFolder
+from ingress.limiter.config import LimiterConfig
+from ingress.payments.config import PaymentsConfig
 from ingress.server import serve
+from ingress.social.config import SocialConfig
 from ingress.state import Ingress
+from ingress.tenancy.config import TenancyConfig
 from schemas.client_network import client_network
 from schemas.senders import INGRESS, OPERATORS, PARKED, PUBLISHER, REPAIRS
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import secrets_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compose.settings.settings import Settings
     from limiter.decide.limiter import Limiter
 
@@ -42,29 +48,19 @@ async def _serve(settings: Settings, instance: int) -> None:
 
 async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter) -> None:
     addresses = settings.addresses()
-    certificates = CertificateKeys(keys.path)
-    certificates.ensure()
     config = IngressConfig(
         kafka=settings.kafka_of("ingress", INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
         console_dsn=addresses.postgres_dsns["millrace_console"],
         redis_url=addresses.redis_url,
-        processors=settings.processors,
         instance=instance,
         trusted=settings.trusted(keys.path),
         jwks_served=keys.jwks if settings.issuer is None else None,
         cursor_key=keys.cursor_key(),
-        support_issuer=settings.support_issuer(keys.path).path,
-        webhook_secrets=settings.active_webhook_secrets(),
-        webhook_secret_keys=settings.webhook_secret_keys(),
         servers_disk=settings.the_home().path if settings.keeps_data_here() else None,
-        limits_bound_to_merchants=settings.mode == "production",
-        merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
-        tenancy_secrets=secrets_file.ensure(keys.path),
-        certificate_keys=certificates,
         limiter=limiter,
-        media=settings.media_origin(),
         trusted_proxies=tuple(client_network(text) for text in settings.trusted_proxies),
+        of_services=_of_services(settings, keys.path),
     )
     loop = asyncio.get_running_loop()
 
@@ -73,3 +69,23 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         serve_ops(None, asked_on(loop, ingress.why_not_ready))
 
     await serve(config, LOOPBACK, addresses.ingress_port, started)
+
+
+def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
+    certificates = CertificateKeys(keys)
+    certificates.ensure()
+    return (
+        PaymentsConfig(
+            processors=settings.processors,
+            webhook_secrets=settings.active_webhook_secrets(),
+            webhook_secret_keys=settings.webhook_secret_keys(),
+            merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
+        ),
+        TenancyConfig(
+            secrets=secrets_file.ensure(keys),
+            support_issuer=settings.support_issuer(keys).path,
+            certificate_keys=certificates,
+        ),
+        SocialConfig(media=settings.media_origin()),
+        LimiterConfig(merchants_are_bound=settings.mode == "production"),
+    )

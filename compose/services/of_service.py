@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from compose.services.partition_owner import PartitionOwner
 from compose.services.runnable_service import RunnableService, serve
 from compose.settings.service_processes import OWNERS, WORKERS
+from dataflows.social.config import SocialConfig
 from dataflows.worker.contract import ServiceWorker, WorkerPlace
 from schemas.senders import of_worker
 
@@ -36,11 +37,12 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         name=name,
         kafka=settings.kafka_of(name, of_worker(name)),
         postgres_dsn=addresses.postgres_dsns[declared.role],
-        media=settings.media_origin(signs="media_urls" in declared.secrets),
-        clamd=settings.clamd,
         redis_url=addresses.redis_url if "redis" in declared.secrets else "",
         keys=settings.the_home().path / "keys",
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
+        of_services=(
+            SocialConfig(media=settings.media_origin(signs="media_urls" in declared.secrets), clamd=settings.clamd),
+        ),
     )
     worker: ServiceWorker = import_module(declared.module).build(place)
     return RunnableService(run=worker.run, stop=worker.stop, ready=lambda: worker.why_not_ready() or True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from schemas.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
+
+Config = TypeVar("Config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +24,17 @@ class WorkerPlace:
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
     redis_url: str = field(repr=False)  # "" where its service does not declare it among the worker's secrets
-    media: MediaOrigin  # the bytes of media, and their URLs: signed with b"" where that key is not declared
     client_id: str  # of this process
     keys: Path | None = None  # the folder of the home's private files
-    clamd: str | None = None  # host and port of a scanner of malware
+    #: what workers of one service alone need, of a type that the service declares
+    of_services: tuple[object, ...] = field(default=(), repr=False)
+
+    def of_service(self, kind: type[Config]) -> Config:
+        """What this service needs beside the rest. Raises KeyError where the platform gave none."""
+        for one in self.of_services:
+            if isinstance(one, kind):
+                return one
+        raise KeyError(kind.__name__)
 
 
 class ServiceWorker(Protocol):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ingress.http_service import HttpService, Json
 from ingress.limiter import openapi, routes
 from ingress.limiter.admission import Reach
+from ingress.limiter.config import LimiterConfig
 from ingress.limiter.quota_policies import QuotaPolicies
 from limiter.store.sharded_store import ShardedStore
 from schemas.limiter.service import SERVICE
@@ -23,7 +24,8 @@ class LimiterHttp(HttpService):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        self.admission = platform.parts.add(Reach(merchants_are_bound=platform.config.limits_bound_to_merchants))
+        merchants_are_bound = platform.parts.get(LimiterConfig).merchants_are_bound
+        self.admission = platform.parts.add(Reach(merchants_are_bound=merchants_are_bound))
         url = platform.config.redis_url
         self._counters = None if url is None else ShardedStore(url)
         platform.parts.add(QuotaPolicies(platform.store, platform.cursors, self._counters))

@@ -8,6 +8,7 @@ from ingress.http_service import HttpService, Json
 from ingress.payments import dry_run, intent_routes, money_routes, processor_routes
 from ingress.payments.active_policies import ActivePolicies
 from ingress.payments.admission import PaymentsAdmission
+from ingress.payments.config import PaymentsConfig
 from ingress.payments.console.declared import CONSOLE
 from ingress.payments.console.totals import Totals
 from ingress.payments.dry_run import DryRuns
@@ -68,9 +69,10 @@ class PaymentsHttp(HttpService):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        config, store, audited = platform.config, platform.store, platform.audited_store
-        add = platform.parts.add
-        counters = None if config.redis_url is None else VelocityCounters(config.redis_url)
+        store, audited, add = platform.store, platform.audited_store, platform.parts.add
+        dsn, redis_url = platform.config.postgres_dsn, platform.config.redis_url
+        config = platform.parts.get(PaymentsConfig)
+        counters = None if redis_url is None else VelocityCounters(redis_url)
         methods = PaymentMethods(store)
         self._policies = add(ActivePolicies(store))
         self._signals = RiskSignals(self._policies, store, counters)
@@ -91,13 +93,13 @@ class PaymentsHttp(HttpService):
         add(Totals())
         self._endpoints = add(
             Endpoints(
-                config.postgres_dsn,
+                dsn,
                 platform.cursors,
                 config.webhook_secret_keys,
                 loopback=config.merchant_webhooks_loopback,
             )
         )
-        self._webhooks = add(WebhookGateway(config.postgres_dsn, config.webhook_secrets))
+        self._webhooks = add(WebhookGateway(dsn, config.webhook_secrets))
 
     async def start(self) -> None:
         """Opens what has connections of its own, and begins to follow the published policies."""

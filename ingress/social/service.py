@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ingress.http_service import HttpService, Json
 from ingress.social import openapi, openapi_media, profile_routes, timeline_routes
 from ingress.social.admission import SocialAdmission
+from ingress.social.config import SocialConfig
 from ingress.social.console.declared import CONSOLE
 from ingress.social.desk import Desk
 from ingress.social.edges import Edges
@@ -56,7 +57,7 @@ class SocialHttp(HttpService):
         super().__init__(platform)
         store, cursors, url = platform.store, platform.cursors, platform.config.redis_url
         add = platform.parts.add
-        uploads = add(Uploads(store, platform.config.media))
+        uploads = add(Uploads(store, platform.parts.get(SocialConfig).media))
         moderation = add(Moderation(store, cursors))
         add(OwnData(store))
         users = add(Users(store))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.tenancy import billing_routes, invoice_routes, isolation_routes, support_routes, usage_routes
 from ingress.tenancy.billing import Billing
+from ingress.tenancy.config import TenancyConfig
 from ingress.tenancy.entitlements import Entitlements
 from ingress.tenancy.support import SupportAccess
 from ingress.tenancy.usage import Usage
@@ -32,7 +33,7 @@ class Desk:
         add(Usage(platform.store, platform.cursors))
         add(Billing(platform.store, platform.cursors))
         add(Entitlements(platform.store))
-        add(SupportAccess(platform.store, platform.cursors, config.support_issuer))
+        add(SupportAccess(platform.store, platform.cursors, platform.parts.get(TenancyConfig).support_issuer))
         self._usage = add(UsageProducer(config.kafka, f"millrace-usage-{config.instance}"))
 
     async def close(self) -> None:

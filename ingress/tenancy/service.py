@@ -10,6 +10,7 @@ from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
 from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
+from ingress.tenancy.config import TenancyConfig
 from ingress.tenancy.console.declared import CONSOLE
 from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
@@ -38,10 +39,10 @@ class TenancyHttp(HttpService):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        config, store, add = platform.config, platform.store, platform.parts.add
-        tenants = add(Tenants(store, RootKeys(config.tenancy_secrets)))
+        store, add, config = platform.store, platform.parts.add, platform.parts.get(TenancyConfig)
+        tenants = add(Tenants(store, RootKeys(config.secrets)))
         add(NewestFirst(store, platform.cursors))
-        self._stores = TenantStores(store, config.postgres_dsn, Contexts(config.tenancy_secrets))
+        self._stores = TenantStores(store, platform.config.postgres_dsn, Contexts(config.secrets))
         self._resources = add(Resources(store, self._stores, tenants, platform.cursors))
         add(Quotas(store))
         add(Lives(store, tenants, platform.cursors))

@@ -15,7 +15,11 @@ from fastapi import FastAPI
 
 from ingress.app import create_app
 from ingress.config import IngressConfig
+from ingress.limiter.config import LimiterConfig
+from ingress.payments.config import PaymentsConfig
+from ingress.social.config import SocialConfig
 from ingress.state import Ingress
+from ingress.tenancy.config import TenancyConfig
 from ingress.trust import Trust
 from schemas import codec
 from schemas.media_origin import MediaOrigin
@@ -28,6 +32,7 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     """With parts that were never started: the registry needs none of them."""
+    media = MediaOrigin(url="http://media", key=b"k" * 32, folder=tmp_path_factory.mktemp("media"))
     ingress = Ingress(
         IngressConfig(
             kafka=KafkaConnection(bootstrap="127.0.0.1:1"),
@@ -37,7 +42,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
             trusted=(Trust(issuer="i", audiences=("a",), jwks="none"),),
             jwks_served=None,
             cursor_key=b"k" * 32,
-            media=MediaOrigin(url="http://media", key=b"k" * 32, folder=tmp_path_factory.mktemp("media")),
+            of_services=(PaymentsConfig(), TenancyConfig(), SocialConfig(media=media), LimiterConfig()),
         )
     )
     return create_app(ingress)

@@ -16,6 +16,7 @@ import psycopg
 import structlog
 from redis.exceptions import RedisError
 
+from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.crawler import Crawler
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
@@ -53,8 +54,8 @@ class Eraser:
     def __init__(self, place: WorkerPlace) -> None:
         if place.keys is None:
             raise Unavailable("There is no folder of keys to certify with.")
-        self._place = place
-        self._objects = media_objects(place.media)
+        self._media = place.of_service(SocialConfig).media
+        self._objects = media_objects(self._media)
         self._certificates = CertificateKeys(place.keys)
         self._certificates.ensure()
         self._sender = CommandSender(place)
@@ -76,7 +77,7 @@ class Eraser:
         return self._session.why_away
 
     def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
-        crawler = Crawler(connection, http, self._place.media, self._objects)
+        crawler = Crawler(connection, http, self._media, self._objects)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
             for user_id, erasure_id, created_at in rows:

@@ -18,6 +18,7 @@ import psycopg
 import structlog
 from msgspec import Struct
 
+from dataflows.social.config import SocialConfig
 from dataflows.social.media.malware import is_malware
 from dataflows.social.media.rendering import render
 from dataflows.worker.commands import CommandSender, command_about
@@ -50,8 +51,8 @@ class Scanner:
     """One process of it; several share the work by leases."""
 
     def __init__(self, place: WorkerPlace) -> None:
-        self._place = place
-        self._objects = media_objects(place.media)
+        self._config = place.of_service(SocialConfig)
+        self._objects = media_objects(self._config.media)
         self._sender = CommandSender(place)
         self._session = LastingSession("scanner", place.postgres_dsn)
         self._swept = 0.0
@@ -111,7 +112,7 @@ class Scanner:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
         with tempfile.TemporaryDirectory(prefix="millrace-scan-") as place:
             source = self._objects.source_file(upload.media_id, upload.sha256, Path(place))
-            if upload.is_blocked or is_malware(source, self._place.clamd):
+            if upload.is_blocked or is_malware(source, self._config.clamd):
                 return "infected", None
             folder = Path(place) / "rendering"
             folder.mkdir()

@@ -15,6 +15,7 @@ import httpx
 import psycopg
 import structlog
 
+from dataflows.social.config import SocialConfig
 from dataflows.social.moderation.looks import SQL, Due, Looks
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
@@ -49,7 +50,7 @@ class Propagation:
         return self._session.why_away
 
     def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
-        looks = Looks(connection, http, self._place.media)
+        looks = Looks(connection, http, self._place.of_service(SocialConfig).media)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["propagation_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
             for row in rows:

@@ -12,9 +12,9 @@ from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
 from ingress import limits as ingress_limits
-from ingress.config import IngressConfig
 from ingress.http import browser, problems
 from ingress.http.parts import parts_of
+from ingress.social.config import SocialConfig
 from ingress.social.pages import rendering
 from ingress.social.pages import session as sessions
 from ingress.social.pages.state import Pages
@@ -95,7 +95,7 @@ class Visit:
             "here": self.request.url.path,
             "q": "",
         }
-        response = rendering.html(template, context | found, self.part(IngressConfig).media.url, status, headers)
+        response = rendering.html(template, context | found, self.part(SocialConfig).media.url, status, headers)
         if self.session is None and sessions.VISITOR not in self.request.cookies:
             self.keep(response, sessions.VISITOR, self._visitor)
         return response

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from dataflows.social.config import SocialConfig
 from dataflows.social.moderation.propagation import Propagation
 from dataflows.worker.contract import WorkerPlace
 from schemas.media_origin import cache_keys
@@ -60,8 +61,8 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
             kafka=world.settings.kafka_as(of_worker("social_propagation")),
             postgres_dsn=addresses.postgres_dsns["millrace_social_propagation"],
             redis_url="",
-            media=edge.place,
             client_id="propagation-test",
+            of_services=(SocialConfig(media=edge.place),),
         )
         worker = Propagation(place)
         thread = threading.Thread(target=worker.run)

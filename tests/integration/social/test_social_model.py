@@ -53,7 +53,6 @@ def fanning_out(system: PublicSystem, name: str = "social_fanout") -> Iterator[N
         kafka=settings.kafka_as(of_worker("social_fanout")),
         postgres_dsn=settings.addresses().postgres_dsns["millrace_social_worker"],
         redis_url=settings.addresses().redis_url,
-        media=settings.media_origin(),
         client_id=f"{name}-test",
     )
     worker = build(replace(place, name=name))
