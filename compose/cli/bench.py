@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from compose.proof.bench.http_command import http
-from compose.proof.bench.limiter_command import limiter
-from compose.proof.bench.limiter_outage_command import limiter_outage
-from compose.proof.bench.owner_command import owner
+from compose.proof.bench.http.command import http
+from compose.proof.bench.limiter.command import limiter
+from compose.proof.bench.limiter.outage_command import limiter_outage
+from compose.proof.bench.owner.command import owner
 from compose.proof.bench.settlement_command import settlement
-from compose.proof.bench.social_command import social
-from compose.proof.bench.tenancy_command import tenancy
+from compose.proof.bench.social.command import social
+from compose.proof.bench.tenancy.command import tenancy
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(http)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose import limits
-from compose.proof.demo.limiter_command import limiter
+from compose.proof.demo.limiter.command import limiter
 
 if TYPE_CHECKING:
     from compose.proof.demo.invoices import Invoices

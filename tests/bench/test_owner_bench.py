@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from compose.proof.bench.mix import Mix
-from compose.proof.bench.owner_run import Sample, _measured
+from compose.proof.bench.owner.run import Sample, _measured
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule

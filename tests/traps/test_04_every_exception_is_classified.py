@@ -65,7 +65,7 @@ KINDS: dict[str, Kind] = {
     "dataflows.payments.webhooks.fields.Surprise": V,
     "compose.stack.clickhouse_errors.QueryError": V,
     "limiter.frames.frames.FrameError": V,
-    "compose.proof.demo.limiter_replay.NotAnswered": A,  # it may have been charged
+    "compose.proof.demo.limiter.replay.NotAnswered": A,  # it may have been charged
     "limiter.policy.snapshot.SnapshotRefused": V,
     "limiter.policy.shard_map.ShardsRefused": B,
     # a process that cannot go on: it ends before it does anything, or its transaction is rolled back
@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
     "limiter.frames.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,
-    "compose.proof.bench.http_connection.ConnectionLostError": A,
+    "compose.proof.bench.http.connection.ConnectionLostError": A,
     # the client of others
     "ingress.client.errors.CallRefused": B,
     "ingress.client.errors.ServiceUnavailable": T,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from compose.proof.bench.http_connection import Answer, parse_answer
-from compose.proof.bench.http_latency import Latencies
-from compose.proof.bench.http_metrics import batches
-from compose.proof.bench.http_report import by_service
-from compose.proof.bench.http_requests import Requests, confirm_line, create_line, created_id, read_lines
+from compose.proof.bench.http.connection import Answer, parse_answer
+from compose.proof.bench.http.latency import Latencies
+from compose.proof.bench.http.metrics import batches
+from compose.proof.bench.http.report import by_service
+from compose.proof.bench.http.requests import Requests, confirm_line, create_line, created_id, read_lines
 
 PLAIN = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{"status":201}'[:-1]
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from compose.operator_access import check_settings
 from compose.proof import limits as proof_limits
 from compose.proof.demo import report
-from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs, play_limiter, show_limiter
+from compose.proof.demo.limiter.act import limiter_differences, limiter_pairs, play_limiter, show_limiter
 from compose.proof.demo.one_of_each import OneOfEach, compare_postings, play_one_of_each
 from compose.proof.demo.owner_kill import Kill, kill_an_owner
 from compose.proof.demo.social_act import social_playing
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compose.proof.demo.invoices import Invoices
-    from compose.proof.demo.limiter_run import LimiterVerdict
+    from compose.proof.demo.limiter.run import LimiterVerdict
     from compose.proof.demo.social_act import SocialPlay
     from compose.proof.demo.stories import Story
     from compose.proof.demo.tally import StoryOutcome

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from compose.proof.demo.limiter_run import LimiterVerdict
+    from compose.proof.demo.limiter.run import LimiterVerdict
     from compose.proof.demo.one_of_each import OneOfEach
     from compose.proof.demo.owner_kill import Kill
     from compose.proof.demo.social_act import SocialPlay

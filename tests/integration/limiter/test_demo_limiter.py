@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from compose.proof.demo.access_log import generated_lines, parsed
 from compose.proof.demo.breaks import Settlement
-from compose.proof.demo.limiter_act import limiter_differences, limiter_pairs
-from compose.proof.demo.limiter_command import line, show
-from compose.proof.demo.limiter_run import LimiterVerdict, replay_through_gateways
+from compose.proof.demo.limiter.access_log import generated_lines, parsed
+from compose.proof.demo.limiter.act import limiter_differences, limiter_pairs
+from compose.proof.demo.limiter.command import line, show
+from compose.proof.demo.limiter.run import LimiterVerdict, replay_through_gateways
 from compose.proof.demo.one_of_each import OneOfEach
 from compose.proof.demo.run import Verdict
 from compose.proof.demo.social_act import SocialPlay

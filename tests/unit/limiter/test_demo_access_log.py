@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compose.proof import limits
-from compose.proof.demo.access_log import Visit, generated_lines, parsed, read_access_log, visit_of
-from compose.proof.demo.limiter_policies import ASSETS, DOWNLOADS, FEEDS, PAGES, asked_for, later_policies
+from compose.proof.demo.limiter.access_log import Visit, generated_lines, parsed, read_access_log, visit_of
+from compose.proof.demo.limiter.policies import ASSETS, DOWNLOADS, FEEDS, PAGES, asked_for, later_policies
 from compose.stack.errors import StackError
 from limiter.policy.keys import key_parts
 from limiter.policy.policies import PolicySet

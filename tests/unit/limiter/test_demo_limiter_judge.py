@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compose.proof.demo.limiter_accounts import Booked, balance
-from compose.proof.demo.limiter_judge import Judge
-from compose.proof.demo.limiter_oracle import bound
-from compose.proof.demo.limiter_policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
+from compose.proof.demo.limiter.accounts import Booked, balance
+from compose.proof.demo.limiter.judge import Judge
+from compose.proof.demo.limiter.oracle import bound
+from compose.proof.demo.limiter.policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
 from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.frames.frames import ALLOWED, DUPLICATE, Answer
 from schemas.limiter.limit_policy import Terms
@@ -19,7 +19,7 @@ from tests.seeds import seeds
 from tests.worlds.limiter.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 
 if TYPE_CHECKING:
-    from compose.proof.demo.limiter_judge import Counter
+    from compose.proof.demo.limiter.judge import Counter
 
 BASE = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from compose.proof.bench.limiter_comparison import (
+from compose.proof.bench.limiter.comparison import (
     INSTALL,
     Contender,
     _library,

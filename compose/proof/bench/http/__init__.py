@@ -1,0 +1,1 @@
+"""Single commands in open and closed loops, and lists of commands, over HTTP."""

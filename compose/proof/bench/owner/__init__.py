@@ -1,0 +1,1 @@
+"""Partition owners: commands per second, latency, CPU and bytes per command, and the state in the end."""

@@ -1,0 +1,1 @@
+"""Social posts: fan-out, reads of homes, uploads and renditions."""

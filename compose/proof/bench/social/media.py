@@ -1,0 +1,109 @@
+"""Media: parts into the upload edge beside bare SHA-256, and renditions of a core beside bare Pillow."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import resource
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+from PIL import Image
+
+from compose.proof.bench.social.people import at_least
+from dataflows.social.media.rendering import render
+from ingress import limits as ingress_limits
+from schemas.social import limits as social_limits
+from sinks.objects.folder_store import FolderStore
+from sinks.objects.media_objects import MediaObjects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compose.proof.bench.social.people import People
+
+_PART_BYTES: Final = 8 * 1024 * 1024
+_PARTS: Final = 24
+_SENDERS: Final = 4
+_MB: Final = 1_000_000
+_UPLOAD_GOAL: Final = 200.0
+_PICTURE: Final = (4_000, 3_000)
+_PICTURES: Final = 4
+_RENDITION_GOAL: Final = 0.7
+
+
+def uploads(people: People) -> dict[str, Any]:
+    """Parts of 8 MiB, each checked and on disk before it is answered."""
+    parts = [os.urandom(_PART_BYTES) for _ in range(_PARTS)]
+    size, began = _PARTS * _PART_BYTES, time.monotonic()
+    sums = [hashlib.sha256(part).hexdigest() for part in parts]
+    bare = size / _MB / (time.monotonic() - began)
+    whole = hashlib.sha256(b"".join(parts))
+    said = {
+        "mime": "video/mp4",
+        "bytes": size,
+        "sha256": whole.hexdigest(),
+        "parts": [{"bytes": _PART_BYTES, "sha256": one} for one in sums],
+    }
+    media = people.send(people.token("u_uploader"), "POST", "/v1/media/uploads", said)
+    urls = [part["url"] for part in media["parts"]]
+    with (
+        httpx.Client(timeout=ingress_limits.RESULT_WAIT_MAX_S, trust_env=False) as http,
+        ThreadPoolExecutor(_SENDERS) as pool,
+    ):
+        began = time.monotonic()
+        for answer in pool.map(lambda n: http.put(urls[n], content=parts[n]), range(_PARTS)):
+            answer.raise_for_status()
+        took = time.monotonic() - began
+    return {
+        **at_least("upload_mb_per_s", size / _MB / took, _UPLOAD_GOAL),
+        "bare_sha256_mb_per_s": round(bare),
+    }
+
+
+def renditions() -> dict[str, Any]:
+    """A photograph of 12 megapixels: sandboxed, checked and kept, beside the same two pictures made by Pillow alone."""
+    photograph = io.BytesIO()
+    noise = Image.effect_noise((500, 375), 60).resize(_PICTURE, Image.Resampling.BICUBIC)
+    Image.merge("RGB", (noise, noise.rotate(180), noise)).save(photograph, "JPEG", quality=90)
+    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
+        source = Path(folder) / "source"
+        source.write_bytes(photograph.getvalue())
+        objects = MediaObjects(FolderStore(Path(folder) / "objects"), Path(folder) / "objects" / "drafts")
+
+        def ours(n: int) -> None:
+            (work := Path(folder) / f"work{n}").mkdir()
+            if not render(objects, f"md_{n}", source, "image/jpeg", work):
+                raise ValueError("no rendition was made")
+
+        made, bare = _core_seconds(ours), _core_seconds(lambda _: _bare(source, Path(folder)))
+    return {
+        "renditions_per_core_s": round(2 / made, 2),
+        "bare_pillow_per_core_s": round(2 / bare, 2),
+        **at_least("of_bare_pillow", bare / made, _RENDITION_GOAL),
+    }
+
+
+def _bare(source: Path, folder: Path) -> None:
+    for side in (social_limits.MEDIA_THUMB_PIXELS, social_limits.MEDIA_FULL_PIXELS):
+        with Image.open(source) as image:
+            image.thumbnail((side, side), Image.Resampling.LANCZOS)
+            image.save(folder / "bare.webp", quality=82, method=4)
+
+
+def _core_seconds(work: Callable[[int], None]) -> float:
+    """Processor time of one of several, those of processes that it started too."""
+    before = _spent()
+    for n in range(_PICTURES):
+        work(n)
+    return (_spent() - before) / _PICTURES
+
+
+def _spent() -> float:
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))

@@ -1,0 +1,1 @@
+"""Tenants: made, moved, metered, read, and beside a noisy one."""

@@ -1,0 +1,84 @@
+"""``millrace bench tenancy``: tenants made, a large one moved, a noisy one beside others, usage counted, and reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from compose.proof import limits
+
+if TYPE_CHECKING:
+    from compose.proof.bench.world import World
+
+_DATABASE: Final = "bench_tenancy"
+
+
+def tenancy(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    events: Annotated[
+        int, typer.Option(min=1_000, max=limits.BENCH_USAGE_EVENTS_MAX, help="Events of usage.")
+    ] = limits.BENCH_USAGE_EVENTS_DEFAULT,
+    tenants: Annotated[
+        int, typer.Option(min=100, max=limits.BENCH_TENANTS_MAX, help="Tenants to make.")
+    ] = limits.BENCH_TENANTS_DEFAULT,
+    rows: Annotated[
+        int, typer.Option(min=1_000, max=limits.BENCH_MOVE_ROWS_MAX, help="Rows of the tenant that is moved.")
+    ] = limits.BENCH_MOVE_ROWS_DEFAULT,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each measurement of latency.")
+    ] = limits.BENCH_SECONDS_DEFAULT,
+    home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
+) -> None:
+    """Measure tenants made, a move, fairness beside a noisy tenant, metering (each event once), and isolated reads."""
+    from compose.proof.bench.tenancy.metering import bench_metering  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.bench.tenancy.reads import bench_reads  # noqa: PLC0415
+    from compose.proof.bench.world import bench_world  # noqa: PLC0415
+
+    with bench_world(home) as world:
+        result = bench_load(world, tenants, seconds, rows) | bench_metering(world, events)
+        result["reads"] = bench_reads(world)
+    if as_json:
+        print(json.dumps(result, indent=1))
+    else:
+        made, fair, move = result["provisioning"], result["fairness"], result["move"]
+        print(
+            f"{made['tenants']:,} tenants made: {made['tenants_per_s']:,} tenants/s; a page of the list"
+            f" {made['list_page_p99_ms']} ms (p99 of {made['list_pages']})"
+        )
+        print(
+            f"{move['rows']:,} rows moved: {move['copied_rows_per_s']:,} rows/s copied,"
+            f" {move['verified_rows_per_s']:,} compared; no writes for {move['write_pause_ms']} ms"
+        )
+        print(
+            f"p99 of the others {fair['alone']['p99_ms']} ms alone, {fair['beside_noisy']['p99_ms']} ms beside a tenant"
+            f" at {limits.BENCH_NOISY_TIMES}x: {fair['p99_ratio']}x; noticed: {', '.join(fair['noticed']) or 'nobody'}"
+        )
+        print(
+            f"{result['sent']:,} events of {result['tenants']} tenants, {result['counted']:,} counted once:"
+            f" in Postgres after {result['seconds']} s ({result['events_per_s']:,}/s),"
+            f" in ClickHouse after {result['clickhouse_seconds']} s ({result['clickhouse_events_per_s']:,}/s);"
+            f" CPU seconds: own {result['cpu_s']}, Postgres {result['postgres_cpu_s']}"
+        )
+        for read in result["reads"]:
+            print(
+                f"{read['rows']} rows of one tenant: {read['isolated_us']} us, without isolation {read['plain_us']} us"
+            )
+    if not result["counted_as_sent"]:
+        raise typer.Exit(1)
+
+
+def bench_load(world: World, tenants: int, seconds: float, rows: int) -> dict[str, Any]:
+    """Tenants in bulk, the move of a large one, the latency of some beside a noisy one; a database for each."""
+    from compose.proof.bench.tenancy.load import measure_fairness, measure_provisioning  # noqa: PLC0415
+    from compose.proof.bench.tenancy.move import measure_move  # noqa: PLC0415
+
+    try:
+        provisioning = measure_provisioning(world, world.database(_DATABASE), tenants)
+        move = measure_move(world, world.database(_DATABASE), rows)
+        fairness = measure_fairness(world, world.database(_DATABASE), limits.BENCH_QUIET_RATE_PER_S, seconds)
+    finally:
+        world.drop(_DATABASE)
+    return {"provisioning": provisioning, "move": move, "fairness": fairness}

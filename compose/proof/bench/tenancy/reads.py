@@ -1,0 +1,80 @@
+"""Reading some rows of one tenant as the ingress does, under a signed context and row security, and without either.
+
+By turns in one run: a busy machine slows both down alike.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from compose.proof.bench.tenancy.metering import DATABASE
+from sinks.postgres.session import INDEXED
+from sinks.tenancy import contexts, secrets_file
+
+if TYPE_CHECKING:
+    from compose.proof.bench.world import World
+
+_ISOLATED: Final = (
+    "select resource_id, version, payload, deleted"
+    " from tenancy.read_rows(%(context)s::text, %(store)s::text, %(tenant_id)s::text, %(ids)s::text[])"
+)
+_PLAIN: Final = (
+    "select resource_id, version, payload, deleted from tenancy_pool.resource"
+    " where tenant_id = %(tenant_id)s::text and resource_id = any(%(ids)s::text[])"
+)
+_FILLED: Final = (
+    "insert into tenancy_pool.resource (tenant_id, resource_id, version, payload, deleted)"
+    " select 'tn_' || t, 'rs_' || t || '_' || r, 1, decode(repeat('ab', 512), 'hex'), false"
+    " from generate_series(1, 50) t, generate_series(1, 1000) r"
+)
+_GATES: Final = "insert into tenancy.gate select 'tn_' || t, 1, 'rw' from generate_series(1, 50) t"
+_SIZES: Final = (1, 20, 100)
+_TURNS: Final = 300
+_US: Final = 1e6
+
+
+def bench_reads(world: World) -> list[dict[str, Any]]:
+    """What both cost, by the number of rows: the median of one call in microseconds."""
+    dsn = world.database(DATABASE)
+    try:
+        with tempfile.TemporaryDirectory() as keys, psycopg.connect(dsn, autocommit=True) as connection:
+            secrets = secrets_file.ensure(Path(keys))
+            contexts.install(connection, secrets)
+            connection.execute(_GATES)
+            connection.execute(_FILLED)
+            connection.execute("analyze")
+            made = contexts.Contexts(secrets)
+            return [_measured(dsn, made, rows) for rows in _SIZES]
+    finally:
+        world.drop(DATABASE)
+
+
+def _measured(dsn: str, made: contexts.Contexts, rows: int) -> dict[str, Any]:
+    taken: dict[str, list[float]] = {_ISOLATED: [], _PLAIN: []}
+    with (
+        psycopg.connect(dsn, autocommit=True, options=INDEXED) as isolated,
+        psycopg.connect(dsn, autocommit=True, options=INDEXED) as plain,
+    ):
+        isolated.execute("set role millrace_ingress")
+        for turn in range(_TURNS):
+            tenant = turn % 50 + 1
+            asked = {
+                "context": made.of(f"tn_{tenant}", 1, "r"),
+                "store": "tenancy_pool",
+                "tenant_id": f"tn_{tenant}",
+                "ids": [f"rs_{tenant}_{(turn + n) % 1_000 + 1}" for n in range(rows)],
+            }
+            for connection, query in ((isolated, _ISOLATED), (plain, _PLAIN)):
+                began = time.perf_counter()
+                found = connection.execute(query.encode(), asked, prepare=True).fetchall()
+                taken[query].append(time.perf_counter() - began)
+                if len(found) != rows:
+                    raise AssertionError(f"{len(found)} rows of {rows}")
+    isolated_us, plain_us = (round(median(times) * _US) for times in taken.values())
+    return {"rows": rows, "isolated_us": isolated_us, "plain_us": plain_us}

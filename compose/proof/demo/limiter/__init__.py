@@ -1,0 +1,1 @@
+"""The limiter before real traffic: three gateways, an oracle that judges them, and a replay."""
