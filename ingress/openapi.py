@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ingress.commands.admission import DRY_RUN
 from ingress.commands.operation_routes import path_of
-from ingress.http import openapi_commands, openapi_nulls, openapi_schemas
+from ingress.http import openapi_commands, openapi_nulls, openapi_reads, openapi_schemas
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_examples import with_examples
 from ingress.operators import openapi as operators_document
@@ -42,12 +42,13 @@ def document() -> Json:
     for room in rooms:
         for path, item in room.items():
             paths.setdefault(path, {}).update(item)
-    paths |= operators_document.paths()
+    paths |= openapi_reads.paths() | operators_document.paths()
     paths["/v1/commands"] = {"post": _commands()}
     schemas: Json = openapi_schemas.components() | openapi_commands.components()
     schemas |= operators_document.components()
     for components in [service.components() for service in HTTP_SERVICES]:
         schemas |= components
+    schemas["OperationStatus"] = openapi_schemas.operation_status(_results(schemas))
     found: Json = {
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": "1", "description": openapi_schemas.OVERVIEW},
@@ -58,6 +59,14 @@ def document() -> Json:
         },
     }
     return with_examples(openapi_nulls.typed(found))
+
+
+def _results(schemas: Json) -> list[Json]:
+    """What commands of all services show, each kind once; some have no name."""
+    shown = [schemas[one.result]["properties"]["result"] for one in services.OPERATIONS.values() if one.scope]
+    named = [one for one in shown if "$ref" in one]
+    distinct = list({one["$ref"]: one for one in named}.values())
+    return distinct if len(named) == len(shown) else [*distinct, {"type": "object"}]
 
 
 def _command(operation: Operation) -> Json:

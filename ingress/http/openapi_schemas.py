@@ -1,16 +1,15 @@
-"""The JSON schemas of the public contract. Bounds are the named ones; shapes are those of ``schemas/rendering.py``."""
+"""The JSON schemas that all services share: their words, and what every command, event and refusal looks like."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ingress import limits as ingress_limits
 from schemas import limits
 from schemas.column import Declared, Kind
-from schemas.payments import records
 from schemas.renderer import shown
 
 Json = dict[str, Any]
@@ -45,12 +44,12 @@ WORD: Final[Json] = {"type": "string", "pattern": rf"^[a-z0-9_]{{1,{limits.AGGRE
 CURSOR: Final[Json] = {"type": "string", "maxLength": ingress_limits.QUERY_TEXT_LENGTH_MAX}
 
 AMOUNT: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.AMOUNT_MINOR_MAX}
-_SUM: Final[Json] = {"type": "integer", "minimum": 0}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
-_INTEGER: Final[Json] = {"type": "integer"}
-_STRING: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_METADATA: Final[Json] = {"type": "object", "additionalProperties": _STRING}
+SUM: Final[Json] = {"type": "integer", "minimum": 0}
+TIME: Final[Json] = {"type": "string", "format": "date-time"}
+INTEGER: Final[Json] = {"type": "integer"}
+STRING: Final[Json] = {"type": "string"}
+TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_METADATA: Final[Json] = {"type": "object", "additionalProperties": STRING}
 
 
 def ref(name: str) -> Json:
@@ -89,180 +88,44 @@ def _column(field: Declared) -> Json:
 
 
 _KINDS: Final[dict[Kind, Json]] = {
-    "text": _STRING,
-    "integer": _INTEGER,
-    "bigint": _INTEGER,
-    "time": _TIME,
+    "text": STRING,
+    "integer": INTEGER,
+    "bigint": INTEGER,
+    "time": TIME,
     "boolean": {"type": "boolean"},
     "texts": _METADATA,
 }
 
 
-def _intent() -> Json:
-    return resource(
-        records.PaymentIntent,
-        "payment_intent",
-        {
-            "last_payment_error": {"anyOf": [a_schema({"code": _STRING}), {"type": "null"}]},
-            "next_action": {"anyOf": [_payer_action(), {"type": "null"}]},
-        },
-    )
-
-
-def _payer_action() -> Json:
-    """Of kinds other than ``redirect_to_url``, ``details`` are the processor's own."""
-    parts = {"type": _STRING, "url": {"type": ["string", "null"]}, "details": {"type": "object"}}
-    return a_schema(parts, required=["type", "url"])
-
-
-def _refund() -> Json:
-    return resource(records.Refund, "refund")
-
-
-def _dispute() -> Json:
-    return resource(records.Dispute, "dispute")
-
-
-def _fee_policy() -> Json:
-    terms = {
-        "version": {"type": ["integer", "null"]},
-        "effective_at": {"type": ["string", "null"], "format": "date-time"},
-        "bps": {"type": "integer", "minimum": 0},
-        "fixed": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
-        "refunds_return": {"enum": ["nothing", "bps"]},
-    }
-    upcoming = {"type": "array", "items": a_schema(terms)}
-    return a_schema({"object": {"const": "fee_policy"}, "merchant_id": _STRING} | terms | {"upcoming": upcoming})
-
-
-def _balances() -> Json:
-    row = a_schema({"currency": _STRING, "pending": _INTEGER, "available": _INTEGER, "reserved": _INTEGER})
-    return a_schema({"data": {"type": "array", "items": row}})
-
-
-def _case() -> Json:
-    return a_schema(
-        {
-            "id": _STRING,
-            "object": {"const": "case"},
-            "kind": _STRING,
-            "reference": _STRING,
-            "processor": _TEXT_OR_NULL,
-            "state": {"enum": ["open", "proposed", "resolved"]},
-            "evidence": {"type": "object"},
-            "opened_at": _TIME,
-            "resolved_at": {"type": ["string", "null"], "format": "date-time"},
-            "resolved_by": _TEXT_OR_NULL,
-            "note": _TEXT_OR_NULL,
-        }
-    )
-
-
-def _processors() -> Json:
-    health = {"breaker": {"enum": ["closed", "half_open", "open"]}, "as_of": _TIME, "window_s": _SUM}
-    health |= dict.fromkeys(("succeeded", "declined", "failed", "unknown"), _SUM)
-    row = {
-        "object": {"const": "processor"},
-        "name": _STRING,
-        "adapter": _STRING,
-        "share_bps": {"type": ["integer", "null"], "minimum": 0},
-        "health": {"anyOf": [a_schema(health), {"type": "null"}]},
-    }
-    return a_schema({"data": {"type": "array", "items": a_schema(row)}})
-
-
-def _attempt() -> Json:
-    return a_schema(
-        {
-            "object": {"const": "processor_attempt"},
-            "attempt": _SUM,
-            "kind": {"enum": list(get_args(records.AttemptKind))},
-            "status": {"enum": list(get_args(records.AttemptStatus))},
-            "processor": _STRING,
-            "amount": _SUM,
-            "currency": _STRING,
-            "provider_ref": _TEXT_OR_NULL,
-            "error_code": _TEXT_OR_NULL,
-            "created_at": _TIME,
-            "updated_at": _TIME,
-        }
-    )
-
-
-def _expandable(document: Json, instead: Json, beside: Json) -> Json:
-    """A resource as one read shows it: what ``expand[]`` puts instead of an id, and what it adds."""
-    replaced = {name: {"anyOf": [document["properties"][name], schema]} for name, schema in instead.items()}
-    return {**document, "properties": document["properties"] | replaced | beside}
-
-
-def _reads() -> dict[str, Json]:
-    first = {
-        name: a_schema({"data": {"type": "array", "items": ref(schema)}, "has_more": {"type": "boolean"}})
-        for name, schema in (("refunds", "Refund"), ("disputes", "Dispute"))
-    }
-    attempt = {"anyOf": [_attempt(), {"type": "null"}]}
-    of_payment = {"payment_intent": ref("PaymentIntent")}
-    return {
-        "PaymentIntentRead": _expandable(_intent(), {"latest_attempt": attempt}, first),
-        "RefundRead": _expandable(_refund(), of_payment, {}),
-        "DisputeRead": _expandable(_dispute(), of_payment, {}),
-        "DryRun": a_schema(
-            {
-                "dry_run": {"const": True},
-                "result": {"anyOf": [ref("PaymentIntent"), ref("Refund")]},
-                "not_considered": {"type": "array", "items": _STRING},
-            }
-        ),
-    }
-
-
-def _page(item: str) -> Json:
+def page_of(item: str) -> Json:
+    """One page of a list."""
     return a_schema(
         {
             "data": {"type": "array", "items": ref(item)},
             "has_more": {"type": "boolean"},
-            "next_cursor": _TEXT_OR_NULL,
-        }
-    )
-
-
-def _checkpoint() -> Json:
-    return a_schema(
-        {
-            "name": _STRING,
-            "scenario": _STRING,
-            "operation_id": _STRING,
-            "aggregate_key": _TEXT_OR_NULL,
-            "last_durable_version": {"type": ["integer", "null"]},
-            "projection_checkpoint": {"type": "array", "items": {}},
-            "retry_policy": {"type": "object"},
-            "reconciliation_status": {"enum": ["pending", "clean", "gaps"]},
-            "owner": _STRING,
-            "created_at": _TIME,
+            "next_cursor": TEXT_OR_NULL,
         }
     )
 
 
 def components() -> dict[str, Json]:
-    """Every named schema of the document."""
-    event = dict.fromkeys(("event_id", "aggregate_key", "event_type", "trace_id"), _STRING)
+    """What no service says by itself."""
+    event = dict.fromkeys(("event_id", "aggregate_key", "event_type", "trace_id"), STRING)
     event |= {"schema_version": {"type": "integer", "minimum": 1}}
-    error = a_schema({"field": _STRING, "reason": _STRING})
+    error = a_schema({"field": STRING, "reason": STRING})
     return {
-        "PaymentIntent": _intent(),
         "Event": a_schema(event),
-        "Committed": a_schema({"result": ref("PaymentIntent"), "event": ref("Event")}),
-        "Accepted": a_schema({"request_id": _STRING, "status": {"const": "pending"}}),
+        "Accepted": a_schema({"request_id": STRING, "status": {"const": "pending"}}),
         "Problem": a_schema(
             {
-                "type": _STRING,
-                "title": _STRING,
+                "type": STRING,
+                "title": STRING,
                 "status": {"type": "integer"},
-                "detail": _STRING,
-                "code": _STRING,
+                "detail": STRING,
+                "code": STRING,
                 "errors": {"type": "array", "items": error},
                 "current_version": {"type": "integer"},
-                "current_state": _STRING,
+                "current_state": STRING,
                 "capturable": {"type": "integer"},
                 "refundable": {"type": "integer"},
                 "available": {"type": "integer"},
@@ -271,34 +134,21 @@ def components() -> dict[str, Json]:
             },
             ["type", "title", "status", "detail", "code"],
         ),
-        "PaymentIntentPage": _page("PaymentIntent"),
-        **_reads(),
-        "Refund": _refund(),
-        "CommittedRefund": a_schema({"result": ref("Refund"), "event": ref("Event")}),
-        "RefundPage": _page("Refund"),
-        "Dispute": _dispute(),
-        "CommittedDispute": a_schema({"result": ref("Dispute"), "event": ref("Event")}),
-        "DisputePage": _page("Dispute"),
-        "Balances": _balances(),
-        "FeePolicyRead": _fee_policy(),
-        "Case": _case(),
-        "CasePage": _page("Case"),
-        "Processors": _processors(),
         "CommittedEvent": a_schema(
-            event | {"occurred_at": _TIME, "version": _SUM, "operation": _STRING, "body": {"type": "object"}}
+            event | {"occurred_at": TIME, "version": SUM, "operation": STRING, "body": {"type": "object"}}
         ),
-        "EventPage": _page("CommittedEvent"),
-        "OperationStatus": a_schema(
-            {
-                "request_id": _STRING,
-                "status": {"enum": ["pending", "committed", "refused", "parked"]},
-                "result": {"anyOf": [ref("PaymentIntent"), ref("Refund"), ref("Dispute"), ref("Payout")]},
-                "event": ref("Event"),
-                "problem": ref("Problem"),
-            },
-            ["request_id", "status"],
-        ),
-        "Checkpoint": _checkpoint(),
-        "CheckpointPage": _page("Checkpoint"),
-        "RegistryError": a_schema({"error_code": {"type": "integer"}, "message": _STRING}),
+        "EventPage": page_of("CommittedEvent"),
+        "RegistryError": a_schema({"error_code": {"type": "integer"}, "message": STRING}),
     }
+
+
+def operation_status(results: list[Json]) -> Json:
+    """What became of a command, of whichever service. ``results``: what those show that were committed."""
+    known = {
+        "request_id": STRING,
+        "status": {"enum": ["pending", "committed", "refused", "parked"]},
+        "result": {"anyOf": results},
+        "event": ref("Event"),
+        "problem": ref("Problem"),
+    }
+    return a_schema(known, ["request_id", "status"])

@@ -1,4 +1,4 @@
-"""Denied access in the OpenAPI document."""
+"""What operators decide and look into, in the OpenAPI document: denied access here, cases beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.identity.roles import by_operators
-from ingress.operators import access_routes
+from ingress.operators import access_routes, openapi_cases
 from schemas import access_denial, limits
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ _REFUSED: Final = (
 
 
 def paths() -> Json:
-    """Every route of ``access_routes``, one path for each kind: each has its role."""
+    """Every route of ``access_routes``, one path for each kind: each has its role; and those of cases."""
     kind = elements.query("kind", {"enum": list(access_denial.KINDS)}, "Only those of this kind")
     found: Json = {
         access_routes.PATH: {
@@ -57,7 +57,7 @@ def paths() -> Json:
             "post": _decide("lift_access_denial", "Let in again", "lift", "LiftAccessDenial", "In force within 5 s.")
         },
     }
-    return found
+    return found | openapi_cases.paths()
 
 
 def _decide(operation_id: str, summary: str, verb: str, body: str, description: str) -> Json:
@@ -104,4 +104,5 @@ def components() -> dict[str, Json]:
             {**said, "tokens_so_far": {"type": "boolean", "default": False}}, ["name", "reason"], closed=True
         ),
         "LiftAccessDenial": openapi_schemas.a_schema(said, closed=True),
+        **openapi_cases.components(),
     }

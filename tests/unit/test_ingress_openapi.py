@@ -14,6 +14,7 @@ from ingress import app, openapi
 from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas, problems
 from ingress.http.openapi_examples import bodies
+from ingress.payments.openapi import objects
 from ingress.services import HTTP_SERVICES
 from schemas import limits
 from schemas.payments import records, rendering
@@ -71,12 +72,12 @@ def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> Non
 
 def test_the_resource_has_the_fields_of_its_rendering() -> None:
     shown = rendering.payment_intent(payment_cases.authorized().intent)
-    schema = openapi_schemas.components()["PaymentIntent"]
+    schema = objects.components()["PaymentIntent"]
     assert set(schema["properties"]) == set(schema["required"]) == set(shown)
 
 
 def test_states_are_those_of_the_record() -> None:
-    states = openapi_schemas.components()["PaymentIntent"]["properties"]["state"]["enum"]
+    states = objects.components()["PaymentIntent"]["properties"]["state"]["enum"]
     assert states == list(records.IntentState.__args__)  # type: ignore[attr-defined] # a Literal has its values there
 
 

@@ -10,6 +10,7 @@ from ingress.payments.openapi import (
     closings,
     endpoints,
     money,
+    objects,
     outcomes,
     policies,
     reads,
@@ -35,6 +36,6 @@ def paths() -> Json:
 def components() -> Json:
     """The schemas of all of these."""
     found: Json = {}
-    for room in _ROOMS:
+    for room in (objects, *_ROOMS):
         found |= room.components()
     return found

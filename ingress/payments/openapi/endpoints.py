@@ -110,14 +110,9 @@ def components() -> dict[str, Json]:
         ),
         "WebhookDelivery": openapi_schemas.a_schema(delivery),
         "ResentWebhookDelivery": openapi_schemas.a_schema({"result": openapi_schemas.ref("WebhookDelivery")}),
-        "WebhookEndpointPage": _page("WebhookEndpoint"),
-        "WebhookDeliveryPage": _page("WebhookDelivery"),
+        "WebhookEndpointPage": openapi_schemas.page_of("WebhookEndpoint"),
+        "WebhookDeliveryPage": openapi_schemas.page_of("WebhookDelivery"),
     }
-
-
-def _page(item: str) -> Json:
-    data = {"type": "array", "items": openapi_schemas.ref(item)}
-    return openapi_schemas.a_schema({"data": data, "has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL})
 
 
 def _operation(
