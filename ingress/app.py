@@ -16,7 +16,7 @@ from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
 from ingress.http import header_fields, health, metrics, problems, registry, request_ids
-from ingress.http.plain_routes import plain_routes
+from ingress.http.plain_routes import FixedPaths, plain_routes
 from ingress.http.whole_requests import WholeRequests
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
@@ -76,7 +76,8 @@ def create_app(ingress: Ingress) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = ingress.parts
-    app.router.routes.extend(plain_routes(ROUTERS, openapi.document))
+    plain = plain_routes(ROUTERS, openapi.document)
+    app.router.routes.extend((FixedPaths(plain), *plain))
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document

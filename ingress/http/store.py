@@ -98,7 +98,7 @@ class Store:
 
     async def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
-        return (await self._fetched(query, parameters))[1]
+        return (await self._fetched(query, parameters, is_named=False))[1]
 
     async def word(self, query: str, parameters: Mapping[str, Any]) -> str:
         """The one text of the one row of a named query. Raises as ``rows`` does."""
@@ -107,14 +107,16 @@ class Store:
 
     async def records(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows of a named query by the names of their columns. Raises as ``rows``."""
-        names, rows = await self._fetched(query, parameters)
+        names, rows = await self._fetched(query, parameters, is_named=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    async def _fetched(self, query: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    async def _fetched(
+        self, query: str, parameters: Mapping[str, Any], *, is_named: bool
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._breaker.enter()
         for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
-                fetched = await self._execute(self._queries[query], parameters)
+                fetched = await self._execute(self._queries[query], parameters, is_named=is_named)
             except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
                 self._failed()
                 raise errors.DependencyTimeout(query=query) from error
@@ -147,13 +149,14 @@ class Store:
         return found
 
     async def _execute(
-        self, text: LiteralString, parameters: Mapping[str, Any]
+        self, text: LiteralString, parameters: Mapping[str, Any], *, is_named: bool
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(text, parameters)
-            if cursor.description is None:
+            if cursor.rownumber is None:  # nothing is returned; a description costs as much as a few rows
                 return [], []
-            return [column.name for column in cursor.description], await cursor.fetchall()
+            names = [column.name for column in cursor.description or ()] if is_named else []
+            return names, await cursor.fetchall()
 
     def _failed(self) -> None:
         metrics.STORE_FAILURES.inc()

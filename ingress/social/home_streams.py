@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ingress.commands.arrivals import Arrivals
     from ingress.identity.caller import Caller
     from ingress.social.timelines import Timelines
-    from ingress.social.users import Users
 
 _HEARTBEAT: Final = b": alive\n\n"
 _encode: Final = msgspec.json.Encoder().encode
@@ -32,9 +31,8 @@ _encode: Final = msgspec.json.Encoder().encode
 class HomeStreams:
     """Open streams of this process."""
 
-    def __init__(self, timelines: Timelines, users: Users, arrivals: Arrivals) -> None:
+    def __init__(self, timelines: Timelines, arrivals: Arrivals) -> None:
         self._timelines = timelines
-        self._users = users
         self._arrivals = arrivals
         self._open: set[asyncio.Event] = set()
         self._closing = asyncio.Event()
@@ -70,8 +68,7 @@ class HomeStreams:
             self._open.discard(heard)
 
     async def _newest(self, caller: Caller) -> list[dict[str, Any]]:
-        user = await self._users.present(caller)
-        page = await self._timelines.home(user, ingress_limits.PAGE_LIMIT_DEFAULT, None)
+        page = await self._timelines.home(caller.user, ingress_limits.PAGE_LIMIT_DEFAULT, None)
         found: list[dict[str, Any]] = page["data"]
         return found
 

@@ -11,18 +11,20 @@ from schemas.social import limits
 if TYPE_CHECKING:
     from ingress.http.store import Store
     from ingress.social.pager import Place
+    from ingress.social.users import Users
     from sinks.redis.homes import Homes
 
 
 class HomeReader:
     """Reads homes of one process; a store of homes that is away costs time, nothing else."""
 
-    def __init__(self, store: Store, homes: Homes | None) -> None:
+    def __init__(self, store: Store, users: Users, homes: Homes | None) -> None:
         self._store = store
+        self._users = users
         self._homes = homes
 
     async def before(self, user: str, place: Place, count: int) -> list[Place]:
-        """The next places of what was pushed, newest first."""
+        """The next places of what was pushed, newest first. Raises Gone rather than build an erased user's home."""
         found = await self._stored(user, place, count)
         if found is None:
             found = [one for one in await self._built(user) if one < place][:count]
@@ -38,6 +40,7 @@ class HomeReader:
 
     async def _built(self, user: str) -> list[Place]:
         """What a home holds, from Postgres. It is kept under a token that was taken before anything was read."""
+        await self._users.require_present(user)
         token = 0
         with contextlib.suppress(errors.Unavailable):  # then it is not kept
             token = await self._homes.begin(user) if self._homes else 0

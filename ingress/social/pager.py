@@ -55,8 +55,8 @@ class Pager:
         """One page. Raises MalformedRequest for a cursor that is not of this list."""
         place = self._cursors.read(viewer, name, cursor, tuple[int, str]) if cursor else first
         items: list[Item] = []
-        count = limit + limits.TIMELINE_MARGIN
-        for _ in range(limits.TIMELINE_ROUNDS_MAX):
+        for margin in limits.TIMELINE_MARGINS:
+            count = limit + margin
             entries = await examine(place, count)
             for n, entry in enumerate(entries):
                 place = entry.place

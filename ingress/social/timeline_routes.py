@@ -47,8 +47,8 @@ async def list_versions(request: Request, post_id: str) -> Response:
 @router.get("/v1/timelines/home")
 async def home(request: Request) -> Response:
     """The caller's home."""
-    user = await user_of(request, READ)
-    return calling.json(await parts_of(request).get(Timelines).home(user, *calling.place(request)))
+    caller = await calling.caller_of(request, READ)
+    return calling.json(await parts_of(request).get(Timelines).home(caller.user, *calling.place(request)))
 
 
 @router.get("/v1/timelines/home/stream")

@@ -9,9 +9,12 @@ from ingress.social.posts import Posts, post_of
 from sinks.postgres.arrays import Bigints, Texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dataflows.social.domain.records import Post
     from ingress.http.cursors import Cursors
     from ingress.social.homes import HomeReader
+    from ingress.social.users import Users
 
 Json = dict[str, Any]
 Shown = tuple["Post", str | None]
@@ -20,18 +23,24 @@ Shown = tuple["Post", str | None]
 class Timelines:
     """Reads of one process."""
 
-    def __init__(self, posts: Posts, homes: HomeReader, cursors: Cursors) -> None:
+    def __init__(self, posts: Posts, homes: HomeReader, users: Users, cursors: Cursors) -> None:
         self._posts = posts
         self._homes = homes
+        self._users = users
         self._pager = Pager(cursors)
 
     async def home(self, viewer: str, limit: int, cursor: str | None) -> Json:
-        """One's own posts, those of the followed, and what they repost."""
+        """One's own posts, those of the followed, and what they repost.
+
+        The statement that reads them also says whether the reader is there: it exists from now on. Raises Gone.
+        """
 
         async def examine(place: Place, count: int) -> list[Examined[Shown]]:
             pushed = await self._homes.before(viewer, place, count)
             given = {"times": Bigints([at for at, _ in pushed]), "ids": Texts([post_id for _, post_id in pushed])}
-            return await self._candidates("timeline_home", viewer, place, count, given)
+            rows = await self._candidates("timeline_home", viewer, place, count, given)
+            await self._users.require_present(viewer, rows[0][0] if rows else None)
+            return [_examined(row) for _, *row in rows]
 
         return await self._page(viewer, "home", limit, cursor, examine)
 
@@ -65,23 +74,24 @@ class Timelines:
         first: Place = NEWEST,
     ) -> Json:
         async def examine(place: Place, count: int) -> list[Examined[Shown]]:
-            return await self._candidates(query, viewer, place, count, given)
+            return [_examined(row) for row in await self._candidates(query, viewer, place, count, given)]
 
         return await self._page(viewer, name, limit, cursor, examine, first)
 
     async def _candidates(
         self, query: str, viewer: str, place: Place, count: int, given: Json
-    ) -> list[Examined[Shown]]:
+    ) -> list[tuple[Any, ...]]:
         parameters = {**given, "viewer": viewer, "at": place[0], "id": place[1], "count": count}
-        rows = await self._posts.store.rows(query, parameters)
-        found = []
-        for at, is_shown, reposter, *columns in rows:
-            post = post_of(columns)
-            found.append(Examined((at, post.post_id), (post, reposter) if is_shown else None))
-        return found
+        return await self._posts.store.rows(query, parameters)
 
     async def _page(
         self, viewer: str, name: str, limit: int, cursor: str | None, examine: Any, first: Place = NEWEST
     ) -> Json:
         page = await self._pager.page(viewer, name, limit, cursor, examine, first)
         return page.document(await self._posts.shown(viewer, page.items))
+
+
+def _examined(row: Sequence[Any]) -> Examined[Shown]:
+    at, is_shown, reposter, *columns = row
+    post = post_of(columns)
+    return Examined((at, post.post_id), (post, reposter) if is_shown else None)

@@ -30,9 +30,21 @@ class Users:
         """The user who calls, known from now on. Raises Forbidden without one, Gone for an erased one."""
         user = caller.user
         rows = await self.store.rows("author_called", {"user_id": user})
-        if rows and rows[0][0] in _ERASED and not erased_too:
-            raise errors.Gone("The user was erased.")
+        if rows and not erased_too:
+            _require_there(rows[0][0])
         return user
+
+    async def require_present(self, user: str, state: str | None = None) -> None:
+        """As ``present``, of a user whose state a statement of this very call has read; None where it read none."""
+        if state is None:
+            rows = await self.store.rows("author_called", {"user_id": user})
+            state = rows[0][0] if rows else None
+        _require_there(state)
+
+
+def _require_there(state: str | None) -> None:
+    if state in _ERASED:
+        raise errors.Gone("The user was erased.")
 
 
 async def user_of(request: Request, *scopes: str, erased_too: bool = False) -> str:

@@ -22,9 +22,10 @@ HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one strea
 HOME_STREAM_LOOKS: Final = 5  # so many after the last event
 HOME_STREAM_UNASKED_S: Final = 5.0  # and then, while none comes
 HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
-TIMELINE_MARGIN: Final = 20  # posts that are examined beyond those that a page has room for
+#: posts that are examined beyond those that a page has room for, round by round; then the page is short. Of most pages
+#: nearly all is shown, and each post that is examined costs as much as one that is shown
+TIMELINE_MARGINS: Final = (4, 20, 20, 20, 20)
 SEARCH_TEXT_LENGTH_MAX: Final = 200
-TIMELINE_ROUNDS_MAX: Final = 5  # then the page is short
 
 # --- pages of users
 APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter

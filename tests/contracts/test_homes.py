@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ import redis
 
 from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter
-from tests.eventually import patient
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -133,3 +134,26 @@ def test_a_home_of_another_life_of_the_server_is_none(stack: World) -> None:
         assert await homes.read(user, NEWEST, 10) == [(3, "po_3")]
 
     run(stack, test)
+
+
+def test_homes_are_in_no_log_of_the_server(stack: World) -> None:
+    """They are of no other life of it; written there, they cost more than all else of a delivery."""
+
+    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
+        client = redis.Redis.from_url(stack.addresses.redis_url)
+        try:
+            await built(homes, user, (1, "po_1"))
+            writer.push([([user], [(2, "po_2")])])
+            assert await homes.read(user, NEWEST, 10) == [(2, "po_2"), (1, "po_1")]
+            client.set(f"logged:{user}", "", px=1_000)
+            folder = Path(*(client.config_get(name)[name] for name in ("dir", "appenddirname")))
+        finally:
+            client.close()
+        found = eventually(lambda: [log for log in logs_of(folder) if f"logged:{user}".encode() in log])
+        assert f"home:{user}".encode() not in b"".join(found)
+
+    run(stack, test)
+
+
+def logs_of(folder: Path) -> list[bytes]:
+    return [file.read_bytes() for file in folder.glob("*.incr.aof")]

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from ingress.app import ROUTERS
-from ingress.http.plain_routes import plain_routes
+from ingress.http.plain_routes import FixedPaths, plain_routes
 from schemas.services import OPERATIONS
 
 
@@ -76,6 +77,38 @@ def test_only_a_route_that_needs_nothing_is_served_without_fastapi() -> None:
     assert [answer.status_code for answer in answers] == [200, 405, 200, 200, 200, 200]
     texts = [answer.text for answer in answers if answer.status_code == 200]
     assert texts == ["GET a", "GET a", "GET 5", "GET given", "GET a"]
+
+
+def first_of(routes: list[Route], scope: dict[str, str]) -> object:
+    """Who answers, when one after the other is tried."""
+    return next((route.endpoint for route in routes if route.matches(scope)[0] is Match.FULL), None)
+
+
+def test_a_path_without_ids_is_answered_by_whom_it_was_answered_before() -> None:
+    overlapping = APIRouter()
+    overlapping.get("/things/{thing_id}")(plain)
+    for path in ("/things/new", "/fixed"):
+        overlapping.get(path)(unasked)
+        overlapping.post(path)(unasked)
+    known = 0
+    for routes in (plain_routes([overlapping]), plain_routes(ROUTERS)):
+        fixed = FixedPaths(routes)
+        paths = {route.path.replace("{", "").replace("}", "") for route in routes} | {"/", "/no/such/path"}
+        for scope in ({"type": "http", "method": m, "path": p} for p in paths for m in ("GET", "POST", "PUT", "HEAD")):
+            match, child = fixed.matches(scope)
+            if match is Match.FULL:
+                assert child["endpoint"] is first_of(routes, scope), scope
+                known += 1
+        assert fixed.matches({"type": "http", "method": "GET", "path": "/things/new"})[0] is Match.NONE
+    assert known > 50
+
+    async def ask() -> list[str]:
+        app = FastAPI()
+        app.router.routes.extend((FixedPaths(plain_routes([overlapping])), *plain_routes([overlapping])))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            return [(await client.get(path)).text for path in ("/things/new", "/things/a")]
+
+    assert asyncio.run(ask()) == ["GET new", "GET a"]
 
 
 def test_every_command_of_a_caller_is_served_without_fastapi() -> None:

@@ -1,6 +1,6 @@
 -- The next posts of a home below a place: those that fan-out wrote (given), one's own, and those that are pulled. Each is
 -- shown when the viewer may see it and there still is a reason for it: its author, or who reposts it, is followed and not
--- muted. Served by post_of_author, post_pulled and reaction_pulled.
+-- muted. First of each row, whether the viewer itself is there. Served by post_of_author, post_pulled and reaction_pulled.
 with candidates as (
     select at, post_id from (
         select t.at, t.post_id from unnest(%(times)s::bigint[], %(ids)s::text[]) as t (at, post_id)
@@ -28,7 +28,7 @@ with candidates as (
            and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
          order by c.created_at desc, c.post_id desc limit %(count)s::int)) as found
     order by at desc, post_id desc limit %(count)s::int)
-select c.at,
+select (select a.state from author a where a.user_id = %(viewer)s::text), c.at,
        (p.author_id = %(viewer)s::text or edge.is_followed or reposter.user_id is not null)
        and (p.author_id = %(viewer)s::text or not edge.is_muted)
        and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)),

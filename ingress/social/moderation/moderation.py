@@ -42,6 +42,11 @@ class Moderation:
         rows = await self._store.rows("moderation_in_force", {"id": object_id})
         return rendered_ruling(_ruling(rows[0])) if rows else None
 
+    async def appeal_state(self, decision_id: str) -> str | None:
+        """What has come of the appeal against a decision; None where there is none."""
+        rows = await self._store.rows("appeal_state", {"id": decision_id})
+        return str(rows[0][0]) if rows else None
+
     async def decision(self, decision_id: str) -> Json:
         """One decision. Raises NotFound."""
         rows = await self._store.rows("moderation_decision", {"id": decision_id})

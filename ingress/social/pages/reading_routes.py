@@ -11,6 +11,7 @@ from dataflows.social.domain.records import Author, rendered_user
 from ingress import limits as ingress_limits
 from ingress.commands import calling
 from ingress.social.home_streams import HomeStreams
+from ingress.social.moderation.moderation import Moderation
 from ingress.social.pages import visit as visits
 from ingress.social.pages.cards import Cards
 from ingress.social.pages.session import COOKIE
@@ -106,7 +107,8 @@ async def thread(request: Request, post_id: str) -> Response:
     found = await visits.signed_in(request)
     post = await focus(found, post_id)
     page = await found.part(Timelines).thread(found.user, post_id, ingress_limits.PAGE_LIMIT_MAX, found.cursor)
-    return await _listed(found, "thread.html", page, focus=post, draft="", problem=None)
+    appeal = await _appeal(found, post)
+    return await _listed(found, "thread.html", page, focus=post, appeal=appeal, draft="", problem=None)
 
 
 @router.get("/posts/{post_id}/versions")
@@ -124,6 +126,13 @@ async def focus(found: Visit, post_id: str) -> Json:
     post = await found.part(Posts).get(found.user, post_id, is_moderator=MODERATOR in found.who.scopes)
     (card,) = await found.part(Cards).of(found.user, [post])
     return post | card
+
+
+async def _appeal(found: Visit, post: Json) -> str | None:
+    """What has come of the author's appeal: there is one against a decision."""
+    if post["moderation"] is None or post["author_id"] != found.user:
+        return None
+    return await found.part(Moderation).appeal_state(post["moderation"]["decision_id"])
 
 
 async def _listed(found: Visit, template: str, page: Json, **context: Any) -> Response:

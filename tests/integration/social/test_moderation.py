@@ -181,6 +181,16 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     )
 
 
+def test_a_home_is_gone_with_its_user_while_it_still_lies_there(system: PublicSystem, people: list[SocialUser]) -> None:
+    leaver = people[0]
+    post = leaver.post("mine")
+    assert leaver.home == [post["post_id"]]
+    with system.frozen("social_eraser"):
+        leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
+        refused(leaver.get("/v1/timelines/home"), 410, "gone")
+    eventually(lambda: leaver.read("/v1/me/erasure")["state"] == "complete", 100)
+
+
 def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
     system: PublicSystem, people: list[SocialUser]
 ) -> None:

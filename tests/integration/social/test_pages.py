@@ -225,9 +225,13 @@ def test_a_moderator_sees_the_decision_and_its_author_appeals(
     assert bob.get(f"/app/posts/{post}").status_code == 404
     own = ann.get(f"/app/posts/{post}").text
     assert "It is spam." in own
+    assert own.count(f'action="/app/posts/{post}/appeal"') == 1
     appeal = {"decision_id": made["decision_id"], "text": "It is not."}
     assert ann.press(f"/app/posts/{post}/appeal", **appeal).status_code == 200
     assert ann.press(f"/app/posts/{post}/appeal", **appeal).status_code == 409
+    again = ann.get(f"/app/posts/{post}").text
+    assert "You have appealed" in again
+    assert f"/app/posts/{post}/appeal" not in again, "an appeal is offered once"
 
 
 def test_an_erased_user_is_out_and_stays_out(public: PublicSystem, page_users: PageUsers, ann: PageUser) -> None:

@@ -47,6 +47,13 @@ def people(system: PublicSystem) -> list[SocialUser]:
     return found
 
 
+def test_whose_first_call_is_for_its_home_exists_from_then_on(system: PublicSystem, people: list[SocialUser]) -> None:
+    newcomer = SocialUser(system)
+    refused(people[0].get(f"/v1/users/{newcomer.name}"), 404, "not_found")
+    assert newcomer.home == []
+    assert people[0].read(f"/v1/users/{newcomer.name}")["user_id"] == newcomer.name
+
+
 def test_a_post_is_published_once_edited_by_version_and_deleted_for_ever(people: list[SocialUser]) -> None:
     """Trap: a retry that comes after the deletion is told its first answer, and brings nothing back."""
     author, reader, _ = people
@@ -160,7 +167,7 @@ def test_neither_old_versions_nor_pages_of_a_search_tell_of_what_is_hidden(
     told = {user.name: [one["text"] for one in user.walk(f"{path}/versions")] for user in people}
     wanted = ["for all", "for friends", "draft"]
     assert told == {author.name: wanted, fan.name: wanted[:2], stranger.name: wanted[:1]}
-    word, count = f"hidden{author.name}", limits.TIMELINE_ROUNDS_MAX * (1 + limits.TIMELINE_MARGIN)
+    word, count = f"hidden{author.name}", sum(1 + margin for margin in limits.TIMELINE_MARGINS)
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
         connection.execute(_HIDDEN_POSTS, {"author": author.name, "word": word, "count": count + 1})
         connection.commit()

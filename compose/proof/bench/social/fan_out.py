@@ -78,13 +78,15 @@ class FanOutBench:
             published = time.monotonic() - began
         finally:
             _signal(pids, signal.SIGCONT)
-        began = time.monotonic()
+        began, spent = time.monotonic(), self._spent()
         self._until({authors[user][-1]: post_id for user, post_id in last.items()})
-        rate = each * sum(map(len, authors.values())) / (time.monotonic() - began)
+        deliveries = each * sum(map(len, authors.values()))
+        rate, per_core = deliveries / (time.monotonic() - began), deliveries / (self._spent() - spent)
         alone = self._alone(authors, each)
         return {
             "posts_per_s": round(each * len(authors) / published),
             **at_least("deliveries_per_s", round(rate), _DELIVERIES_GOAL),
+            "deliveries_per_valkey_core_s": round(per_core),
             "valkey_alone_per_s": round(alone),
             "of_valkey_alone": round(rate / alone, 2),
         }
@@ -145,6 +147,11 @@ class FanOutBench:
             "celebrity_post_ms": round(sorted(took[0])[_WATCHED // 2], 1),
             **at_most("celebrity_of_any_post", sorted(took[0])[_WATCHED // 2] / ordinary, _CELEBRITY_GOAL),
         }
+
+    def _spent(self) -> float:
+        """Processor time of Valkey so far."""
+        found = self._redis.info("cpu")
+        return float(found["used_cpu_user"] + found["used_cpu_sys"])
 
     def _written(self) -> int:
         """Entries that anybody has written into homes so far."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import os
 import resource
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-import httpx
+import psutil
 from PIL import Image
 
 from compose.proof.bench.social.people import at_least
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compose.proof.bench.social.people import People
+    from compose.proof.kit.own_stack import OwnStack
 
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS: Final = 24
@@ -35,10 +39,12 @@ _UPLOAD_GOAL: Final = 200.0
 _PICTURE: Final = (4_000, 3_000)
 _PICTURES: Final = 4
 _RENDITION_GOAL: Final = 0.7
+_MS: Final = 1_000
+_TAKEN_IN: Final = 204
 
 
-def uploads(people: People) -> dict[str, Any]:
-    """Parts of 8 MiB, each checked and on disk before it is answered."""
+def uploads(people: People, stack: OwnStack) -> dict[str, Any]:
+    """Parts of 8 MiB, each checked and on disk before it is answered; processor time of who sends and of who takes."""
     parts = [os.urandom(_PART_BYTES) for _ in range(_PARTS)]
     size, began = _PARTS * _PART_BYTES, time.monotonic()
     sums = [hashlib.sha256(part).hexdigest() for part in parts]
@@ -52,18 +58,30 @@ def uploads(people: People) -> dict[str, Any]:
     }
     media = people.send(people.token("u_uploader"), "POST", "/v1/media/uploads", said)
     urls = [part["url"] for part in media["parts"]]
-    with (
-        httpx.Client(timeout=ingress_limits.RESULT_WAIT_MAX_S, trust_env=False) as http,
-        ThreadPoolExecutor(_SENDERS) as pool,
-    ):
-        began = time.monotonic()
-        for answer in pool.map(lambda n: http.put(urls[n], content=parts[n]), range(_PARTS)):
-            answer.raise_for_status()
+    shares = [(urls[n::_SENDERS], parts[n::_SENDERS]) for n in range(_SENDERS)]
+    taking = [pid for name in ("social_media", "media_cache") for pid in stack.pids(name).values()]
+    with ThreadPoolExecutor(_SENDERS) as pool:
+        sent, taken, began = _spent(), _spent_by(taking), time.monotonic()
+        list(pool.map(_send, shares))
         took = time.monotonic() - began
     return {
         **at_least("upload_mb_per_s", size / _MB / took, _UPLOAD_GOAL),
+        "upload_core_ms_per_mb": round((_spent_by(taking) - taken) * _MS / (size / _MB), 2),
+        "sender_core_ms_per_mb": round((_spent() - sent) * _MS / (size / _MB), 2),
         "bare_sha256_mb_per_s": round(bare),
     }
+
+
+def _send(share: tuple[list[str], list[bytes]]) -> None:
+    """Over one connection and by bare sockets: who sends takes its time from the cores that it measures."""
+    place = urlsplit(share[0][0])
+    with closing(http.client.HTTPConnection(place.netloc, timeout=ingress_limits.RESULT_WAIT_MAX_S)) as connection:
+        for url, part in zip(*share, strict=True):
+            connection.request("PUT", url.removeprefix(f"http://{place.netloc}"), body=part)
+            answer = connection.getresponse()
+            if answer.status != _TAKEN_IN:
+                raise ValueError(f"a part was answered with {answer.status}: {answer.read()!r}")
+            answer.read()
 
 
 def renditions() -> dict[str, Any]:
@@ -102,6 +120,13 @@ def _core_seconds(work: Callable[[int], None]) -> float:
     for n in range(_PICTURES):
         work(n)
     return (_spent() - before) / _PICTURES
+
+
+def _spent_by(pids: list[int]) -> float:
+    """Processor time of running processes and of those that they started."""
+    found = [psutil.Process(pid) for pid in pids]
+    found += [child for one in found for child in one.children(recursive=True)]
+    return sum(sum(one.cpu_times()[:2]) for one in found)
 
 
 def _spent() -> float:

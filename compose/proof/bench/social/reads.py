@@ -94,7 +94,7 @@ def rule_ratio(dsn: str, users: int) -> dict[str, Any]:
     if ruled.count(_RULE) != 1:
         raise ValueError("timeline_home.sql does not ask the rule as this benchmark knows it")
     texts = {"with": ruled, "without": ruled.replace(_RULE, "true")}
-    count = ingress_limits.PAGE_LIMIT_DEFAULT + social_limits.TIMELINE_MARGIN
+    count = ingress_limits.PAGE_LIMIT_DEFAULT + social_limits.TIMELINE_MARGINS[0]
     took = dict.fromkeys(texts, 0.0)
     chance = random.Random(1)
     with psycopg.connect(dsn, autocommit=True, options=_SESSION, prepare_threshold=0) as connection:

@@ -37,7 +37,7 @@ def measure(
         told("fan-out")
         found["fan_out"] = FanOutBench(stack, people, connection).run(followers, posts)
         told("media")
-        found["media"] = uploads(people) | renditions()
+        found["media"] = uploads(people, stack) | renditions()
         told("writing a network")
         pairs = edges(graph)
         users = load_graph(connection, pairs, stored)

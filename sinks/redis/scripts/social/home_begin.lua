@@ -1,6 +1,7 @@
 -- A home is being built from here on: what is pushed meanwhile stays in it, so that nothing falls between.
 -- KEYS: the home. ARGV: the builder's token (a score below that of a complete home), seconds that it lives.
 -- Returns 1; 0 when it is complete already.
+redis.set_repl(redis.REPL_NONE) -- as in home_push.lua
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local marker = '~' .. run
 local marked = redis.call('ZSCORE', KEYS[1], marker)

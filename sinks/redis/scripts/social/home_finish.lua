@@ -1,6 +1,7 @@
 -- What was read from Postgres after the building began: with it the home is complete.
 -- KEYS: the home. ARGV: the builder's token, how many posts it holds, seconds that it lives, score and id of each post.
 -- Returns 0, and changes nothing, when another builder began later, or the home was dropped: what was read is old then.
+redis.set_repl(redis.REPL_NONE) -- as in home_push.lua
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local marker = '~' .. run
 local marked = redis.call('ZSCORE', KEYS[1], marker)

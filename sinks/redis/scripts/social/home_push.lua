@@ -2,6 +2,8 @@
 -- KEYS: homes. ARGV: how many posts one holds, then score and id of each post.
 -- A home without the marker of this very server is left alone: its reader builds it from Postgres, these posts too.
 -- A server that came back with an older copy has another run_id, so its homes have no marker.
+-- Nothing of a home goes into the server's log or to replicas: it is of no other life, and the log was half of the work.
+redis.set_repl(redis.REPL_NONE)
 local call = redis.call
 local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
 local marker = '~' .. run

@@ -2,6 +2,7 @@
 -- One text, not a list: a client in Python takes 6 us for each element of a list, and a page has a hundred.
 -- KEYS: the home. ARGV: the highest score, how many, seconds that a home lives when nobody reads it.
 -- The highest score is included: of several posts at one time, the reader drops those that it has had.
+redis.set_repl(redis.REPL_NONE) -- as in home_push.lua
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local marked = redis.call('ZSCORE', KEYS[1], '~' .. run)
 if not marked or tonumber(marked) < 9e15 then
