@@ -8,7 +8,7 @@ from typing import Final
 BATCH_MESSAGES_MAX: Final = 2_000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_POLL_TIMEOUT_MS: Final = 20
-OWNER_IDLE_WAIT_MS: Final = 200  # of a lane or the reader while nothing comes and nothing is left to acknowledge
+OWNER_IDLE_WAIT_MS: Final = 500  # of a lane or the reader while nothing comes and nothing is left to acknowledge
 BATCHES_AHEAD_MAX: Final = 6  # full ones, decoded while Postgres works on the ones before
 ROUND_MESSAGES_ENOUGH: Final = 500  # with so many commands a round takes no further partition, and waits for none
 ROUND_GATHER_MS: Final = 5  # the longest that fewer wait for others while another lane is at work
@@ -46,8 +46,7 @@ PUBLISH_AGAIN_INTERVAL_S: Final = 1.0  # after Kafka has refused an event: then 
 
 # --- workers
 WORKER_EVENTS_MAX: Final = 500  # of one reading of a service's worker
-WORKER_FETCH_WAIT_MS: Final = 500  # an idle fetch parks at the broker so long; records end it at once
-WORKER_POLL_MS: Final = 200
+WORKER_POLL_MS: Final = 500
 
 # --- streams
 READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database

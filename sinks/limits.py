@@ -20,7 +20,11 @@ ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and 
 # --- Kafka clients
 KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000
 KAFKA_PRODUCER_QUEUE_MAX: Final = 200_000
-KAFKA_FETCH_WAIT_MS: Final = 500  # an idle fetch parks at the broker so long; records end it at once
+# an idle fetch parks at the broker so long; records end it at once. A partition that a consumer gets beside others is
+# read when the fetch under way has ended, so consumers of a group park for less
+KAFKA_FETCH_WAIT_MS: Final = 1_000
+KAFKA_FETCH_WAIT_ASSIGNED_MS: Final = 5_000
+KAFKA_IDLE_WAIT_S: Final = 0.5  # of who reads, while nothing comes: so soon it hears that it is to stop
 KAFKA_ADMIN_TIMEOUT_S: Final = 10
 KAFKA_TOPICS_TIMEOUT_S: Final = 60  # until a new topic has leaders, on a machine that starts everything at once
 KAFKA_RECONNECT_BACKOFF_MAX_MS: Final = 1_000
@@ -34,6 +38,7 @@ POSTGRES_KEEPALIVE_S: Final = 5
 
 # --- streams
 STREAM_STORE_INTERVAL_S: Final = 1  # a follower stores positions that often; killed in between, it reads so much again
+STREAM_GATHER_S: Final = 0.01  # for all of what one fetch brings, before the next is put off
 STREAM_JOIN_AGAIN_S: Final = 0.5  # after Kafka or Postgres failed it, or it was fenced
 
 # --- ClickHouse
@@ -41,7 +46,8 @@ CLICKHOUSE_CONNECT_TIMEOUT_S: Final = 5
 CLICKHOUSE_STATEMENT_TIMEOUT_S: Final = 60
 SINK_BLOCK_EVENTS_MAX: Final = 10_000  # of one group commit
 SINK_BLOCK_INTERVAL_MS: Final = 500  # a smaller block is inserted after this
-SINK_FETCH_BYTES_MIN: Final = 64 * 1024  # or what came within the block's interval
+SINK_FETCH_BYTES_MIN: Final = 64 * 1024  # or what came within this:
+SINK_FETCH_WAIT_MS: Final = 1_000
 SINK_READ_MESSAGES_MAX: Final = 1_000
 SINK_READ_TIMEOUT_MS: Final = 50
 SINK_RECOVERY_READ_TIMEOUT_S: Final = 30  # for the records of a plan, which lie in Kafka already

@@ -16,7 +16,7 @@ from compose import limits as compose_limits
 from compose.isolation.canaries import Doors
 from compose.isolation.route_probes import route_probes
 from compose.isolation.statements import statement_probes
-from compose.isolation.store_probes import analytics_probe, store_probes
+from compose.isolation.store_probes import AnalyticsProbe, store_probes
 from schemas import errors
 from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
@@ -45,6 +45,7 @@ class Monitor:
         self._issuer = issuer
         self._contexts = contexts
         self._egress = egress
+        self._analytics = AnalyticsProbe(addresses.clickhouse_url)
         self._stop = threading.Event()
         self._trouble: str | None = None
 
@@ -58,7 +59,7 @@ class Monitor:
 
     def run(self) -> None:
         """Rounds until ``stop``; what is away is waited for."""
-        with closing(Doors(self._addresses.base_url, self._issuer)) as doors:
+        with closing(self._analytics), closing(Doors(self._addresses.base_url, self._issuer)) as doors:
             while not self._stop.is_set():
                 try:
                     self._round(doors)
@@ -90,7 +91,7 @@ class Monitor:
         placement = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()["placement"]
         reader = self._addresses.postgres_dsns["millrace_ingress"]
         yield from store_probes(reader, self._contexts, asks, other, placement["generation"])
-        yield from analytics_probe(self._addresses.clickhouse_url, asks, other)
+        yield from self._analytics.ask(asks, other)
 
     def _lint(self, connection: psycopg.Connection[Any], lint: str) -> None:
         amiss = [str(name) for (name,) in connection.execute(SQL[lint].encode(), {}).fetchall()]

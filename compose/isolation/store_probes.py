@@ -14,6 +14,8 @@ from sinks.clickhouse.connection import ClickHouseConnection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from clickhouse_connect.driver.client import Client
+
     from compose.isolation.canaries import Canary
     from compose.isolation.route_probes import Found
     from sinks.tenancy.contexts import Contexts
@@ -58,14 +60,26 @@ def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, te
     return int(row[0]) if row else 0
 
 
-def analytics_probe(url: str, asks: Canary, other: Canary) -> Iterator[Found]:
-    """Usage of one tenant holds none of another's. Raises Unavailable."""
-    client = ClickHouseConnection(url=url).client()
-    try:
-        named = {"tenant": asks.tenant_id, "marker": other.marker}
-        seen = int(client.query(_USAGE, parameters=named).result_rows[0][0])
-    except (ClickHouseError, OSError) as error:
-        raise errors.Unavailable("ClickHouse does not answer") from error
-    finally:
-        client.close()
-    yield "usage in ClickHouse", "another tenant's usage is seen" if seen else None
+class AnalyticsProbe:
+    """Usage of one tenant holds none of another's. One client for all rounds: a new one asks a server about itself."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = ClickHouseConnection(url=url)
+        self._client: Client | None = None
+
+    def ask(self, asks: Canary, other: Canary) -> Iterator[Found]:
+        """Raises Unavailable; then the next one has a new client."""
+        self._client = self._client or self._connection.client()
+        try:
+            named = {"tenant": asks.tenant_id, "marker": other.marker}
+            seen = int(self._client.query(_USAGE, parameters=named).result_rows[0][0])
+        except (ClickHouseError, OSError) as error:
+            self.close()
+            raise errors.Unavailable("ClickHouse does not answer") from error
+        yield "usage in ClickHouse", "another tenant's usage is seen" if seen else None
+
+    def close(self) -> None:
+        """Disconnects."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

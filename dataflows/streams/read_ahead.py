@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from dataflows import limits as dataflows_limits
 from schemas.tenancy import limits as tenancy_limits
+from sinks import limits as sinks_limits
 
 Batch = TypeVar("Batch")
 
@@ -26,7 +27,7 @@ class ReadAhead(Generic[Batch]):
     def read(self) -> Sequence[Batch]:
         """The next ones; none after a wait."""
         try:
-            found = self._batches.get(timeout=tenancy_limits.USAGE_POLL_S)
+            found = self._batches.get(timeout=sinks_limits.KAFKA_IDLE_WAIT_S)
         except Empty:
             return []
         if isinstance(found, Exception):

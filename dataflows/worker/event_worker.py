@@ -39,8 +39,6 @@ class _Following(ABC):
             follower=place.name,
             topic=service.events_topic,
             group=group or place.name.replace("_", "-"),
-            fetch_bytes_min=1,
-            fetch_wait_ms=limits.WORKER_FETCH_WAIT_MS,
         )
         metrics = FollowerMetrics(place.name)
         self._follower = Follower(place.kafka, place.postgres_dsn, followed, place.client_id, metrics)

@@ -13,6 +13,7 @@ from limiter.stream.blocks import Block, decisions_in, decode
 from schemas import errors
 from schemas.limiter import limits as limiter_limits
 from sinks import limits as sinks_limits
+from sinks.kafka.reading import next_messages
 from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class DecisionReader:
         self._topic = kafka.topic(topic)
         fetch = {
             "fetch.min.bytes": sinks_limits.SINK_FETCH_BYTES_MIN,
-            "fetch.wait.max.ms": sinks_limits.SINK_BLOCK_INTERVAL_MS,
+            "fetch.wait.max.ms": sinks_limits.SINK_FETCH_WAIT_MS,
         }
         self._consumer = Consumer(kafka.consumer(client_id, "sink-limiter-decisions", **fetch))
         self._seqs: dict[int, int] = {}
@@ -63,7 +64,8 @@ class DecisionReader:
     def read(self, timeout_s: float) -> list[Taken]:
         """The next records. Raises errors.Unavailable when Kafka is out for good."""
         found = []
-        for message in self._consumer.consume(limiter_limits.LIMIT_SINK_MESSAGES_MAX, timeout_s):
+        gather_s = sinks_limits.SINK_READ_TIMEOUT_MS / 1_000
+        for message in next_messages(self._consumer, limiter_limits.LIMIT_SINK_MESSAGES_MAX, timeout_s, gather_s):
             if error := message.error():
                 if error.fatal() or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise errors.Unavailable(f"Kafka: {error.str()}")

@@ -71,7 +71,8 @@ class DecisionStream:
         while decisions < limiter_limits.LIMIT_SINK_DECISIONS_MAX and (left := deadline - time.monotonic()) > 0:
             if stop.is_set():
                 break
-            taken = self._reader.read(min(sinks_limits.SINK_READ_TIMEOUT_MS / 1_000, left))
+            wait_s = sinks_limits.SINK_READ_TIMEOUT_MS / 1_000 if found else sinks_limits.KAFKA_IDLE_WAIT_S
+            taken = self._reader.read(min(wait_s, left))
             if taken and not found:
                 started = time.monotonic()
                 deadline = started + limiter_limits.LIMIT_SINK_INTERVAL_MS / 1_000

@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from limiter.stream.blocks import Block, decode
 from schemas import errors
 from schemas.limiter import limits, topics
+from sinks import limits as sinks_limits
+from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions, readable
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 FOLLOWER: Final = "limiter_usage"
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
-_POLL_S: Final = 0.2
+_GATHER_S: Final = 0.2
 _BLOCKS_MAX: Final = 200
 _SUMS: Final = ("row", "allowed", "denied", "allowed_cost", "newest")
 _log: Final = structlog.get_logger(__name__)
@@ -106,7 +108,7 @@ class UsageStream:
         while not self._stop.is_set():
             blocks: list[tuple[int, Block]] = []
             after: dict[int, int] = {}
-            for message in self._consumer.consume(_BLOCKS_MAX, _POLL_S):
+            for message in next_messages(self._consumer, _BLOCKS_MAX, sinks_limits.KAFKA_IDLE_WAIT_S, _GATHER_S):
                 self._take(message, blocks, after)
             if after:
                 self._add(connection, blocks, positions, after)

@@ -35,11 +35,8 @@ ATTEMPT_POLL_SCHEDULE_S: Final = (
 
 # --- processor attempts: the worker's loops and its HTTP connections
 ATTEMPT_EVENTS_BATCH_MAX: Final = 500  # events of one poll, written in one statement
-ATTEMPT_FETCH_BYTES_MIN: Final = 16 * 1024  # or what came within the wait: one fetch for many events
-ATTEMPT_FETCH_WAIT_MS: Final = (
-    100  # a payer waits, but not for this alone; each is a fetch and a commit, also when idle
-)
-ATTEMPT_EVENTS_POLL_MS: Final = 200
+ATTEMPT_GATHER_MS: Final = 100  # between two reads that find events: a payer waits, and each is a fetch and a commit
+ATTEMPT_EVENTS_POLL_MS: Final = 500
 ATTEMPT_SWEEP_INTERVAL_MS: Final = 250
 ATTEMPT_IDLE_AFTER_S: Final = 10  # nothing to carry out for so long; sweeps are then as rare as this:
 ATTEMPT_SWEEP_IDLE_INTERVAL_MS: Final = 1_000
@@ -177,9 +174,12 @@ MERCHANT_WEBHOOK_LEASE_S: Final = 90  # longer than resolving and sending; a kil
 MERCHANT_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024
 MERCHANT_WEBHOOK_SENDS_MAX: Final = 32  # under way in one process
 MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX: Final = 4  # claimed at once for one endpoint: a slow one leaves room for others
-MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = 200
+MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = (
+    500  # between looks for tries that are due; what is planned here is sent at once
+)
 MERCHANT_WEBHOOK_EVENTS_BATCH_MAX: Final = 500
 MERCHANT_WEBHOOK_READ_TIMEOUT_MS: Final = 500
+MERCHANT_WEBHOOK_GATHER_MS: Final = 500  # between two reads that find events
 MERCHANT_WEBHOOK_POSTGRES_POOL_MAX: Final = 6
 MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS: Final = 10_000
 MERCHANT_WEBHOOK_BACKOFF_MS: Final = 500  # when Postgres or Kafka is away

@@ -65,7 +65,9 @@ class EventStream:
             now = time.monotonic()
             if now >= deadline:
                 break
-            wait_s = min(limits.SINK_READ_TIMEOUT_MS / 1_000, deadline - now)
+            wait_s = min(
+                limits.SINK_READ_TIMEOUT_MS / 1_000 if block.records else limits.KAFKA_IDLE_WAIT_S, deadline - now
+            )
             taken = self._reader.read(limits.SINK_READ_MESSAGES_MAX, wait_s)
             if taken and not block.records:
                 started = time.monotonic()

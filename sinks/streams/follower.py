@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import KafkaException, TopicPartition
 
 from schemas import errors
 from sinks import limits
+from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic
 from sinks.streams.positions import SESSION, StreamPositions, Taken
@@ -35,13 +36,16 @@ _OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, KafkaExcept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """Who follows which topic, in which group of Kafka, and how much a fetch waits for."""
+    """Who follows which topic, in which group of Kafka.
+
+    Events are read as soon as they come; those after them no sooner than ``gather_ms`` later, all with one fetch: a
+    fetch for each would cost the broker more than the events did.
+    """
 
     follower: str
     topic: str
     group: str
-    fetch_bytes_min: int
-    fetch_wait_ms: int
+    gather_ms: int = 0
 
 
 class Follower:
@@ -63,6 +67,7 @@ class Follower:
         self._done: dict[int, Taken] = {}  # by the handler; its position is stored with the next ones
         self._store_at = 0.0
         self._join_at = 0.0
+        self._resume_at: float | None = None  # until then nothing is fetched
         self._consumer: Consumer | None = None
         self._connection: psycopg.Connection | None = None
         self._failure: Exception | None = None  # of a callback: it is raised where the callback was called from
@@ -121,8 +126,6 @@ class Follower:
 
     def _joined(self) -> Consumer:
         settings = {
-            "fetch.min.bytes": self._followed.fetch_bytes_min,
-            "fetch.wait.max.ms": self._followed.fetch_wait_ms,
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": limits.OWNER_SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": limits.OWNER_HEARTBEAT_MS,
@@ -133,9 +136,10 @@ class Follower:
         return consumer
 
     def _read(self, consumer: Consumer, events_max: int, timeout_s: float) -> list[Taken]:
+        self._resume(consumer)
         assignments = self._assignments
-        first = consumer.poll(timeout_s)
-        messages = [] if first is None else [first, *consumer.consume(events_max - 1, 0)]
+        gather_s = limits.STREAM_GATHER_S if self._followed.gather_ms else 0.0
+        messages = next_messages(consumer, events_max, timeout_s, gather_s)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -145,6 +149,8 @@ class Follower:
             return []
         before = {partition: at.last_seq for partition, at in self._intake.positions.items()}
         events = [taken for message in messages if (taken := self._take(consumer, message)) is not None]
+        if events and len(messages) < events_max:  # else there is more than one read can take
+            self._pause(consumer)
         return [
             Taken(
                 partition, self._epochs[partition], before[partition], mine, Position(mine[-1].offset + 1, at.last_seq)
@@ -152,6 +158,22 @@ class Follower:
             for partition, at in self._intake.positions.items()
             if (mine := [taken for taken in events if taken.partition == partition])
         ]
+
+    def _pause(self, consumer: Consumer) -> None:
+        """Until the next read nothing is fetched, for as long as events gather."""
+        if self._followed.gather_ms:
+            consumer.pause(self._going_on())
+            self._resume_at = time.monotonic() + self._followed.gather_ms / 1_000
+
+    def _resume(self, consumer: Consumer) -> None:
+        if self._resume_at is not None:
+            time.sleep(max(0.0, self._resume_at - time.monotonic()))
+            consumer.resume(self._going_on())
+            self._resume_at = None
+
+    def _going_on(self) -> list[TopicPartition]:
+        going_on = [partition for partition in self._intake.positions if not self._intake.is_halted(partition)]
+        return [TopicPartition(self._topic, partition) for partition in going_on]
 
     def _rewind(self, consumer: Consumer, partitions: Iterable[int]) -> None:
         for partition in partitions:
@@ -246,7 +268,7 @@ class Follower:
             del self._done[partition]
 
     def _leave(self) -> None:
-        consumer, self._consumer = self._consumer, None
+        consumer, self._consumer, self._resume_at = self._consumer, None, None
         if consumer is not None:
             consumer.close()  # revokes what is ours
         self._forget(list(self._intake.positions))

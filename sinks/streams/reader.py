@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import KafkaException
 
 from schemas import errors
 from sinks import limits
+from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from sinks.streams.intake import Accepted, Intake, Position, other_topic
 
@@ -48,7 +49,7 @@ class EventReader:
                 group,
                 **{  # a fetch for every single event would cost the broker more than all other readers together
                     "fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN,
-                    "fetch.wait.max.ms": limits.SINK_BLOCK_INTERVAL_MS,
+                    "fetch.wait.max.ms": limits.SINK_FETCH_WAIT_MS,
                     "auto.offset.reset": "error" if expired == "halts" else "earliest",
                 },
             )
@@ -99,7 +100,7 @@ class EventReader:
     def read(self, messages_max: int, timeout_s: float) -> list[Accepted]:
         """The next events, at most as many as asked for. Raises errors.Unavailable when Kafka is out for good."""
         accepted = []
-        for message in self._consumer.consume(messages_max, timeout_s):
+        for message in next_messages(self._consumer, messages_max, timeout_s, limits.SINK_READ_TIMEOUT_MS / 1_000):
             partition, offset = message.partition(), message.offset()
             if error := message.error():
                 self._judge(partition, error)

@@ -46,9 +46,7 @@ def following(stage: Stage) -> Iterator[Callable[[str], Follower]]:
     with ExitStack() as members:
 
         def member(name: str) -> Follower:
-            followed = Followed(
-                follower="test", topic=stage.world.events_topic, group="test", fetch_bytes_min=1, fetch_wait_ms=10
-            )
+            followed = Followed(follower="test", topic=stage.world.events_topic, group="test", gather_ms=20)
             metrics = FollowerMetrics("test", CollectorRegistry())
             return members.enter_context(closing(Follower(stage.kafka, stage.dsn(ROLE), followed, name, metrics)))
 

@@ -11,6 +11,8 @@ from confluent_kafka import Consumer, TopicPartition
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.charges import ChargeBlock, decode
 from schemas.limiter import limits, topics
+from sinks import limits as sinks_limits
+from sinks.kafka.reading import next_messages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +46,8 @@ class ChargeReader:
     """A consumer of all partitions. Kafka keeps no position."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
-        self._consumer = Consumer(kafka.consumer(client_id, _GROUP))
+        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS}
+        self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
         self._next = dict(positions)
         topic = kafka.topic(topics.IDENTITIES)
         self._consumer.assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
@@ -52,7 +55,8 @@ class ChargeReader:
     def read(self) -> list[ChargeBatch]:
         """One batch of every partition that has something new, and at least one. Raises KafkaException."""
         found: dict[int, list[Arrived]] = {}
-        for message in self._consumer.consume(limits.LIMIT_REFUND_BLOCKS_MAX, limits.LIMIT_REFUND_POLL_S):
+        idle_s, gather_s = sinks_limits.KAFKA_IDLE_WAIT_S, limits.LIMIT_REFUND_POLL_S
+        for message in next_messages(self._consumer, limits.LIMIT_REFUND_BLOCKS_MAX, idle_s, gather_s):
             if error := message.error():
                 raise_unless_passing(error, "identities")
                 continue

@@ -70,7 +70,8 @@ class LeaseReader:
     """A consumer of all partitions. Positions come from Postgres and go there; Kafka keeps none."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
-        self._consumer = Consumer(kafka.consumer(client_id, _GROUP))
+        fetch = {"fetch.wait.max.ms": limits.LIMIT_LEASE_FETCH_WAIT_MS}
+        self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
         self._topic = kafka.topic(topics.LEASES)
         self._places = {partition: _Place(offset) for partition, offset in positions.items()}
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])

@@ -23,8 +23,7 @@ FOLLOWED: Final = Followed(
     follower="processor_attempts",
     topic=topics.EVENTS,
     group="processor-attempts",
-    fetch_bytes_min=limits.ATTEMPT_FETCH_BYTES_MIN,
-    fetch_wait_ms=limits.ATTEMPT_FETCH_WAIT_MS,
+    gather_ms=limits.ATTEMPT_GATHER_MS,
 )
 
 

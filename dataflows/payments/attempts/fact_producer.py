@@ -37,6 +37,7 @@ class FactProducer:
         self._delivered: deque[tuple[asyncio.Future[bool], Any]] = deque()
         self._is_waking = False
         self._is_closing = False
+        self._sent = threading.Event()
         self._thread = threading.Thread(target=self._serve_callbacks, name="fact-producer", daemon=True)
         self._thread.start()
 
@@ -54,6 +55,7 @@ class FactProducer:
                     on_delivery=lambda error, _: self._on_delivery(future, error),
                     headers=headers,
                 )
+                self._sent.set()
                 break
             except BufferError:
                 await asyncio.sleep(payments_limits.ATTEMPT_PRODUCER_FULL_WAIT_MS / 1_000)
@@ -68,11 +70,15 @@ class FactProducer:
         """Waits a bounded time for what is still under way."""
         await asyncio.to_thread(self._producer.flush, limits.PUBLISH_DRAIN_TIMEOUT_S)
         self._is_closing = True
+        self._sent.set()
         await asyncio.to_thread(self._thread.join)
 
     def _serve_callbacks(self) -> None:
         while not self._is_closing:
-            self._producer.poll(payments_limits.ATTEMPT_PRODUCER_POLL_MS / 1_000)
+            self._sent.wait()
+            self._sent.clear()
+            while len(self._producer) and not self._is_closing:
+                self._producer.poll(payments_limits.ATTEMPT_PRODUCER_POLL_MS / 1_000)
 
     def _on_delivery(self, future: asyncio.Future[bool], error: Any) -> None:
         self._delivered.append((future, error))

@@ -14,7 +14,6 @@ import structlog
 from schemas import errors
 from schemas.payments import limits as payments_limits
 from schemas.payments import topics
-from sinks import limits as sinks_limits
 from sinks.streams.follower import Followed
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ FOLLOWED: Final = Followed(
     follower="merchant_webhooks",
     topic=topics.EVENTS,
     group="merchant-webhooks",
-    fetch_bytes_min=sinks_limits.SINK_FETCH_BYTES_MIN,
-    fetch_wait_ms=sinks_limits.SINK_BLOCK_INTERVAL_MS,
+    gather_ms=payments_limits.MERCHANT_WEBHOOK_GATHER_MS,
 )
 log = structlog.get_logger()
 
@@ -48,19 +46,19 @@ class Intake:
         """None while every partition that is ours goes on; otherwise what is to be done."""
         return self._follower.why_not_ready()
 
-    def run(self, stop: threading.Event) -> None:
-        """Reads until ``stop``; waits out absent servers."""
+    def run(self, stop: threading.Event, planned: threading.Event) -> None:
+        """Reads until ``stop``, and sets ``planned`` when there is something new to send; waits out absent servers."""
         timeout_s = payments_limits.MERCHANT_WEBHOOK_READ_TIMEOUT_MS / 1_000
         while not stop.is_set():
             if taken := self._follower.read(payments_limits.MERCHANT_WEBHOOK_EVENTS_BATCH_MAX, timeout_s):
-                self._keep(taken, stop)
+                self._keep(taken, stop, planned)
         self._follower.close()
 
-    def _keep(self, taken: Sequence[Taken], stop: threading.Event) -> None:
+    def _keep(self, taken: Sequence[Taken], stop: threading.Event, planned: threading.Event) -> None:
         events = [accepted.event for one in taken for accepted in one.events]
         while not stop.is_set():
             try:
-                planned = self._store.keep(events, lambda connection: self._follower.advance(connection, taken))
+                count = self._store.keep(events, lambda connection: self._follower.advance(connection, taken))
             except errors.Fenced as error:  # what was read here is another process's business
                 self._follower.begin_again(error)
                 return
@@ -69,5 +67,7 @@ class Intake:
                 log.warning("merchant_webhook_intake_waits", error=str(error).partition("\n")[0])
                 stop.wait(payments_limits.MERCHANT_WEBHOOK_BACKOFF_MS / 1_000)
             else:
-                self._metrics.planned.inc(planned)
+                self._metrics.planned.inc(count)
+                if count:
+                    planned.set()
                 return

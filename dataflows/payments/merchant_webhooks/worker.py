@@ -42,6 +42,7 @@ class MerchantWebhookWorker:
         self._lock = threading.Lock()
         self._in_flight: Counter[str] = Counter()  # by endpoint
         self._prune_at = 0.0
+        self._changed = threading.Event()  # there is something new to send, or room for it
         self._is_reachable = False  # Postgres, in the last round
 
     def why_not_ready(self) -> str | None:
@@ -55,13 +56,13 @@ class MerchantWebhookWorker:
     def run(self) -> None:
         """Works until ``stop``; waits out absent servers. Raises RuntimeError when the reading thread failed."""
         stop_reading = threading.Event()
-        reading = threading.Thread(target=self._intake.run, args=(stop_reading,), name="intake")
+        reading = threading.Thread(target=self._intake.run, args=(stop_reading, self._changed), name="intake")
         reading.start()
         try:
             with ThreadPoolExecutor(limits.MERCHANT_WEBHOOK_SENDS_MAX, thread_name_prefix="send") as pool:
                 while not self._is_stopping and reading.is_alive():
-                    pause_ms = self._round(pool)
-                    time.sleep(pause_ms / 1_000)
+                    if pause_ms := self._round(pool):
+                        self._changed.wait(pause_ms / 1_000)
             if not self._is_stopping:
                 raise RuntimeError("the reading thread ended")  # the supervisor starts this process again
         finally:
@@ -69,7 +70,8 @@ class MerchantWebhookWorker:
             reading.join()
 
     def _round(self, pool: ThreadPoolExecutor) -> int:
-        """Claims what there is room for; how long to wait before the next round, in milliseconds."""
+        """Claims what there is room for; how long to wait before the next round, unless something changes."""
+        self._changed.clear()
         with self._lock:
             free = limits.MERCHANT_WEBHOOK_SENDS_MAX - self._in_flight.total()
             most = limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX
@@ -111,6 +113,7 @@ class MerchantWebhookWorker:
                 self._in_flight[claim.endpoint_id] -= 1
                 if not self._in_flight[claim.endpoint_id]:
                     del self._in_flight[claim.endpoint_id]
+            self._changed.set()
 
     def _mark(self, claim: Claim, answer: Answer) -> None:
         if answer.status is not None and schedule.is_taken(answer.status):

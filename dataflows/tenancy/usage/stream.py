@@ -23,6 +23,8 @@ from dataflows.tenancy.usage.metrics import count as count_metrics
 from dataflows.tenancy.usage.records import metered
 from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
+from sinks import limits as sinks_limits
+from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres import owner_connection
 from sinks.streams.record_positions import RecordPositions, readable
@@ -57,7 +59,8 @@ class UsageReader:
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int], senders: Senders) -> None:
         self._topic = kafka.topic(USAGE)
         self._senders = senders
-        self._consumer = Consumer(kafka.consumer(client_id, _GROUP))
+        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS}
+        self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
 
     def read(self) -> list[UsageBatch]:
@@ -65,7 +68,8 @@ class UsageReader:
         self._senders.look()
         found: dict[int, list[Metered]] = {}
         ends: dict[int, int] = {}
-        for message in self._consumer.consume(limits.USAGE_BATCH_MAX, limits.USAGE_POLL_S):
+        idle_s, gather_s = sinks_limits.KAFKA_IDLE_WAIT_S, limits.USAGE_POLL_S
+        for message in next_messages(self._consumer, limits.USAGE_BATCH_MAX, idle_s, gather_s):
             if error := message.error():
                 raise_unless_passing(error, "usage")
                 continue
