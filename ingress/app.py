@@ -15,13 +15,13 @@ from ingress import limits, openapi
 from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
-from ingress.http import header_fields, health, metrics, problems, registry, request_ids
+from ingress.http import header_fields, health, metrics, problems, quotas, registry, request_ids
 from ingress.http.plain_routes import FixedPaths, plain_routes
 from ingress.http.whole_requests import WholeRequests
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
-from ingress.limiter import api_limits as quotas
+from ingress.limiter.api_limits import Askers
 from ingress.operators import access_routes, operators
 from ingress.operators.access_watch import AccessWatch
 from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
@@ -88,7 +88,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     sessions = [service.caller_of for service in ingress.services]
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
-        askers = quotas.Askers(ingress.authenticator, routes, ingress.config.trusted_proxies, sessions)
+        askers = Askers(ingress.authenticator, routes, ingress.config.trusted_proxies, sessions)
         app.add_middleware(
             QuotaMiddleware,
             limiter=ingress.config.limiter,

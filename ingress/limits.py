@@ -69,6 +69,7 @@ BREAKER_FAILURES_MAX: Final = 5
 BREAKER_OPEN_S: Final = 1
 TOKEN_BYTES_MAX: Final = 8_192
 TOKENS_CACHED_MAX: Final = 4_096
+QUOTA_KEYS_OF_PROCESS_MAX: Final = 20_000  # callers or networks that a process counts by itself
 ACCESS_DENIED_SHOWN_MAX: Final = 1_000  # to operators at once
 ACCESS_DENIED_POLL_S: Final = 1
 ACCESS_DENIED_STALE_MAX_S: Final = 4  # no caller is let in by an older list: with the poll, in force within 5 s

@@ -36,7 +36,6 @@ class Topic:
     partitions: int
     retention_ms: int  # FOR_EVER, or until then
     doc: str
-    appended: bool = False  # its messages have the broker's time, not the producer's
     senders: tuple[str, ...] = ()  # roles of schemas.senders that write it, of one that is no service's own
 
 

@@ -14,13 +14,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from ingress.http import header_fields, problems, reading
+from ingress.http.quotas import of_process, refusal
 from ingress.http.whole_requests import WholeRequests
 from ingress.identity.slots import Bounds, Slots
+from limiter.edge.asgi import QuotaMiddleware
+from limiter.edge.request_identity import idempotency_key
 from schemas import errors, identity
-from vault import forwarding, limits, metrics, sealing, token_request
+from vault import forwarding, limits, metrics, quotas, sealing, token_request
 from vault.audit import WORKER
 from vault.key_file import VaultKeysUnusable
 
@@ -137,7 +140,13 @@ def create_app(vault: Vault) -> ASGIApp:
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return WholeRequests(Edge(Slots(app, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)))
+    return _guarded(app, vault)
+
+
+def _guarded(app: ASGIApp, vault: Vault) -> ASGIApp:
+    askers = quotas.Askers(vault.holder, vault.trusted_proxies)
+    limited = QuotaMiddleware(app, of_process(*quotas.BURSTS), askers, refusal, idempotency_key)
+    return WholeRequests(Edge(Slots(limited, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)))
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -167,13 +176,14 @@ async def _on_platform_error(_: Request, error: Exception) -> Response:
     return _problem(error)
 
 
-async def _on_http_exception(_: Request, error: Exception) -> Response:
+async def _on_http_exception(request: Request, error: Exception) -> Response:
     """What the router itself refuses: an unknown path or method."""
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code != 405:  # noqa: PLR2004 - the router knows two refusals
         return _problem(errors.NotFound("There is no such route."))
-    allowed = (error.headers or {}).get("Allow", "")
+    found = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    allowed = ", ".join(sorted({method for route in found for method in route.methods}))
     headers = problems.headers_of("method_not_allowed") | {"Allow": allowed}
     return Response(problems.render("method_not_allowed", f"Use {allowed} here."), 405, headers, problems.MEDIA_TYPE)
 

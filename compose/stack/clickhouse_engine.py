@@ -25,7 +25,15 @@ from compose.stack.clickhouse_errors import (
     UNKNOWN_SETTING,
     QueryError,
 )
-from compose.stack.clickhouse_statement import Insert, is_select, last_format, reads_input, split_insert
+from compose.stack.clickhouse_statement import (
+    Insert,
+    calls_python,
+    is_select,
+    last_format,
+    only_reads,
+    reads_input,
+    split_insert,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +132,8 @@ def _configure(connection: Connection, query: Query) -> None:
 def _execute(connection: Connection, query: Query) -> Answer:
     query.body.seek(0)
     text = query.sql + b"\n" if query.sql else query.body.read(limits.CLICKHOUSE_QUERY_BYTES_MAX)
+    if query.read_only and not only_reads(text):
+        raise QueryError.named(ACCESS_DENIED, "ACCESS_DENIED", "Who only reads may make no such statement")
     insert = split_insert(text)
     if insert is not None and not _fits(insert, query):
         return _insert(connection, query, text, insert)
@@ -135,6 +145,8 @@ def _execute(connection: Connection, query: Query) -> Answer:
     if _FILES.search(text):
         reason = "INTO OUTFILE and FROM INFILE are not allowed here, nor are these words in a text"
         raise QueryError.named(ACCESS_DENIED, "ACCESS_DENIED", reason)
+    if calls_python(text):
+        raise QueryError.named(ACCESS_DENIED, "ACCESS_DENIED", "The table function python is not allowed here")
     if reads_input(text):
         raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", "INSERT ... SELECT FROM input() is not supported")
     return _select(connection, query, text)

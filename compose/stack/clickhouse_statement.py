@@ -22,6 +22,7 @@ _TOKEN: Final = re.compile(
 )
 _AFTER_FORMAT: Final = re.compile(rb"[ \t\f]*\r?\n?")
 _LAST_FORMAT: Final = re.compile(rb"\bFORMAT\s+([A-Za-z0-9_]+)\s*(?:SETTINGS\b[^'\"`]*)?;?\s*\Z", re.IGNORECASE)
+_READS: Final = frozenset(b"SELECT WITH FROM SHOW DESCRIBE DESC EXPLAIN EXISTS SET USE".split())
 _FIRST_WORD: Final = re.compile(rb"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
 
 
@@ -80,6 +81,20 @@ def last_format(text: bytes) -> str | None:
     """The format that a query names at its end."""
     found = _LAST_FORMAT.search(text)
     return found.group(1).decode() if found else None
+
+
+def only_reads(text: bytes) -> bool:
+    """Whether it is a statement that a reader may make: by its first word, because no grant rules what ends queries."""
+    found = next((token for token in _TOKEN.finditer(text) if token.lastgroup not in {"blank", "open"}), None)
+    return found is None or found.group().upper() in _READS
+
+
+def calls_python(text: bytes) -> bool:
+    """Whether it asks for the table function that reads objects of this process."""
+    if b"PYTHON" not in text.upper():
+        return False
+    words = [token.group().strip(b'"`').upper() for token in _TOKEN.finditer(text) if token.lastgroup != "blank"]
+    return any(pair == (b"PYTHON", b"(") for pair in pairwise(words))
 
 
 def is_select(text: bytes) -> bool:

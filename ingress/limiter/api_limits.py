@@ -1,9 +1,9 @@
-"""Quotas on our own API: whom a request counts for, and how a refusal looks.
+"""Quotas on our own API: whom a request counts for.
 
 The tenant is the merchant of the verified token, the user its subject, the route the template of the path, the network
 that of the peer, or what trusted proxies say of theirs. Whoever comes without a valid token is a stranger: counted by
 the network alone, or a flood of wrong tokens could not be limited. A session of a
-page counts for its user, like its token. What proves itself in another way (webhooks, the console) is not counted.
+page counts for its user, like its token. What proves itself in another way (webhooks, the console) is not counted here.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.routing import Match
 
-from ingress.http import problems
-from limiter.edge.asgi import Asker, retry_after_s
+from limiter.edge.asgi import Asker
 from limiter.edge.client_address import client_address
 from limiter.policy import keys
 from schemas import errors
@@ -30,11 +28,9 @@ if TYPE_CHECKING:
 
     from ingress.identity.auth import Authenticator
     from ingress.identity.caller import Caller
-    from limiter.spending.decision import Decision
     from schemas.client_network import Network
     from schemas.limiter.limit_policy import LimitPolicy
 
-QUOTA_EXCEEDED: Final = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 #: What is never limited: how processes are watched, what gateways decide by, and the way out of a wrong policy.
 EXEMPT: Final = frozenset(
     {
@@ -115,24 +111,3 @@ def _user(subject: str) -> str:
         return keys.name("user", subject)
     except errors.InvalidCommand:
         return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def refusal(decided: Decision) -> Response:
-    """429 when the quota is used up; 503 when nobody can say so and the policy's failure mode refuses."""
-    wait_s = retry_after_s(decided)
-    if decided.degraded:
-        body = problems.render("unavailable", "The quota cannot be counted now; try again with the same identity.")
-        return _response("unavailable", body, wait_s)
-    advice = "No wait helps." if wait_s is None else f"Try again with the same identity in {wait_s} s."
-    body = problems.render(
-        "quota_exceeded",
-        f"The quota of this caller is used up. {advice}",
-        {"violated-policies": [decided.policy_id]},
-        type_=QUOTA_EXCEEDED,
-    )
-    return _response("quota_exceeded", body, wait_s)
-
-
-def _response(code: str, body: bytes, wait_s: int | None) -> Response:
-    headers = problems.headers_of(code, wait_s)
-    return Response(body, problems.row(code).status, headers, problems.MEDIA_TYPE)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from starlette.middleware import Middleware
+
+from ingress.http import quotas
 from ingress.http_service import HttpService, Json
 from ingress.payments import dry_run, intent_routes, money_routes, processor_routes
 from ingress.payments.active_policies import ActivePolicies
@@ -35,12 +38,17 @@ from ingress.payments.risk.policies import PolicyVersions
 from ingress.payments.risk.risk_signals import RiskSignals
 from ingress.payments.webhooks import routes as webhook_routes
 from ingress.payments.webhooks.gateway import WebhookGateway
+from ingress.payments.webhooks.quotas import BURST, Tellers
+from limiter.edge.asgi import QuotaMiddleware
 from schemas.payments import rendering
 from schemas.payments.service import SERVICE
 from sinks.redis.velocity import VelocityCounters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ingress.http_service import Platform
+    from ingress.identity.auth import Authenticator
 
 
 class PaymentsHttp(HttpService):
@@ -99,7 +107,15 @@ class PaymentsHttp(HttpService):
                 loopback=config.merchant_webhooks_loopback,
             )
         )
+        self._trusted_proxies = platform.config.trusted_proxies
         self._webhooks = add(WebhookGateway(dsn, config.webhook_secrets))
+
+    def middleware(self, authenticator: Authenticator) -> Sequence[Middleware]:
+        """What one network may tell as a processor is bounded."""
+        del authenticator
+        tellers = Tellers(self._trusted_proxies)
+        layer = Middleware(QuotaMiddleware, limiter=quotas.of_process(BURST), who_asks=tellers, refusal=quotas.refusal)
+        return (layer,)
 
     async def start(self) -> None:
         """Opens what has connections of its own, and begins to follow the published policies."""

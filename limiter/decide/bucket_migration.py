@@ -8,7 +8,6 @@ Source: reference limiter 2.7.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from limiter.store.store import OK
@@ -83,7 +82,7 @@ async def _carry(bucket: Bucket, store: CounterStore, counters: CounterStore | S
 async def _pay(bucket: Bucket, store: CounterStore) -> None:
     """After a failover a ``closed`` policy is charged what the old primary may have admitted and not passed on."""
     policy, shard = bucket.level.policy, store.shard
-    if policy.failure_mode != "closed" or time.time() >= shard.promoted_at + limits.LIMIT_FAILOVER_DEBT_S:
+    if policy.failure_mode != "closed" or store.now_s() >= shard.promoted_at + limits.LIMIT_FAILOVER_DEBT_S:
         return
     await store.owe(bucket, f"owed:{shard.name}:{shard.promoted}", lost_at_most(bucket.level.terms))
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.edge.request_identity import Repetitions
-from limiter.store.store import StoreUnavailable
 from schemas import errors
 from schemas.limiter.limit_policy import terms
 
@@ -103,7 +102,7 @@ class QuotaMiddleware:
             await app(scope, receive, send_with_fields)
         finally:
             if permit is not None and decided.allowed:
-                with suppress(StoreUnavailable):  # then it ends by its time
+                with suppress(errors.Unavailable):  # then it ends by its time
                     await self._limiter.release(tenant, user, route, permit, cost, network)
 
     async def _charged(self, asker: Asker, cost: int, permit: str | None, identity: str | None) -> Decision:

@@ -124,7 +124,7 @@ class SnapshotFollower:
     def _read(self, document: bytes) -> tuple[Snapshot, PolicySet]:
         """Verified and computed; whoever asks is alone in it. Raises SnapshotRefused."""
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
-        return snapshot, PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
+        return snapshot, PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars, denied=snapshot.denied)
 
     def _put_in_use(self, snapshot: Snapshot, policies: PolicySet) -> None:
         if snapshot.shards is not None and self._use_shards is not None:

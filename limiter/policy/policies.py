@@ -9,6 +9,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.policy import keys
+from limiter.policy.denied_keys import DENIAL, is_denied
 from limiter.policy.snapshot import SnapshotRefused
 from schemas.calendar_windows import Calendar, CalendarWindows, windows_of
 from schemas.client_network import V4_BITS, client_network, widened
@@ -239,7 +240,8 @@ class PolicySet:
     """All policies of one snapshot by scope: a key asks for its possible scopes, not for every policy.
 
     A call that does not say from where it comes is not governed by policies that name or count networks, and
-    ``strangers``, a tenant and user whom nobody has proven, are governed by no other ones. Raises PolicyWithoutTerms.
+    ``strangers``, a tenant and user whom nobody has proven, are governed by no other ones. Keys that are ``denied``
+    (by digest) are refused, and no policy lets them pass. Raises PolicyWithoutTerms.
     """
 
     def __init__(
@@ -248,10 +250,13 @@ class PolicySet:
         revision: int,
         calendars: Sequence[CalendarWindows] = (),
         strangers: tuple[str, str] | None = None,
+        denied: Sequence[str] = (),
     ) -> None:
         self.revision = revision
         self._calendars = calendars
         self._strangers = strangers
+        self._denied = frozenset(denied)
+        self._denial = (_level(DENIAL, {}),) if denied else ()
         windows = {found.calendar: found for found in calendars}
         self._by_scope: dict[Scope, list[Level]] = {}
         for policy in sorted(policies, key=lambda policy: policy.policy_id):  # ``levels`` takes the first
@@ -266,7 +271,7 @@ class PolicySet:
     @property
     def is_empty(self) -> bool:
         """Whether no key at all is governed."""
-        return not self._by_scope
+        return not self._by_scope and not self._denied
 
     def by_id(self, policy_id: str) -> LimitPolicy | None:
         """The policy of that name, or the further limit of one."""
@@ -280,13 +285,18 @@ class PolicySet:
 
     def all_levels(self) -> list[Level]:
         """Every policy, the guards of their windows, and their further limits."""
-        return _with_all(self._published())
+        return _with_all([*self._published(), *self._denial])
 
     def _published(self) -> list[Level]:
         return [level for levels in self._by_scope.values() for level in levels]
 
     def levels(self, parts: dict[str, str]) -> tuple[Level, ...]:
-        """The policies that must all allow, by level, then what holds beside them; of equal scope the least id."""
+        """The policies that must all allow, by level, then what holds beside them; of equal scope the least id.
+
+        For a key that is denied, what refuses it.
+        """
+        if self._denied and is_denied(self._denied, parts):
+            return self._denial
         found: dict[tuple[object, ...], Level] = {}
         is_stranger = (parts["tenant"], parts["user"]) == self._strangers
         for scope in self._scopes_of(parts):

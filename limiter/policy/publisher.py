@@ -1,4 +1,4 @@
-"""Signs what is in force: a snapshot for every revision of policies and shard map, renewed before it expires.
+"""Signs what is in force: a snapshot for every revision of policies, shard map and denied callers, renewed in time.
 
 Runs beside the owners of policies. Two of them may sign the same revision: either document is as good.
 """
@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 import structlog
 
+from limiter.policy.denied_keys import digests
 from limiter.policy.policies import calendars_of, named_calendars
 from limiter.policy.shard_map import decoded
 from limiter.policy.snapshot import Snapshot, described, digest, key_id, sign
@@ -42,6 +43,8 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
             return False
     rows = connection.execute(SQL["snapshot_contents"]).fetchall()
     revision, shards, _ = rows[0]
+    # read after the revision that counts them: a snapshot never has less than its revision says
+    denied = connection.execute(SQL["snapshot_denied"]).fetchall()
     policies = [_policy.decode(body) for _, _, body in rows if body is not None]
     calendars = calendars_of(policies, now)
     if unknown := named_calendars(policies) - {found.calendar for found in calendars}:
@@ -54,6 +57,7 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
         policies=policies,
         shards=decoded(shards),
         calendars=calendars,
+        denied=tuple(sorted({one for row in denied for one in digests(*row)})),
     )
     document = sign(snapshot, key)
     connection.execute(SQL["snapshot_insert"], (snapshot.revision, now, digest(document), document, signer))

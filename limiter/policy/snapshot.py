@@ -40,6 +40,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     policies: list[LimitPolicy]
     shards: ShardMap | None = None  # where their counters are
     calendars: tuple[CalendarWindows, ...] = ()  # of their windows by time zone: gateways compute none
+    denied: tuple[str, ...] = ()  # digests of keys whose callers are not let in any more
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ refusing everybody, in state ``changing``: run it again. Source: reference limit
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
@@ -20,6 +19,7 @@ from limiter.store.inspection import policies
 from limiter.store.restoration import Restored, restore
 from limiter.store.shard_server import connected
 from schemas.limiter.limit_policy import spans_tenants
+from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ShardChanges:
             if not seen.is_primary:
                 server.become_primary()
             server.raise_epoch(epoch)
-        promoted = taken.with_primary(name, address, int(time.time()))
+        promoted = taken.with_primary(name, address, database_clock.now_s(self._connection))
         restored = None if is_whole or not restores else self._restored(promoted.shard(name))
         return Promoted(self._written(promoted), is_whole, seen.heard_s, restored)
 
@@ -118,7 +118,7 @@ class ShardChanges:
         with connected(url_of(shard.address, self._own_url)) as server:
             server.check_fit()
             server.raise_epoch(shard.reserved + 1)
-        promoted = taken.with_primary(name, shard.address, int(time.time()))
+        promoted = taken.with_primary(name, shard.address, database_clock.now_s(self._connection))
         restored = self._restored(promoted.shard(name))
         self._written(promoted)
         return restored

@@ -98,6 +98,10 @@ class CounterStore:
         #: by how much our clock is ahead of the store's, when it was looked at last; None before that
         self.clock_ahead_s: float | None = None
 
+    def now_s(self) -> float:
+        """The time by the store's clock, as far as it was looked at; ours before that."""
+        return time.time() - (self.clock_ahead_s or 0.0)
+
     async def load(self) -> None:
         """The functions are there afterwards, or the script where there can be none. Raises StoreUnavailable."""
         answer = await self._sent(self._way.loading)

@@ -16,6 +16,7 @@ LIMIT_KEY_PART_LENGTH_MAX: Final = 1_024
 LIMIT_PROXIES_MAX: Final = 16  # in a row, in front of an application
 LIMIT_NETWORK_PREFIX_V4: Final = 24  # of the networks that counters are kept by, unless the policy says otherwise
 LIMIT_NETWORK_PREFIX_V6: Final = 56  # what one customer of a provider gets
+LIMIT_DENIED_DIGEST_LENGTH: Final = 32  # hexadecimal digits, of a name that must not be read
 LIMIT_VERSIONS_SHOWN_MAX: Final = 100
 LIMIT_USAGE_NETWORKS_MAX: Final = 50  # policies by network that a usage view names when no network is asked for
 LIMIT_SNAPSHOT_POLL_S: Final = 0.4  # a published policy is in force on every gateway within 2 s: signed within this,

@@ -32,7 +32,6 @@ STREAMS: Final = (
         partitions=LEASES_PARTITIONS,
         retention_ms=WEEK_MS,
         doc="leases of the rate limiter: granted and spent so far, cumulative; by the bucket that they are of",
-        appended=True,
         senders=(GATEWAY,),
     ),
     Topic(
@@ -40,7 +39,6 @@ STREAMS: Final = (
         partitions=LEASES_PARTITIONS,
         retention_ms=DAY_MS,
         doc="what leases were charged for under identities, hashed; by the bucket, as the leases are",
-        appended=True,
         senders=(GATEWAY,),
     ),
 )

@@ -85,6 +85,8 @@ JOURNAL_ENTRIES_MAX: Final = 32  # lines of one ledger transaction without a pay
 
 # --- webhooks of processors
 WEBHOOK_BODY_BYTES_MAX: Final = 256 * 1024
+WEBHOOK_BURST_MAX: Final = 20_000  # requests of one network at once, in one process; past it 429: told again later
+WEBHOOK_RATE: Final = 1_000  # a second, from then on: as much as a process keeps
 WEBHOOK_TOLERANCE_S: Final = 300  # a signature older or newer than this is no signature: replays end here
 WEBHOOK_HEADER_BYTES_MAX: Final = 4_096  # of a signature header
 WEBHOOK_SIGNATURES_MAX: Final = 16  # in one header: a rotation has two

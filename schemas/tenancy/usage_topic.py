@@ -21,7 +21,6 @@ USAGE_TOPIC: Final = Topic(
     partitions=USAGE_PARTITIONS,
     retention_ms=WEEK_MS,
     doc="usage of tenants as CloudEvents 1.0 in JSON, keyed by tenant and a digest of (tenant, source, id)",
-    appended=True,
     senders=(INGRESS,),
 )
 

@@ -1,4 +1,7 @@
-"""Creates the topics of ``schemas.topics`` and refuses to run on ones with another partition count."""
+"""Creates the topics of ``schemas.topics`` and refuses to run on ones with another partition count.
+
+Their messages have the broker's time: what is kept, and until when, no producer's clock decides.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from sinks import limits
 from sinks.kafka.connection import KafkaConnection
 
 _log: Final = structlog.get_logger(__name__)
+_TIMES: Final = "message.timestamp.type"
+_APPENDED: Final = "LogAppendTime"
 _NO_LEADER: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -45,7 +50,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
             raise InvariantViolation(
                 f"topic {name} has {len(existing[name].partitions)} partitions, not {topic.partitions}"
             )
-    _append_times(admin, [name for name, topic in wanted_topics.items() if name in existing and topic.appended])
+    _append_times(admin, [name for name in wanted_topics if name in existing])
     missing = {name: topic for name, topic in wanted_topics.items() if name not in existing}
     wanted = [
         NewTopic(
@@ -53,7 +58,8 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
             t.partitions,
             config={
                 "retention.ms": str(t.retention_ms),
-                "message.timestamp.type": "LogAppendTime" if t.appended else "CreateTime",
+                # a producer's clock that is wrong would be refused, or would have what it wrote deleted too early
+                _TIMES: _APPENDED,
             },
         )
         for name, t in missing.items()
@@ -67,7 +73,7 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
 
 def _append_times(admin: AdminClient, names: list[str]) -> None:
     """Topics that an older release made have the broker's times from now on. A user who may not say so is told."""
-    entry = ConfigEntry("message.timestamp.type", "LogAppendTime", incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry(_TIMES, _APPENDED, incremental_operation=AlterConfigOpType.SET)
     wanted = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry]) for name in names]
     for resource, future in admin.incremental_alter_configs(wanted).items() if wanted else ():
         try:

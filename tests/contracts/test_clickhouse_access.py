@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from tests.contracts.conftest import PASSWORD, READER_PASSWORD
-from tests.eventually import patient
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,8 @@ OUT_OF_THE_ENGINE = [
     "SELECT * FROM postgresql('{address}', 'd', 't', 'u', 'p')",
     "SELECT * FROM mysql('{address}', 'd', 't', 'u', 'p')",
     "SELECT * FROM sqlite('{file}', 't')",
+    "SELECT * FROM Python(passwords)",
+    "SELECT * FROM `python`/**/(passwords)",
 ]
 A_DICTIONARY = """CREATE OR REPLACE DICTIONARY taken (k UInt64, v String) PRIMARY KEY k
 SOURCE({source}) LAYOUT(FLAT()) LIFETIME(0)"""
@@ -104,6 +107,32 @@ def test_a_reader_reads_and_changes_nothing(front: FrontProcess, client: Client)
         with pytest.raises(DatabaseError):
             reader.command("TRUNCATE TABLE kept", settings={"readonly": "0"})
     assert client.query("SELECT id FROM kept").result_rows == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["KILL QUERY WHERE 1", "/**/ kill query where 1", "(KILL QUERY WHERE 1)", "select 1; kill query where 1"],
+)
+def test_a_reader_ends_nobodys_query(front: FrontProcess, client: Client, statement: str) -> None:
+    """All queries are one user's to the engine, so it would: the sink could not write while somebody repeats it."""
+    with closing(front.client("reader")) as reader, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(client.command, "SELECT count() FROM numbers(100) WHERE sleepEachRow(0.01) = 0")
+        ids = "SELECT count() FROM system.processes WHERE query LIKE '%sleepEachRow(0.01)%'"
+        eventually(lambda: int(str(reader.command(ids))) > 1, what="it runs")
+        with pytest.raises(DatabaseError):
+            reader.command(statement)
+        assert running.result() == 100
+
+
+@pytest.mark.parametrize("setting", ["max_execution_time = 0", "max_memory_usage = 0", "max_execution_time = 301"])
+def test_nobody_lifts_the_bounds_of_a_query(front: FrontProcess, setting: str) -> None:
+    """One query without them takes the engine from all others."""
+    for user in ("reader", "default"):
+        with closing(front.client(user)) as client:
+            for asked in (f"SELECT 1 SETTINGS {setting}", f"SET {setting}"):
+                with pytest.raises(DatabaseError):
+                    client.command(asked)
+            assert client.command("SELECT 1 SETTINGS max_execution_time = 7") == 1
 
 
 @pytest.mark.parametrize(("user", "password"), [("reader", PASSWORD), ("default", READER_PASSWORD), ("reader", "")])

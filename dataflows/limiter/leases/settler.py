@@ -24,6 +24,7 @@ from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
 from sinks import limits as sinks_limits
+from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
@@ -133,8 +134,9 @@ class LeaseSettler:
         self._tended_at = time.monotonic()
         bounds = (limiter_limits.LIMIT_LEASE_SETTLEMENTS_KEPT_S, limiter_limits.LIMIT_LEASE_SETTLEMENTS_PRUNED_MAX)
         self._connection.execute(SQL["lease_settlements_prune"], bounds)
+        now_s = database_clock.now_s(self._connection)
         for shard in self._newest_map().shards:
-            age_s = time.time() - shard.promoted_at
+            age_s = now_s - shard.promoted_at
             is_due = limiter_limits.LIMIT_RESTORED_AGAIN_S <= age_s <= limiter_limits.LIMIT_RESTORED_AGAIN_UNTIL_S
             if is_due and self._restored.get(shard.name, 0) < shard.promoted:
                 self._restore(shard)

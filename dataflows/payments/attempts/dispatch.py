@@ -43,7 +43,7 @@ class AttemptLease:
     send_count: int
     unknown_count: int
     in_doubt: bool  # before this lease: an earlier send may have reached the processor
-    first_at: float  # seconds since the epoch, by the database's clock
+    first_at: float  # by the same clock, from the age that the database tells; never later than it was
     ends_at: float
     only_asked: bool = False  # a person has it: the processor is asked about it, and nothing is sent
 

@@ -75,7 +75,7 @@ class DispatchStore:
 
         What was known before is left alone, so a batch may be taken again. Changes come sorted, one per attempt.
         """
-        ends_at = _lease_end()
+        asked_at = time.monotonic()
         calls = [change.call for change in changes]
         statuses = ["leased" if c.call.operation_id in leased else _STATUS_OF_WISH[c.wish] for c in changes]
         rows = await self._run(
@@ -101,7 +101,7 @@ class DispatchStore:
                 "error_code": arrays.optional_text_array(c.error_code for c in changes),
             },
         )
-        fresh = {operation_id: first_at for operation_id, status, first_at in rows if status == "leased"}
+        fresh = {operation_id for operation_id, status in rows if status == "leased"}
         return [
             AttemptLease(
                 call=change.call,
@@ -111,8 +111,8 @@ class DispatchStore:
                 send_count=1,
                 unknown_count=0,
                 in_doubt=False,
-                first_at=fresh[change.call.operation_id].timestamp(),
-                ends_at=ends_at,
+                first_at=asked_at,
+                ends_at=_lease_end(asked_at),
             )
             for change in changes
             if change.call.operation_id in fresh
@@ -120,7 +120,7 @@ class DispatchStore:
 
     async def lease(self, processor: str, count: int) -> list[AttemptLease]:
         """Leases up to ``count`` due attempts of a processor; committed when this returns."""
-        ends_at = _lease_end()
+        asked_at = time.monotonic()
         rows = await self._run(
             "attempts_lease",
             {
@@ -130,7 +130,7 @@ class DispatchStore:
                 "count": count,
             },
         )
-        return [_lease_of(row, ends_at) for row in rows]
+        return [_lease_of(row, asked_at) for row in rows]
 
     async def record(self, records: Iterable[DispatchRecord]) -> None:
         """Writes down what came of turns. The facts of these records must be durable before."""
@@ -226,14 +226,14 @@ class DispatchStore:
             return await cursor.fetchall() if cursor.description else []
 
 
-def _lease_end() -> float:
-    # Taken before the statement: by our clock a lease ends no later than by the database's.
-    return time.monotonic() + payments_limits.ATTEMPT_LEASE_MS / 1_000
+def _lease_end(asked_at: float) -> float:
+    # Counted from before the statement: by our clock a lease ends no later than by the database's.
+    return asked_at + payments_limits.ATTEMPT_LEASE_MS / 1_000
 
 
-def _lease_of(row: tuple[Any, ...], ends_at: float) -> AttemptLease:
+def _lease_of(row: tuple[Any, ...], asked_at: float) -> AttemptLease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
-    merchant_id, trace_id, send_count, unknown_count, in_doubt, first_at, evidence, only_asked, for_payer = row[10:]
+    merchant_id, trace_id, send_count, unknown_count, in_doubt, age_s, evidence, only_asked, for_payer = row[10:]
     return AttemptLease(
         call=Call(
             operation_id=operation_id,
@@ -254,8 +254,8 @@ def _lease_of(row: tuple[Any, ...], ends_at: float) -> AttemptLease:
         send_count=send_count,
         unknown_count=unknown_count,
         in_doubt=in_doubt,
-        first_at=first_at.timestamp(),
-        ends_at=ends_at,
+        first_at=asked_at - age_s,
+        ends_at=_lease_end(asked_at),
         only_asked=only_asked,
     )
 

@@ -101,7 +101,7 @@ class ProcessorLane:
                 return answer
         if time.monotonic() >= lease.ends_at - limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000:
             return answer  # somebody else may hold it before an answer comes: left to a later turn
-        if lease.in_doubt and time.time() - lease.first_at >= self.adapter.identity_kept_s:
+        if lease.in_doubt and time.monotonic() - lease.first_at >= self.adapter.identity_kept_s:
             return Unknown("identity_forgotten")  # a second send could be a second effect
         return await self._call(lease, is_query=False)
 

@@ -53,7 +53,7 @@ class AttemptSettlement:
 
 
 def settle(lease: AttemptLease, answer: Answer, now: float, jitter: float) -> AttemptSettlement:
-    """What to tell and to record after a turn. ``now`` in seconds since the epoch, ``jitter`` from 0 to 1."""
+    """What to tell and to record after a turn. ``now`` by the lease's monotonic clock, ``jitter`` from 0 to 1."""
     match answer:
         case Definitive():
             return _told(lease, answer.status, answer)

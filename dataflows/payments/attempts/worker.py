@@ -203,7 +203,7 @@ class AttemptWorker:
         if answer is None:
             return
         fail_points.reach("attempt_after_answer_before_report")
-        settlement = settle(lease, answer, time.time(), random.random())
+        settlement = settle(lease, answer, time.monotonic(), random.random())
         if settlement.fact is not None and not await self._producer.produce(settlement.fact):
             return  # the row stays leased: when the lease is over the processor is asked again
         fail_points.reach("attempt_after_report")

@@ -10,7 +10,6 @@ import http.client
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,8 +48,8 @@ class Sender:
         self._resolve = resolver
         self._tls = tls or ssl.create_default_context()
 
-    def send(self, url: str, event_id: str, body: bytes, secrets: Sequence[str]) -> Answer:
-        """One try. Never raises for anything that the receiver or the network does."""
+    def send(self, url: str, event_id: str, body: bytes, secrets: Sequence[str], now: int) -> Answer:
+        """One try at ``now`` (seconds). Never raises for anything that the receiver or the network does."""
         try:
             target = webhook_url.parse(url, loopback=self._loopback)
             addresses = self._resolve(target.host, target.port)
@@ -61,7 +60,7 @@ class Sender:
         # One inner address is enough to refuse: whoever mixes them in is up to something.
         if not addresses or not all(self._may_go_to(target, address) for address in addresses):
             return Answer(None, "address_refused")
-        headers = signature.headers(event_id, body, int(time.time()), secrets)
+        headers = signature.headers(event_id, body, now, secrets)
         return self._post(target, addresses[0], body, headers)
 
     def _may_go_to(self, target: WebhookUrl, address: str) -> bool:

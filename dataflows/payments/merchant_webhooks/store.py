@@ -115,17 +115,20 @@ class DeliveryStore:
         }
         return [Claim(*row) for row in self._rows("deliveries_claim", parameters)]
 
-    def secrets(self, endpoint_id: str) -> list[str]:
-        """The secrets that sign now, the newest first; one that does not open is left out. Never log them."""
+    def secrets(self, endpoint_id: str) -> tuple[list[str], int]:
+        """The secrets that sign now, the newest first, and when that is, in seconds of the database's clock.
+
+        A secret that does not open is left out. Never log them.
+        """
         parameters = {"endpoint": endpoint_id, "overlap_s": payments_limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S}
-        opened = []
-        for secret_id, key_id, wrapped, ciphertext in self._rows("secrets_of", parameters):
+        opened, rows = [], self._rows("secrets_of", parameters)
+        for secret_id, key_id, wrapped, ciphertext, _ in rows:
             sealed = Sealed(key_id=key_id, wrapped_key=bytes(wrapped), ciphertext=bytes(ciphertext))
             try:
                 opened.append(self._keys.opened(secret_id, endpoint_id, sealed))
             except (KeyMissing, SealBroken) as error:
                 self._tell_unreadable(secret_id, error)
-        return opened
+        return opened, rows[0][-1] if rows else 0
 
     def seal_secrets(self) -> int:
         """Every secret that opens is under the newest key afterwards, also a text from before; how many moved."""

@@ -98,10 +98,10 @@ class MerchantWebhookWorker:
 
     def _deliver(self, claim: Claim) -> None:
         try:
-            secrets = self._store.secrets(claim.endpoint_id)
+            secrets, now = self._store.secrets(claim.endpoint_id)
             if not secrets:
                 return  # the endpoint was deleted meanwhile
-            answer = self._sender.send(claim.url, claim.event_id, claim.body, secrets)
+            answer = self._sender.send(claim.url, claim.event_id, claim.body, secrets, now)
             fail_points.reach("merchant_webhook_after_send")
             self._mark(claim, answer)
         except psycopg.OperationalError as error:

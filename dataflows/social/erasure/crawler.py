@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 import httpx
@@ -13,6 +12,7 @@ from schemas import limits
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
 from sinks.objects.media_objects import MediaObjects
+from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.erasure", "eraser.sql")
@@ -50,8 +50,9 @@ class Crawler:
 
     def _answers(self, media_id: str, access_version: int) -> int:
         """Whether the origin still shows the medium, under the present version or one before, signed or not."""
+        signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
         for version in range(access_version, max(0, access_version - social_limits.PROPAGATION_VERSIONS), -1):
-            for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
+            for expires in (None, signed_until):
                 for name in _NAMES:
                     with self._http.stream("GET", self._origin.view_url(media_id, version, name, expires)) as answer:
                         if answer.status_code != _GONE:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import httpx
@@ -21,10 +20,12 @@ from dataflows.social.erasure.crawler import Crawler
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Unavailable
+from schemas.rendering import timestamp
 from schemas.social import limits
 from schemas.social.own_data_operations import ERASER
 from sinks.certificates import CertificateKeys
 from sinks.objects.media_objects import media_objects
+from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 from sinks.redis.homes import HomeWriter
@@ -80,8 +81,9 @@ class Eraser:
         crawler = Crawler(connection, http, self._media, self._objects)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
+            now_us = database_clock.now_us(connection)
             for user_id, erasure_id, created_at in rows:
-                if not crawler.can_prove(time.time() - created_at / _S_US):
+                if not crawler.can_prove((now_us - created_at) / _S_US):
                     continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
                     self._erase(connection, crawler, user_id, erasure_id)
@@ -103,7 +105,7 @@ class Eraser:
             "kind": "erasure",
             "erasure_id": erasure_id,
             "user_id": user_id,
-            "issued_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "issued_at": timestamp(database_clock.now_us(connection)),
             "counts": counts,
             "reachable": 0,
         }
@@ -129,7 +131,7 @@ class Eraser:
 
     @staticmethod
     def _count(connection: psycopg.Connection[Any], step: str, given: dict[str, Any]) -> int:
-        row = connection.execute(SQL[step], given | {"now": time.time_ns() // 1_000}).fetchone()
+        row = connection.execute(SQL[step], given | {"now": database_clock.now_us(connection)}).fetchone()
         return int(row[0]) if row else 0
 
 

@@ -27,6 +27,7 @@ from schemas.records import Command
 from schemas.social import limits
 from schemas.social.media_operations import SCANNER
 from sinks.objects.media_objects import media_objects
+from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 from sinks.postgres.sql_files import queries
 
@@ -122,7 +123,7 @@ class Scanner:
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
 
     def _orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
-        before = time.time_ns() // 1_000 - limits.MEDIA_ORPHAN_S * _S_US
+        before = database_clock.now_us(connection) - limits.MEDIA_ORPHAN_S * _S_US
         rows = connection.execute(SQL["orphans_read"], {"before": before, "limit": limits.MEDIA_SWEEP_MAX}).fetchall()
         return [self._command("expire_upload", one[0], one[1], one[2], {"media_id": one[0]}) for one in rows]
 

@@ -6,7 +6,6 @@ URLs that were good before, signed ones too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from dataflows.social.media.caches import MediaCaches
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
+from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.moderation", "looks.sql")
@@ -105,6 +105,7 @@ class Looks:
         them any more.
         """
         given = {"object_id": object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
+        signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
         self._caches.purge(object_id)
         for media_id, version, is_served, manifest in self._connection.execute(
             SQL["media_of_object"], given
@@ -113,7 +114,7 @@ class Looks:
             newest = version - 1 if is_served else version
             for old in range(newest, max(0, newest - social_limits.PROPAGATION_VERSIONS), -1):
                 for name in names:
-                    for expires in (None, int(time.time()) + limits.MEDIA_VIEW_TTL_S):
+                    for expires in (None, signed_until):
                         if self._answers(self._origin.view_url(media_id, old, name, expires)):
                             return f"{media_id} under version {old}"
             if self._caches.may_fill(age_s):

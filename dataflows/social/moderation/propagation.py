@@ -19,11 +19,14 @@ from dataflows.social.config import SocialConfig
 from dataflows.social.moderation.looks import SQL, Due, Looks
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
+from schemas.records import Command
 from schemas.social import limits
 from schemas.social.moderation_operations import PROPAGATION, case_named
+from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 
 _AWAY: Final = "no answer"
+_MINUTE_S: Final = 60
 _log = structlog.get_logger(__name__)
 
 
@@ -86,14 +89,18 @@ class Propagation:
         return rows
 
     def _end(self, connection: psycopg.Connection[Any]) -> None:
-        """Decisions whose time is over, each by a command of one identity."""
+        """Decisions whose time is over, each by a command of one identity a minute: an owner's clock may be behind."""
         rows = connection.execute(SQL["decisions_over"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
-        over = [one for one, ends in rows if datetime.fromisoformat(ends).timestamp() < time.time()]
-        ends = [
-            command_about(PROPAGATION, "expire_decision", one, case_named(one), {"decision_id": one}) for one in over
-        ]
+        now_s = database_clock.now_s(connection)
+        over_s = {one: now_s - int(datetime.fromisoformat(ends).timestamp()) for one, ends in rows}
+        ends = [_end_of(one, over // _MINUTE_S) for one, over in over_s.items() if over > 0]
         if reason := self._sender.why_not_sent(ends):
             _log.warning("ends_not_told", reason=reason)
+
+
+def _end_of(decision_id: str, minutes: int) -> Command:
+    about = f"{decision_id}:{minutes}"
+    return command_about(PROPAGATION, "expire_decision", about, case_named(decision_id), {"decision_id": decision_id})
 
 
 def _wait_s(attempts: int) -> float:

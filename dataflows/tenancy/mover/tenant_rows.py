@@ -12,6 +12,7 @@ from psycopg import sql
 from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
 from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
+from sinks.postgres import database_clock
 from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
 
@@ -88,8 +89,9 @@ class Places:
         return found
 
     def context(self, place: Place) -> str:
-        """The mover's own context of a tenant: a fence does not stop it."""
-        return self._contexts.of(place.tenant_id, place.generation, "move")
+        """The mover's own context of a tenant: a fence does not stop it. It ends by the clock that it is judged by."""
+        now_s = database_clock.now_s(self.connection(place))
+        return self._contexts.of(place.tenant_id, place.generation, "move", now_s)
 
     def rows(self, place: Place, ids: Sequence[str]) -> dict[str, Row]:
         """Some rows of the tenant there."""

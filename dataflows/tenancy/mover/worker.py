@@ -6,7 +6,6 @@ the next step begins. A session lock keeps a second mover waiting.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover import endings, feeding
@@ -14,6 +13,7 @@ from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.tenant_rows import Places
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
+from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 from sinks.tenancy import secrets_file
 from sinks.tenancy.seals import RootKeys
@@ -71,7 +71,7 @@ class Mover:
         idle_ms = limits.MOVER_IDLE_MS
         try:
             while not self._session.is_stopped:
-                done = [step(time.time_ns() // 1_000) for step in steps]
+                done = [step(database_clock.now_us(connection)) for step in steps]
                 idle_ms = (
                     limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
                 )

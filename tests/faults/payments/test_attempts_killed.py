@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from dataflows.payments.attempts import schedule
 from schemas.payments import limits as payments_limits
 from sinks import limits as sinks_limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
-from tests.worlds.payments.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
+from tests.worlds.payments.attempts_world import AttemptsWorld, is_ready, new_attempt, next_attempt, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,20 @@ def test_a_frozen_worker_that_wakes_up_does_no_harm(served: AttemptsWorld) -> No
     effects = served.effects()
     assert all(effects[a["operation_id"]] == 1 for a in attempts)
     assert all(served.row_reaches(a, "done")["outcome"] == "captured" for a in attempts)
+
+
+@pytest.mark.parametrize("by_s", [2 * schedule.DOUBT_MAX_S, -2 * schedule.DOUBT_MAX_S])
+def test_a_worker_whose_clock_is_wrong_ends_at_the_truth_as_soon(served: AttemptsWorld, by_s: int) -> None:
+    """How old a doubt is, the database says: no clock of a worker's own hands it to a person, or lets it be forgotten."""
+    process, port = served.launch("processor_worker", module="tests.worlds.wrong_clock", WRONG_BY_S=str(by_s))
+    eventually(lambda: is_ready(port) or process.poll() is not None, 60, what="ready")
+    attempt = new_attempt("tok_sim_timeout_after_commit")
+    served.publish(attempt)
+    served.fact(attempt, "captured", within_s=15)
+    assert served.statuses(attempt, 2) == ["unknown", "captured"]
+    served.settle(attempt, "captured")
+    served.row_reaches(attempt, "done")
+    assert served.effects()[attempt["operation_id"]] == 1
 
 
 def test_a_processor_that_is_away_costs_no_doubt(world: AttemptsWorld) -> None:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from ingress.limiter import api_limits as quotas
+from ingress.http import quotas
 from limiter.edge.asgi import Asker, QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas.limiter import limits

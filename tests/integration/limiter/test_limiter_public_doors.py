@@ -15,7 +15,7 @@ from compose.supervise.state import read_state
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_requests import Check
 from limiter.frames.frames import DEGRADED
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.worlds.limiter.limiter_public import OVER_LIMIT, Envoy, by_store, envoy
 from tests.worlds.public_system import merchant, public
 
@@ -62,6 +62,40 @@ def test_frames_are_served_where_the_stack_says(envoy: Envoy) -> None:
             assert all(answer.allowed for answer in answers)
             assert client.check_many([Check(envoy.tenant, "u", "/r", 9)])[0].allowed is False
     assert envoy.check(cost=5) == OVER_LIMIT
+
+
+def test_who_is_denied_is_refused_at_every_door_of_a_gateway(envoy: Envoy) -> None:
+    """A suspended merchant by all of its keys, a person at every tenant; nobody else, and nobody when it is lifted."""
+    risk = envoy.public.merchant(scopes=("operator:risk",))
+    platform = envoy.public.merchant(scopes=("operator:platform",))
+    state = read_state(envoy.public.settings.the_home())
+    assert state is not None
+    person = f"auth0|{uuid.uuid4().hex}"
+    with (
+        risk.http,
+        platform.http,
+        FrameClient(launch.world(envoy.public.settings, state)["limiter_frames"]["socket"], timeout_s=30) as frames,
+    ):
+
+        def refused(user: str = "u", tenant: str = envoy.tenant) -> set[bool]:
+            (framed,) = frames.check_many([Check(tenant, user, "/r", 1)])
+            asked = envoy.ask({"tenant": tenant, "user": user, "route": "/r"})
+            return {not framed.allowed, asked.overall_code == OVER_LIMIT}
+
+        def decide(who: Merchant, kind: str, name: str, verb: str = "") -> None:
+            answer = who.http.post(f"/v1/access_denials/{kind}{verb}", json={"name": name, "reason": "an order"})
+            assert answer.status_code == 200, answer.text
+
+        assert refused() == refused(person) == {False}
+        decide(risk, "merchant", envoy.tenant)
+        becomes(refused, {True}, 20)
+        assert refused(tenant=f"{envoy.tenant}x") == {False}
+        decide(risk, "merchant", envoy.tenant, "/lift")
+        becomes(refused, {False}, 20)
+        decide(platform, "subject", person)
+        becomes(lambda: refused(person, "t_another"), {True}, 20)
+        assert refused() == {False}
+        decide(platform, "subject", person, "/lift")
 
 
 def known(answers: list[Answer]) -> list[Answer]:

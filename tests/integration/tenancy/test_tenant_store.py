@@ -182,6 +182,22 @@ def test_images_commute_and_a_tombstone_stays(stores: Stores) -> None:
     assert [id_ for _, id_ in analysts] == ["rs_tn_a", "rs_tn_b"]
 
 
+@pytest.mark.parametrize("by_s", [-3_600, 3_600])
+def test_a_mover_whose_clock_is_wrong_reads_and_lends_no_longer(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, by_s: int
+) -> None:
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + by_s)
+    with stores.of("tenancy_mover") as control:
+        places = Places(control, stores.dsns["millrace_tenancy_mover"], stores.held)
+        place = Place(
+            tenant_id="tn_b", generation=3, placement_id="p", mode="pooled", shard_or_database=stores.stores[0]
+        )
+        assert [row[0] for row in places.rows_after(place, "", 9)] == ["rs_tn_b"]
+        ends = int(places.context(place).split("|")[3])
+    assert ends <= right() + limits.TENANT_CONTEXT_TTL_S + 1
+
+
 def test_a_comparison_by_sums_finds_what_one_by_rows_finds(stores: Stores) -> None:
     """Pages are of a few rows: what differs lies within one, at its end, behind the last."""
     tenant, ids = "tn_compared", [f"rs_{n:03}" for n in range(23)]

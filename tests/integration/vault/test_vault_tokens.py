@@ -215,6 +215,7 @@ def test_unknown_routes_and_methods(world: VaultWorld) -> None:
     http = world.holder().http
     assert http.get("/v1/nothing").json()["code"] == "not_found"
     assert (http.put("/v1/tokens").status_code, http.put("/v1/tokens").json()["code"]) == (405, "method_not_allowed")
+    assert http.put("/v1/tokens/tok_1").headers["allow"] == "DELETE, GET, HEAD"
     assert http.get("/healthz").status_code == http.get("/readyz").status_code == 200
     assert http.get("/healthz", headers={f"x-{n}": "1" for n in range(80)}).status_code == 431
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingress.limiter import api_limits as quotas
+from ingress.http import quotas
 from limiter.edge.asgi import fields, retry_after_s
 from limiter.spending.decision import Decision
 from schemas.limiter.limit_policy import CAPACITY_MAX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import struct
 from itertools import pairwise
@@ -13,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish
+from limiter.policy.denied_keys import digests
 from limiter.policy.policies import PolicySet, calendars_of
 from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
@@ -46,6 +48,30 @@ def test_the_most_specific_scope_of_a_level_wins() -> None:
     assert levels(everywhere, other) == ["pl_a"]
     assert levels(everywhere, tenant, other) == ["pl_b"]
     assert levels(route, everywhere, tenant) == ["pl_c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "parts"),
+    [
+        ("merchant", "m_1", {"tenant": "m_1"}),
+        ("tenant", "t_1", {"tenant": "t_1"}),
+        ("tenant", "t_1", {"tenant": "tenant:t_1"}),
+        ("user", "u_1", {"tenant": "user:u_1"}),
+        ("subject", "auth0|jane doe", {"user": "auth0|jane doe"}),
+        ("subject", "j\u0065\u0301an", {"user": "j\u00e9an"}),
+        ("subject", "x" * 2_000, {"user": hashlib.sha256(b"x" * 2_000).hexdigest()}),
+    ],
+)
+def test_nothing_lets_a_key_pass_whose_caller_is_denied(kind: str, name: str, parts: dict[str, str]) -> None:
+    """An allow list that names the very key neither; nobody else is refused, and no name can be read."""
+    allowed = policy("pl_a", scope=PARTS | parts, algorithm="unlimited", capacity=None, window_ms=None)
+    found = PolicySet([allowed, policy("pl_b")], 1, denied=digests(kind, name))
+    (level,) = found.levels(PARTS | parts)
+    assert (level.policy.algorithm, found.by_id(level.id_)) == ("deny", level.policy)
+    assert [one.id_ for one in found.levels(PARTS)] == ["pl_b"]
+    assert not any(name in digest for digest in digests(kind, name))
+    assert digests("token", name) == ()
+    assert not PolicySet([], 1, denied=digests(kind, name)).is_empty
 
 
 def test_of_equal_scope_the_least_id_wins() -> None:

@@ -197,7 +197,7 @@ def test_what_is_in_doubt_is_not_sent_again_when_the_processor_may_have_forgotte
     """Past the time that identities are kept, a second send could be a second effect; what never left may go."""
     adapter = ScriptedAdapter(NotExecuted("not_found"), CAPTURED)
     adapter.identity_kept_s = 60.0
-    old = replace(lease(in_doubt=True), first_at=time.time() - 61)
+    old = replace(lease(in_doubt=True), first_at=time.monotonic() - 61)
     assert asyncio.run(lane_of(adapter).turn(old)) == Unknown("identity_forgotten")
     assert asyncio.run(lane_of(adapter).turn(replace(old, in_doubt=False))) == CAPTURED
     assert adapter.asked == ["query op_a_1", "send op_a_1"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECRET = "whsec_" + "A" * 44
+NOW = 1_800_000_000
 INNER = (
     "127.0.0.1",
     "127.8.8.8",
@@ -133,7 +134,7 @@ def test_names_that_resolve_to_inner_addresses_are_refused_at_the_send(addresses
     """Whoever rebinds a name is asked at every send, and the connection goes to what was judged."""
     with shop() as here:
         sender = Sender(resolver=lambda _host, _port: addresses)
-        answer = sender.send(f"https://rebound.example.com:{here.port}/", "evt_1", b"{}", [SECRET])
+        answer = sender.send(f"https://rebound.example.com:{here.port}/", "evt_1", b"{}", [SECRET], NOW)
         assert answer == Answer(None, "address_refused")
         assert here.tries == []
 
@@ -141,8 +142,8 @@ def test_names_that_resolve_to_inner_addresses_are_refused_at_the_send(addresses
 def test_without_tls_only_this_machine_is_told() -> None:
     """Also in development: a public name with http is refused by its text, and localhost that leads elsewhere by it."""
     public = Sender(loopback=True, resolver=lambda _host, _port: ["8.8.8.8"])
-    assert public.send("http://shop.example.com/", "evt_1", b"{}", [SECRET]).error == "address_refused"
-    assert public.send("http://localhost:8080/", "evt_1", b"{}", [SECRET]).error == "address_refused"
+    assert public.send("http://shop.example.com/", "evt_1", b"{}", [SECRET], NOW).error == "address_refused"
+    assert public.send("http://localhost:8080/", "evt_1", b"{}", [SECRET], NOW).error == "address_refused"
 
 
 def test_the_connection_goes_to_the_judged_address_and_speaks_to_the_name() -> None:
@@ -155,14 +156,14 @@ def test_the_connection_goes_to_the_judged_address_and_speaks_to_the_name() -> N
     with shop() as here:
         sender = Sender(loopback=True, resolver=resolver)
         body = b'{"aggregate_key":"pi_1"}'
-        assert sender.send(f"http://localhost:{here.port}/x", "evt_1", body, [SECRET]) == Answer(200)
+        assert sender.send(f"http://localhost:{here.port}/x", "evt_1", body, [SECRET], NOW) == Answer(200)
         assert (asked, here.ids()) == (["localhost"], ["evt_1"])
 
 
 def test_a_server_that_speaks_no_tls_is_no_receipt() -> None:
     with shop() as here:
         sender = Sender(loopback=True, resolver=lambda _host, _port: ["127.0.0.1"])
-        answer = sender.send(f"https://shop.example.com:{here.port}/", "evt_1", b"{}", [SECRET])
+        answer = sender.send(f"https://shop.example.com:{here.port}/", "evt_1", b"{}", [SECRET], NOW)
         assert answer == Answer(None, "tls_failed")
         assert here.tries == []
 
@@ -197,7 +198,7 @@ def test_a_receiver_that_drips_or_says_nothing_is_cut(
     monkeypatch.setattr(limits, "MERCHANT_WEBHOOK_SEND_TIMEOUT_S", 1)
     with talker(first, then) as port:
         began = time.monotonic()
-        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET])
+        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET], NOW)
         assert time.monotonic() - began < patient(5)
     assert answer.status is None
     assert answer.error in {"timeout", "no_answer"}
@@ -206,7 +207,7 @@ def test_a_receiver_that_drips_or_says_nothing_is_cut(
 def test_an_endless_body_is_not_read_and_its_status_counts() -> None:
     head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
     with talker(head, b"x" * limits.MERCHANT_WEBHOOK_ANSWER_BYTES_MAX) as port:
-        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET])
+        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET], NOW)
     assert answer == Answer(200)
 
 
@@ -214,5 +215,5 @@ def test_nobody_there() -> None:
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))  # and never listens: a port that was given back could be anybody's by now
         port = kept.getsockname()[1]
-        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET])
+        answer = Sender(loopback=True).send(f"http://127.0.0.1:{port}/", "evt_1", b"{}", [SECRET], NOW)
     assert answer == Answer(None, "no_answer")

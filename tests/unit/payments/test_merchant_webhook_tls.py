@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "shop.example.com"
 SECRET = "whsec_" + "A" * 44
+NOW = 1_800_000_000
 
 
 @pytest.fixture
@@ -74,10 +75,10 @@ def test_the_certificate_is_checked_against_the_name(server: tuple[int, Path, li
     port, certificate, hosts = server
     trusting = ssl.create_default_context(cafile=str(certificate))
     sender = Sender(loopback=True, resolver=lambda _host, _port: ["127.0.0.1"], tls=trusting)
-    assert sender.send(f"https://{NAME}:{port}/", "evt_1", b"{}", [SECRET]) == Answer(204)
+    assert sender.send(f"https://{NAME}:{port}/", "evt_1", b"{}", [SECRET], NOW) == Answer(204)
     assert hosts == [f"{NAME}:{port}"]
-    other = sender.send(f"https://other.example.com:{port}/", "evt_1", b"{}", [SECRET])
+    other = sender.send(f"https://other.example.com:{port}/", "evt_1", b"{}", [SECRET], NOW)
     assert other == Answer(None, "tls_failed")
     untrusting = Sender(loopback=True, resolver=lambda _host, _port: ["127.0.0.1"])
-    assert untrusting.send(f"https://{NAME}:{port}/", "evt_1", b"{}", [SECRET]) == Answer(None, "tls_failed")
+    assert untrusting.send(f"https://{NAME}:{port}/", "evt_1", b"{}", [SECRET], NOW) == Answer(None, "tls_failed")
     assert len(hosts) == 1

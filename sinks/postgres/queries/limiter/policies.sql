@@ -49,17 +49,24 @@ from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
 select revision, issued_at, key_id, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
 
 -- name: snapshot_revision
--- The revision that policies and shard map stand at: every publication and every change of the map raises it by one.
-select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_shard_map), extract(epoch from clock_timestamp())::bigint
+-- The revision that policies, shard map and denied callers stand at: every publication and every change of the others
+-- raises it by one.
+select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_shard_map)
+         + (select version from access_denied_version),
+       extract(epoch from clock_timestamp())::bigint
 from policy;
 
 -- name: snapshot_contents
 -- Revision, shard map and everything in force, in one snapshot of the database; a row without policy for each that was
 -- withdrawn, and one when there is none.
-select m.version + coalesce(sum(p.version) over (), 0)::bigint, m.body,
+select m.version + (select version from access_denied_version) + coalesce(sum(p.version) over (), 0)::bigint, m.body,
        case when (p.body::json ->> 'withdrawn')::boolean is not true then p.body end
 from (select version, body from limiter_shard_map order by version desc limit 1) m left join policy p on true
 order by p.policy_id;
+
+-- name: snapshot_denied
+-- Who is denied whole, whenever its tokens were issued; tokens are shown elsewhere. All rows of a bounded table.
+select kind, name from access_denied where issued_before is null and kind <> 'token';
 
 -- name: shard_map_newest
 -- The map in force. Primary key, from the right.

@@ -38,11 +38,12 @@ returning d.*
     from taken t where status = 'review'
     on conflict do nothing
 )
-select operation_id, status, first_at from taken;
+select operation_id, status from taken;
 
 -- name: attempts_lease
 -- The sweep: takes what is due, and leases that ran out. Index attempt_dispatch_due. The answer tells what was in doubt
--- before this lease; the row itself is in doubt from here on, because the caller may be killed at any moment. Evidence and
+-- before this lease; the row itself is in doubt from here on, because the caller may be killed at any moment. How old an
+-- attempt is, this clock says, and no caller's. Evidence and
 -- what the payer is told are read where they lie: while the attempt is open nobody can change them, and every send says the
 -- same. Unique index of dispute, primary key of payment_intent.
 with due as (
@@ -57,7 +58,8 @@ set status = 'leased', in_doubt = true, lease_owner = %(worker)s, send_count = d
     next_at = now() + %(lease_ms)s * interval '1 millisecond', updated_at = now()
 from due where d.operation_id = due.operation_id
 returning d.operation_id, d.intent_id, d.attempt, d.processor, d.kind, d.amount, d.currency, d.payment_method,
-    d.parent_ref, d.final, d.merchant_id, d.trace_id, d.send_count, d.unknown_count, due.in_doubt, d.first_at,
+    d.parent_ref, d.final, d.merchant_id, d.trace_id, d.send_count, d.unknown_count, due.in_doubt,
+    extract(epoch from now() - d.first_at)::float8,
     case when d.kind = 'evidence' then (
         select e.evidence from dispute e where e.processor = d.processor and e.provider_ref = d.parent_ref) end,
     d.only_asked,

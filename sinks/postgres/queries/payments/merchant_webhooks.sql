@@ -44,8 +44,9 @@ where d.id = due.id and e.id = d.endpoint_id
 returning d.id, d.endpoint_id, d.event_id, d.tries, d.body, e.url;
 
 -- name: secrets_of
--- Before a send: the secrets that sign, the newest first. A secret signs until a while after the next one was made.
-select id, key_id, wrapped_key, ciphertext
+-- Before a send: the secrets that sign, the newest first, and the time that is signed. A secret signs until a while after
+-- the next one was made.
+select id, key_id, wrapped_key, ciphertext, extract(epoch from now())::bigint
 from (
     select id, key_id, wrapped_key, ciphertext, created_at, lead(created_at) over (order by created_at, id) as replaced_at
     from merchant_webhook_secret where endpoint_id = %(endpoint)s

@@ -1,0 +1,22 @@
+"""The time of the database, to compare with times that others wrote: a process's own clock may be wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import psycopg
+
+_NOW: Final = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
+_SECOND_US: Final = 1_000_000
+
+
+def now_us(connection: psycopg.Connection[Any]) -> int:
+    """Microseconds since the epoch. Raises psycopg.Error."""
+    (found,) = connection.execute(_NOW).fetchone() or (0,)
+    return int(found)
+
+
+def now_s(connection: psycopg.Connection[Any]) -> int:
+    """Whole seconds since the epoch. Raises psycopg.Error."""
+    return now_us(connection) // _SECOND_US
