@@ -31,6 +31,10 @@ def _other(batch: SocialBatch, caller: Author, command: Command) -> Author | Rej
     return other if other is not None and batch.have_met(caller.user_id, name) else refusals.NO_USER
 
 
+def _stale(command: Command, edge: Edge | None) -> Rejection | None:
+    return refusals.stale(command.expected_version, 0 if edge is None else edge.version)
+
+
 def _follow(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
     other = _other(batch, caller, command)
     if isinstance(other, Rejection):
@@ -38,6 +42,8 @@ def _follow(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     if caller.state != "active":
         return refusals.SUSPENDED
     before = batch.follows.get((caller.user_id, other.user_id))
+    if refused := _stale(command, before):
+        return refused
     after = edge_decisions.decide_follow(before, caller.user_id, other, now)
     if not batch.put_follow(after):
         return committed(rendered_follow(after), caller, "unchanged")
@@ -50,9 +56,12 @@ def _unfollow(batch: SocialBatch, caller: Author, command: Command, now: int) ->
     other = _other(batch, caller, command)
     if isinstance(other, Rejection):
         return other
-    after = edge_decisions.removed(batch.follows.get((caller.user_id, other.user_id)), now)
+    before = batch.follows.get((caller.user_id, other.user_id))
+    after = edge_decisions.removed(before, now)
     if after is None:
         return refusals.NO_USER
+    if refused := _stale(command, before):
+        return refused
     if not batch.put_follow(after):
         return committed(rendered_follow(after), caller, "unchanged")
     return committed(rendered_follow(after), caller, "unfollowed", target_id=other.user_id, state=after.state)
@@ -67,6 +76,8 @@ def _answer(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     after = edge_decisions.decide_answer(before, is_accepted=is_accepted, now=now)
     if isinstance(after, Rejection):
         return after
+    if refused := _stale(command, before):
+        return refused
     if not batch.put_follow(after):
         return committed(rendered_follow(after), caller, "unchanged")
     kind = "follow_accepted" if is_accepted else "follow_rejected"
@@ -78,10 +89,12 @@ def _block(batch: SocialBatch, caller: Author, command: Command, now: int) -> Co
     name = str(command.payload["user_id"])
     before = batch.blocks.get((caller.user_id, name))
     if before is not None and before.state == "active":
-        return committed(rendered_block(before, "block"), caller, "unchanged")
+        return _stale(command, before) or committed(rendered_block(before, "block"), caller, "unchanged")
     other = _other(batch, caller, command)
     if isinstance(other, Rejection):
         return other
+    if refused := _stale(command, before):
+        return refused
     after = edge_decisions.moved(before, caller.user_id, name, "active", now)
     batch.put_block(after)
     for pair in ((caller.user_id, name), (name, caller.user_id)):
@@ -100,6 +113,8 @@ def _end(batch: SocialBatch, caller: Author, command: Command, now: int) -> Comm
     after = edge_decisions.removed(before, now)
     if after is None:
         return refusals.NO_USER
+    if refused := _stale(command, before):
+        return refused
     if after == before:
         return committed(rendered_block(after, word), caller, "unchanged")
     if word == "block":
@@ -114,6 +129,8 @@ def _mute(batch: SocialBatch, caller: Author, command: Command, now: int) -> Com
     if isinstance(other, Rejection):
         return other
     before: Edge | None = batch.mutes.get((caller.user_id, other.user_id))
+    if refused := _stale(command, before):
+        return refused
     after = edge_decisions.moved(before, caller.user_id, other.user_id, "active", now)
     if after == before:
         return committed(rendered_block(after, "mute"), caller, "unchanged")

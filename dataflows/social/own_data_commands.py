@@ -9,6 +9,7 @@ from msgspec import structs
 from dataflows.owner.service import Committed, NewEvent
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
+from dataflows.social.domain import refusals
 from dataflows.social.domain.own_data import Erasure, Export, rendered_erasure, rendered_export
 from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler, committed
@@ -30,6 +31,8 @@ def _asks_export(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _export(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
+    if refused := refusals.stale(command.expected_version, 0):
+        return refused
     export_id = identity.derived_id("ex", command.scope, command.operation, command.idempotency_key)
     export = Export(export_id=export_id, user_id=caller.user_id, version=1, created_at=now)
     batch.exports.put(export)
@@ -46,6 +49,8 @@ def _erase(batch: SocialBatch, caller: Author, command: Command, now: int) -> Co
     """The one row that hides everything; what is there is taken away afterwards, step by step."""
     if command.payload["confirm"] != caller.user_id:
         return _NOT_ONESELF
+    if refused := refusals.stale(command.expected_version, caller.version):
+        return refused
     erasure_id = identity.derived_id("er", command.scope, command.operation, command.idempotency_key)
     erasure = Erasure(
         user_id=caller.user_id,

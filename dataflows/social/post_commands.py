@@ -29,6 +29,8 @@ def _asks_publish(asking: Asking, user: str, payload: Payload) -> None:
 def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
     if author.state != "active":
         return refusals.SUSPENDED
+    if refused := refusals.stale(command.expected_version, 0):
+        return refused
     said: dict[str, Any] = command.payload
     parent = batch.seen(author.user_id, said["reply_to"])
     quoted = batch.seen(author.user_id, said["quote_of"])
@@ -112,11 +114,9 @@ def _react(batch: SocialBatch, author: Author, command: Command, now: int, kind:
     if seen is None:
         return refusals.NO_POST
     is_given = not command.operation.startswith("un")
-    if is_given and author.state != "active":
-        return refusals.SUSPENDED
-    if is_given and kind == "repost" and not seen.is_open:
-        return refusals.not_public("post_id")
     before = batch.reactions.get((kind, author.user_id, seen.post_id))
+    if refused := _why_no_reaction(author, command, kind, seen, 0 if before is None else before.version):
+        return refused
     state = "active" if is_given else "removed"
     is_pushed = not author.is_pulled
     if before is None:
@@ -143,6 +143,15 @@ def _react(batch: SocialBatch, author: Author, command: Command, now: int, kind:
     happened = kinds[kind][0 if is_given else 1]
     pushed = happened == "post_reposted" and is_pushed
     return committed(_rendered(after), author, happened, post_id=seen.post_id, state=state, pushed=pushed)
+
+
+def _why_no_reaction(author: Author, command: Command, kind: str, seen: Seen, current: int) -> Rejection | None:
+    is_given = not command.operation.startswith("un")
+    if is_given and author.state != "active":
+        return refusals.SUSPENDED
+    if is_given and kind == "repost" and not seen.is_open:
+        return refusals.not_public("post_id")
+    return refusals.stale(command.expected_version, current)
 
 
 def _rendered(reaction: Reaction) -> dict[str, object]:

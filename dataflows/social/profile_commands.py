@@ -21,8 +21,8 @@ def _asks(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _change(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
-    if command.expected_version not in (None, caller.version):
-        return refusals.version_conflict(command.expected_version, caller.version)
+    if refused := refusals.stale(command.expected_version, caller.version):
+        return refused
     name, is_private = command.payload["display_name"], command.payload["is_private"]
     after = structs.replace(
         caller,

@@ -14,6 +14,8 @@ from schemas import errors
 from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from starlette.requests import Request
 
     from ingress.identity.caller import Caller
@@ -33,6 +35,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     def is_refused(self) -> bool:
         """Whether nothing was changed."""
         return self.refusal is not None
+
+
+def in_words(wrong: Iterable[Mapping[str, str]]) -> str:
+    """What is wrong with the values of a form, each with its field."""
+    return "; ".join(f"{one['field'].removeprefix('payload.')} {one['reason']}" for one in wrong)
 
 
 async def carry_out(
@@ -61,7 +68,7 @@ async def carry_out(
         return Outcome(status=answer.status)
     body = msgspec.json.decode(answer.body)
     if answer.code is not None:
-        return Outcome(status=answer.status, refusal=body["detail"])
+        return Outcome(status=answer.status, refusal=in_words(body.get("errors", ())) or body["detail"])
     return Outcome(status=answer.status, result=body["result"])
 
 

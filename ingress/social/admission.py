@@ -40,6 +40,11 @@ class SocialAdmission(Admission):
         await self._users.present(caller, erased_too=is_erasing)
         return [_refusal(request) for request in requests]
 
+    async def require_reads(self, caller: Caller) -> None:
+        """An erased user reads nothing, whatever it asks for. Raises Gone."""
+        if caller.principal.startswith("user:"):
+            await self._users.present(caller)
+
     def gathers(self, requests: Sequence[Request]) -> bool:
         """Where an upload ends, its parts are put together before the command is sent."""
         return any(self._uploads.are_completed(request) for request in requests)

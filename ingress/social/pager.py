@@ -1,6 +1,7 @@
 """Pages of lists whose entries are judged at every read: filled with what may be seen, in a few rounds at most.
 
-A cursor is the place of the last entry that was examined, seen or not: what comes and goes moves no place.
+A cursor is the place of the last entry that was examined, seen or not: what comes and goes moves no place. That there
+is more is said of what the reader may see, as far as it was examined.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Pager:
                     continue
                 items.append(entry.item)
                 if len(items) == limit:
-                    has_more = n + 1 < len(entries) or len(entries) == count
+                    has_more = len(entries) == count or any(later.item is not None for later in entries[n + 1 :])
                     return Page(items, self._cursors.write(viewer, name, place) if has_more else None)
             if len(entries) < count:
                 return Page(items, None)

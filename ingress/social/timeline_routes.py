@@ -90,10 +90,10 @@ async def thread(request: Request, post_id: str) -> Response:
 async def search(request: Request) -> Response:
     """Posts with all words of ``q``."""
     user = await user_of(request, READ)
-    words = reading.query(request, "q")
+    words = reading.query(request, "q") or ""
     if reason := validation.clean_text(words, limits.SEARCH_TEXT_LENGTH_MAX):
         raise errors.InvalidCommand([{"field": "q", "reason": reason}], f"The query value q {reason}.")
-    return calling.json(await parts_of(request).get(Timelines).search(user, str(words), *calling.place(request)))
+    return calling.json(await parts_of(request).get(Timelines).search(user, words, *calling.place(request)))
 
 
 @router.get("/v1/notifications")

@@ -23,6 +23,8 @@ PROPAGATION: Final = "social_propagation"
 WRITE: Final = "posts:write"
 _CASE_CHARACTERS: Final = 20
 _LAST_CHARACTERS: Final = 10
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_NOT_A_TIME: Final = "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z"
 _OF_CASE: Final = re.compile(r"[a-z]{2}_(?P<case>[a-z2-7]{20})_[a-z2-7]{10}")
 
 
@@ -56,11 +58,13 @@ def _of_appeal(named: Named) -> str:
 
 
 def _time(value: object) -> str | None:
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        return _NOT_A_TIME
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        found = None
-    return None if found is not None and found.tzinfo is not None else "must be an RFC 3339 time"
+        datetime.fromisoformat(value)
+    except ValueError:  # a 30th of February
+        return _NOT_A_TIME
+    return None
 
 
 def _fit(payload: dict[str, Any]) -> list[dict[str, str]]:
@@ -139,7 +143,8 @@ OPERATIONS: Final = (
             "label": Field(_LABEL, "what readers are told", default=None, nullable=True),
             "expires_at": Field(TIME, "when it ends by itself", default=None, nullable=True),
         },
-        summary="Decide about an object; only another decision ends it",
+        summary="Decide about what is not one's own; only another decision ends it",
+        refusals=("four_eyes_required",),
         creates="mo",
         aggregate=_of_object,
         together=_fit,

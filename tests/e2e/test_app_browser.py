@@ -24,6 +24,16 @@ __all__ = ["ann", "bob", "chromium", "page_users", "public"]  # the fixtures of 
 pytestmark = pytest.mark.servers
 expect.set_options(timeout=WAIT_MS)
 
+#: whether its first character stands left of its last one
+_READS_ON = """element => {
+    const [first, last] = [0, element.firstChild.length - 1].map(at => {
+        const range = document.createRange();
+        range.setStart(element.firstChild, at);
+        range.setEnd(element.firstChild, at + 1);
+        return range.getBoundingClientRect().left;
+    });
+    return first < last;
+}"""
 SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
@@ -78,6 +88,19 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
             broken[path] = [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), path
     assert broken == {}
+
+
+def test_what_strangers_write_turns_and_covers_nothing_of_others(windows: Any, ann: PageUser, bob: PageUser) -> None:
+    """A name that turns what follows around, and letters with a tower of accents."""
+    bob.done("/app/settings", display_name="Bob\u202eexe")
+    bob.done(f"/app/users/{ann.name}/follow", next="/app")
+    bob.post("Z" + "\u0301" * 500)
+    page = windows(ann.name)
+    for path in (f"/app/users/{bob.name}", "/app/notifications"):
+        page.goto(path)
+        assert page.locator(".handle").first.evaluate(_READS_ON), path
+    page.goto(f"/app/users/{bob.name}")
+    assert page.locator(".post .text").evaluate("text => getComputedStyle(text).overflow") == "clip"
 
 
 def test_a_picture_is_uploaded_scanned_and_posted(windows: Any, ann: PageUser, public: PublicSystem) -> None:

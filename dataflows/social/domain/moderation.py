@@ -11,7 +11,7 @@ from schemas.renderer import timestamp
 from schemas.social.moderation_operations import id_in_case
 
 _PRIORITIES: Final = {"illegal": 100, "abuse": 10, "spam": 3, "other": 1}
-_FOUR_EYES: Final = Rejection("four_eyes_required", "Somebody else than who decided must decide about the appeal.")
+FOUR_EYES: Final = Rejection("four_eyes_required", "Somebody else must decide: nobody decides about what is one's own.")
 _NO_APPEAL: Final = Rejection("not_found", "No such object.")
 _APPEALED: Final = Rejection("state_conflict", "There has been an appeal against this decision.")
 _SUPERSEDED: Final = Rejection("state_conflict", "Another decision is in force.")
@@ -185,11 +185,11 @@ def appealed(
 def appeal_decided(
     appeal: Appeal | None, ruling: Ruling | None, current: Current | None, moderator: str, outcome: str, now: int
 ) -> Appeal | Rejection:
-    """The end of an appeal. Nobody decides about an own decision; one that is superseded cannot be reversed."""
+    """The end of an appeal, by neither who decided nor who appeals; what is superseded cannot be reversed."""
     if appeal is None or ruling is None:
         return _NO_APPEAL
-    if ruling.moderator == moderator:
-        return _FOUR_EYES
+    if moderator in (ruling.moderator, appeal.author_id):
+        return FOUR_EYES
     if appeal.state != "open":
         return _DECIDED
     if outcome == "reversed" and (current is None or current.decision_id != ruling.decision_id):

@@ -26,6 +26,11 @@ def version_conflict(expected: int | None, current: int) -> Rejection:
     return Rejection("version_conflict", detail, {"current_version": current})
 
 
+def stale(expected: int | None, current: int) -> Rejection | None:
+    """Why a write that names a version is refused: another one is current. What is not there yet has version 0."""
+    return None if expected in (None, current) else version_conflict(expected, current)
+
+
 def version_required() -> Rejection:
     """A write of a post says which version it is of."""
     return Rejection("version_required", "Say which version is meant.", {})

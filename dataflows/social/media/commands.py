@@ -39,6 +39,8 @@ def _asks_of_worker(asking: Asking, payload: Payload) -> None:
 def _initiate(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
     if author.state != "active":
         return refusals.SUSPENDED
+    if refused := refusals.stale(command.expected_version, 0):
+        return refused
     media_id = identity.derived_id("md", command.scope, _TEMPLATE, command.idempotency_key)
     new = media.initiated(media_id, author.user_id, command.payload, now)
     batch.media.put(new)
@@ -53,6 +55,8 @@ def _complete(batch: SocialBatch, author: Author, command: Command, now: int) ->
     after = media.completed(known, author.user_id, (command.signals or {}).get("assembled", ""), now)
     if isinstance(after, Rejection):
         return after
+    if known is not None and (refused := refusals.stale(command.expected_version, known.version)):
+        return refused
     batch.media.put(after)
     # The refusal is the answer, and the end of the upload is in the same commit.
     return _MISMATCH if after.scan_state == "checksum_failed" else _committed(after, "media_completed")

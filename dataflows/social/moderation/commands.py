@@ -8,7 +8,7 @@ from typing import Final
 from dataflows.owner.service import Committed, NewEvent
 from dataflows.social.asking import Asking
 from dataflows.social.batch import Notice, SocialBatch
-from dataflows.social.domain import moderation
+from dataflows.social.domain import moderation, refusals
 from dataflows.social.domain.moderation import Current, Report, Ruling, Target
 from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
@@ -34,6 +34,8 @@ def _report(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     docket, object_id = batch.docket, str(command.payload["object_id"])
     if (caller.user_id, object_id) not in docket.reportable or object_id == caller.user_id:
         return _NO_OBJECT
+    if refused := refusals.stale(command.expected_version, 0):
+        return refused
     known = docket.reports.get((object_id, caller.user_id))
     comment = command.payload["comment"]
     report = known or Report(
@@ -58,9 +60,12 @@ def _asks_case(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _assign(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
-    after = moderation.assigned(batch.docket.cases.get(str(command.payload["object_id"])), caller.user_id, now)
+    known = batch.docket.cases.get(str(command.payload["object_id"]))
+    after = moderation.assigned(known, caller.user_id, now)
     if isinstance(after, Rejection):
         return after
+    if refused := refusals.stale(command.expected_version, known.version if known else 0):
+        return refused
     batch.docket.cases.put(after)
     result = moderation.rendered_case(after)
     return _committed(result, command.scope, "case_assigned", None, after.object_id, after.state)
@@ -78,6 +83,11 @@ def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     target = batch.docket.targets.get(object_id)
     if target is None:
         return _NO_OBJECT
+    if target.author_id == caller.user_id:
+        return moderation.FOUR_EYES
+    current = batch.docket.currents.get(object_id)
+    if refused := refusals.stale(command.expected_version, current.version if current else 0):
+        return refused
     ruling = _rule(batch, target, command, caller.user_id, now, command.payload)
     return _ruled(target, ruling)
 
@@ -115,6 +125,8 @@ def _appeal(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     after = moderation.appealed(docket.rulings.get(decision_id), known, caller.user_id, appeal_id, text, now)
     if isinstance(after, Rejection):
         return after
+    if refused := refusals.stale(command.expected_version, 0):
+        return refused
     docket.appeals.put(after)
     result = moderation.rendered_appeal(after)
     return _committed(result, command.scope, "decision_appealed", None, appeal_id, after.state)
@@ -134,8 +146,10 @@ def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: in
     after = moderation.appeal_decided(known, ruling, current, caller.user_id, str(said["outcome"]), now)
     if isinstance(after, Rejection):
         return after
+    assert known is not None and ruling is not None  # noqa: S101, PT018 - an appeal without them is refused
+    if refused := refusals.stale(command.expected_version, known.version):
+        return refused
     docket.appeals.put(after)
-    assert ruling is not None  # noqa: S101 - an appeal without one is refused
     result, state = moderation.rendered_appeal(after), after.state
     if state == "reversed":
         reversing = {"decision": "none", "reason": said["reason"], "policy_version": said["policy_version"]}

@@ -77,7 +77,8 @@ class Looks:
         return f"{count} readers" if count else ""
 
     def _found(self, due: Due) -> str:
-        if due.effect not in ("remove", "limit") or due.object_id.startswith("md_"):
+        is_of_post = due.effect == "limit" or not due.object_id.startswith("md_")  # which stays without its medium
+        if due.effect not in ("remove", "limit") or not is_of_post:
             return ""
         posts = self._posts(due)
         count = self._count("posts_found", posts=posts) if posts else 0

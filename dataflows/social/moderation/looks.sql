@@ -56,7 +56,8 @@ where s.viewer <> %(author_id)s;
 select count(*) from post p join author a on a.user_id = p.author_id
 where p.post_id = any (%(posts)s::text[]) and p.state = 'published' and p.visibility = 'public' and not a.is_private
   and exists (select from social_authorize(array[''], array[p.post_id]))
-  and not exists (select from moderation_current m where m.object_id = p.post_id and m.effect = 'limit');
+  and not exists (select from moderation_current m
+                  where m.object_id = any (array[p.post_id, p.author_id] || p.media_ids) and m.effect = 'limit');
 
 -- name: notified_readable
 -- Which notifications of these posts others may still read.
@@ -73,7 +74,11 @@ where (m.manifest is not null or a.attached_post_id is not null)
 order by a.media_id limit %(limit)s;
 
 -- name: decisions_over
--- Decisions in force whose time is over. Served by moderation_decision_ends.
+-- Decisions in force whose time is over, and none that waits before them. What was taken before times were held to RFC 3339
+-- is looked at by who asks. Served by moderation_decision_ends.
 select d.decision_id, d.expires_at from moderation_decision d
 join moderation_current c on c.object_id = d.object_id and c.decision_id = d.decision_id
-where d.expires_at is not null order by d.created_at limit %(limit)s;
+where d.expires_at is not null
+  and case when d.expires_at ~ '^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-](0\d|1[0-4]):\d\d)$'
+           then d.expires_at::timestamptz <= clock_timestamp() else true end
+order by d.created_at limit %(limit)s;

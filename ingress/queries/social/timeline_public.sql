@@ -1,4 +1,4 @@
--- The next public posts below a place: what all users may see, and no decision limits. Served by post_public.
+-- The next public posts below a place: what all users may see, and no decision limits: of it, its author or its media. Served by post_public.
 with candidates as (
     select c.created_at as at, c.post_id from post c
     where c.visibility = 'public' and c.state = 'published'
@@ -6,7 +6,8 @@ with candidates as (
     order by c.created_at desc, c.post_id desc limit %(count)s::int)
 select c.at,
        exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)) and not a.is_private
-       and not exists (select from moderation_current m where m.object_id = c.post_id and m.effect = 'limit'), null,
+       and not exists (select from moderation_current m
+                       where m.object_id = any (array[p.post_id, p.author_id] || p.media_ids) and m.effect = 'limit'), null,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from candidates c join post p using (post_id) join author a on a.user_id = p.author_id

@@ -11,5 +11,6 @@ from (select c.created_at as at, c.post_id from post c
       order by c.created_at desc, c.post_id desc offset 0) as found
 join post p using (post_id)
 where exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state))
-  and not exists (select from moderation_current m where m.object_id = p.post_id and m.effect = 'limit')
+  and not exists (select from moderation_current m
+                  where m.object_id = any (array[p.post_id, p.author_id] || p.media_ids) and m.effect = 'limit')
 order by found.at desc, found.post_id desc limit %(count)s::int

@@ -1,11 +1,12 @@
--- The next posts of an author below a place, and which of them the viewer may see. Served by post_of_author.
-with candidates as (
-    select c.created_at as at, c.post_id from post c
-    where c.author_id = %(author_id)s::text and c.state = 'published'
-      and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
-    order by c.created_at desc, c.post_id desc limit %(count)s::int)
-select c.at, exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)), null,
+-- The next posts of an author below a place that the viewer may see, and no others: a page that were short, or had a next
+-- one, for posts that are hidden would say that there are some. Whoever sees no post of the author is asked about once, not
+-- post by post. Served by post_of_author.
+select p.created_at, true, null,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
-from candidates c join post p using (post_id)
-order by c.at desc, c.post_id desc
+from post p
+where p.author_id = %(author_id)s::text and p.state = 'published'
+  and (p.created_at, p.post_id) < (%(at)s::bigint, %(id)s::text)
+  and exists (select from social_sees(%(viewer)s::text, '', %(author_id)s::text, 'public', 'published'))
+  and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state))
+order by p.created_at desc, p.post_id desc limit %(count)s::int

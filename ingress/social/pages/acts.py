@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ingress.commands.form_commands import Outcome, carry_out
+from ingress.commands.form_commands import Outcome, carry_out, in_words
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ingress.social.pages.visit import Visit
 
-__all__ = ["Outcome", "act", "refused"]
+__all__ = ["Outcome", "act", "in_words", "refused"]
 
 
 async def act(
@@ -23,4 +23,4 @@ async def act(
 
 def refused(visit: Visit, outcome: Outcome) -> Response:
     """A page that says why nothing was changed."""
-    return visit.page("error.html", outcome.status, said=outcome.refusal, status=outcome.status, wrong=[])
+    return visit.page("error.html", outcome.status, said=outcome.refusal, status=outcome.status)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: by the last word of a form's address: the operation that does it, and the one that takes it back
 _REACTIONS: Final = {"likes": ("like_post", "unlike_post"), "reposts": ("repost_post", "unrepost_post")}
+_ABOUT: Final = ("reply_to", "quote_of")
 
 router: Final = visits.router()
 
@@ -37,7 +38,7 @@ async def publish(request: Request) -> Response:
     try:
         outcome = await acts.act(found, "publish_post", fields.get("key", ""), payload)
     except errors.InvalidCommand as error:
-        return await _again(found, fields, 422, "; ".join(f"{one['field']} {one['reason']}" for one in error.errors))
+        return await _again(found, fields, 422, acts.in_words(error.errors))
     if outcome.is_refused:
         return await _again(found, fields, outcome.status, outcome.refusal or "")
     if outcome.result is None:
@@ -70,7 +71,7 @@ async def edit(request: Request, post_id: str) -> Response:
         outcome = await _on(found, "edit_post", fields, post_id, payload)
     except errors.InvalidCommand as error:
         post = await _own(found, post_id)
-        said = "; ".join(f"{one['field']} {one['reason']}" for one in error.errors)
+        said = acts.in_words(error.errors)
         return found.page("edit.html", 422, post=post | {"text": payload["text"]}, problem=said)
     return acts.refused(found, outcome) if outcome.is_refused else visits.go(f"{visits.HOME}/posts/{post_id}")
 
@@ -141,12 +142,20 @@ async def _own(found: Visit, post_id: str) -> dict[str, Any]:
 
 
 async def _again(found: Visit, fields: Mapping[str, str], status: int, problem: str) -> Response:
-    return await _composer(found, fields, status, problem)
+    """The composer with what was typed, also when what it answers or quotes has gone meanwhile."""
+    kept = dict(fields)
+    for name in _ABOUT:
+        try:
+            await _seen(found, fields.get(name))
+        except (errors.NotFound, errors.Gone):
+            del kept[name]
+            problem = f"{problem} Sent again, it is a post of its own."
+    return await _composer(found, kept, status, problem)
 
 
 async def _composer(found: Visit, fields: Mapping[str, str], status: int = 200, problem: str | None = None) -> Response:
     """The composer with what it held. What it answers or quotes is shown as far as it may be seen now."""
-    about = {name: await _seen(found, fields.get(name)) for name in ("reply_to", "quote_of")}
+    about = {name: await _seen(found, fields.get(name)) for name in _ABOUT}
     names = await found.part(Cards).names_of(found.user, [post for post in about.values() if post])
     return found.page(
         "compose.html",

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
 from ingress import limits as ingress_limits
+from ingress.commands.form_commands import in_words
 from ingress.http import browser, problems
 from ingress.http.parts import parts_of
 from ingress.social.config import SocialConfig
@@ -177,6 +178,6 @@ async def error_page(request: Request, error: errors.PlatformError) -> Response:
         found = await visit(request)
     except errors.Unavailable:  # the database is out: the page says so without asking it again
         found = Visit(request, None)
-    wrong = error.errors if isinstance(error, errors.InvalidCommand) else []
+    said = in_words(error.errors) if isinstance(error, errors.InvalidCommand) else error.public
     headers = {"Retry-After": str(ingress_limits.RETRY_AFTER_S)} if row.retry else {}
-    return found.page("error.html", row.status, headers, said=error.public, status=row.status, wrong=wrong)
+    return found.page("error.html", row.status, headers, said=said, status=row.status)

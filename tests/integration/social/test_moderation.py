@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import signal
+import uuid
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import resources
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from joserfc import jwk, jws
 
 from ingress.identity.issuer import SCOPES_OF_USERS
+from schemas.social import limits
 from schemas.social.service import SERVICE
 from schemas.topics import RESULTS
 from sinks.certificates import CertificateKeys
@@ -33,6 +35,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers]
 Json = dict[str, Any]
+_LATE_ENDS = """
+with made as (
+    insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, label, expires_at,
+                                     moderator, version, created_at)
+    select 'mo_late_' || n, 'late_' || n, 'u_late', 'label', 'x', 1, 'x', '2999-01-01T00:00:00Z', 'u_late', 1, n
+    from generate_series(1, %(count)s) n returning object_id, decision_id)
+insert into moderation_current (object_id, effect, decision_id, epoch) select object_id, 'label', decision_id, 1 from made
+"""
 MODERATORS = (*SCOPES_OF_USERS, "moderator")
 
 
@@ -159,6 +169,12 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     becomes(lambda: author.read(path)["moderation"], None, 60, what="it ends by a decision of its own")
     assert post["post_id"] in stranger.ids(public)
     assert stranger.read(path)["moderation"] is None
+    for wider in (author.name, post["media_ids"][0]):  # what is limited keeps its posts out, and none of them away
+        verified(moderator, decide(moderator, wider, "limit"))
+        assert post["post_id"] not in stranger.ids(public) + stranger.ids("/v1/search", q="wordofthispostonly")
+        assert stranger.get(path).status_code == 200
+        decide(moderator, wider, "none")
+        assert post["post_id"] in stranger.ids(public)
     old = urls_of(stranger, post)
     made = decide(moderator, author.name, "remove")
     refused(stranger.get(path), 404, "not_found")
@@ -169,7 +185,7 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     assert stranger.get(path).status_code == 200
     assert (statuses(old), statuses(urls_of(stranger, post))) == ({404}, {200})
     kinds = [one["kind"] for one in author.walk("/v1/notifications")]
-    assert kinds.count("moderation") == 5
+    assert kinds.count("moderation") == 9
     refused(
         moderator.send(
             "POST",
@@ -189,6 +205,42 @@ def test_a_home_is_gone_with_its_user_while_it_still_lies_there(system: PublicSy
         leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
         refused(leaver.get("/v1/timelines/home"), 410, "gone")
     eventually(lambda: leaver.read("/v1/me/erasure")["state"] == "complete", 100)
+
+
+def test_nobody_decides_about_what_is_ones_own_or_over_a_decision_it_has_not_seen(
+    system: PublicSystem, moderator: SocialUser
+) -> None:
+    own, second = moderator.post("own"), SocialUser(system, MODERATORS)
+    said = {"object_id": own["post_id"], "decision": "none", "reason": "mine", "policy_version": 1}
+    for object_id in (own["post_id"], moderator.name):
+        whole = said | {"object_id": object_id}
+        refused(moderator.send("POST", "/v1/moderation/decisions", whole), 403, "four_eyes_required")
+    made = second.do("POST", "/v1/moderation/decisions", said | {"decision": "limit"}, version=0)
+    refused(moderator.send("POST", "/v1/moderation/decisions", said), 403, "four_eyes_required")
+    for version in (0, 2):
+        answer = second.send("POST", "/v1/moderation/decisions", said, version=version)
+        assert refused(answer, 409, "version_conflict")["current_version"] == 1
+    appeal = moderator.do("POST", "/v1/moderation/appeals", {"decision_id": made["decision_id"], "text": "why"})
+    path = f"/v1/moderation/appeals/{appeal['appeal_id']}/decide"
+    verdict = {"outcome": "upheld", "reason": "x", "policy_version": 1}
+    refused(moderator.send("POST", path, verdict), 403, "four_eyes_required")
+    third = SocialUser(system, MODERATORS)
+    refused(third.send("POST", path, verdict, version=2), 409, "version_conflict")
+    assert third.do("POST", path, verdict, version=1)["state"] == "upheld"
+
+
+def test_decisions_that_end_late_keep_none_that_ends_soon(
+    system: PublicSystem, people: list[SocialUser], moderator: SocialUser
+) -> None:
+    author, _, _ = people
+    post = author.post("soon back")
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(_LATE_ENDS, {"count": limits.MEDIA_SWEEP_MAX})
+        ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)
+        becomes(lambda: author.read(f"/v1/posts/{post['post_id']}")["moderation"], None, 60)
+        for table in ("moderation_current", "moderation_decision"):
+            connection.execute(f"delete from {table} where object_id like 'late_%'")
 
 
 def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
@@ -218,7 +270,8 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
         eventually(lambda: doomed.poll() is not None, 60, what="the eraser dies when it has told")
     for pid in system.pids("social_eraser"):
         os.kill(pid, signal.SIGKILL)
-    refused(leaver.get("/v1/me"), 410, "gone")
+    for path in ("/v1/me", "/v1/events", "/v1/events/stream", f"/v1/operations/{uuid.uuid4().hex}"):
+        refused(leaver.get(path), 410, "gone")
     refused(leaver.send("POST", "/v1/posts", {"text": "x"}), 410, "gone")
     done = eventually(lambda: found if (found := leaver.read("/v1/me/erasure"))["state"] == "complete" else None, 100)
     assert leaver.send("POST", "/v1/me/erasure", {"confirm": leaver.name}, key="erase").content == begun.content

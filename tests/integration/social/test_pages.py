@@ -129,6 +129,12 @@ def test_a_form_pressed_twice_is_done_once_and_a_stale_one_changes_nothing(ann: 
     too_long = ann.press("/app/posts", text="y" * 5_001)
     assert too_long.status_code == 422
     assert "y" * 5_001 in too_long.text, "what was typed is still there"
+    assert "text must be a string of at most 5000 characters" in too_long.text
+    alone = ann.press("/app/posts", text="an answer to nothing", reply_to="po_gone")
+    assert alone.status_code == 404
+    assert "an answer to nothing" in alone.text
+    assert "po_gone" not in alone.text, "sent again, it answers nothing"
+    assert "confirm must be the caller&#39;s own id" in ann.press("/app/erasure", confirm="somebody").text
     assert ann.press(f"/app/posts/{first}/delete", version="1").status_code == 409
     ann.done(f"/app/posts/{first}/delete", version="2")
     assert ann.get(f"/app/posts/{first}").status_code == 410

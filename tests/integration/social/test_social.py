@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers]
 _HIDDEN_POSTS = """
 insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
-select 'po_' || %(word)s || n, %(author)s, 'private', %(word)s, 1, 'published', '{}', 'po_' || %(word)s || n, true, n
+select 'po_' || %(word)s || n, %(author)s, 'private', %(word)s, 1, 'published', '{}', %(root)s, true, %(after)s + n
 from generate_series(1, %(count)s) n
 """
 
@@ -155,10 +156,8 @@ def test_a_stream_tells_what_comes_home_and_nothing_that_is_hidden(people: list[
     assert told["post_id"] == wanted
 
 
-def test_neither_old_versions_nor_pages_of_a_search_tell_of_what_is_hidden(
-    system: PublicSystem, people: list[SocialUser]
-) -> None:
-    """Of a version that was for fewer they alone know; a search that finds only hidden posts is as one that finds none."""
+def test_neither_old_versions_nor_pages_tell_of_what_is_hidden(system: PublicSystem, people: list[SocialUser]) -> None:
+    """Of a version that was for fewer they alone know; a page is as it were if hidden posts were not there."""
     author, fan, stranger = people
     fan.follow(author)
     path = f"/v1/posts/{author.post('draft', visibility='private')['post_id']}"
@@ -169,12 +168,68 @@ def test_neither_old_versions_nor_pages_of_a_search_tell_of_what_is_hidden(
     assert told == {author.name: wanted, fan.name: wanted[:2], stranger.name: wanted[:1]}
     word, count = f"hidden{author.name}", sum(1 + margin for margin in limits.TIMELINE_MARGINS)
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
-        connection.execute(_HIDDEN_POSTS, {"author": author.name, "word": word, "count": count + 1})
+        root, after = fan.post("root"), time.time_ns() // 1_000
+        lists = [f"/v1/timelines/thread/{root['post_id']}", f"/v1/timelines/user/{author.name}"]
+        pages = [stranger.read(path, limit=1) for path in lists]
+        said = {"author": author.name, "word": word, "count": count + 1, "root": root["post_id"], "after": after}
+        connection.execute(_HIDDEN_POSTS, said)
         connection.commit()
         found = [user.read("/v1/search", q=said, limit=1) for user, said in ((stranger, word), (stranger, f"{word}x"))]
         assert len(author.ids("/v1/search", q=word)) == count + 1
+        for path in lists:
+            assert len([post for post in author.walk(path) if post["text"] == word]) == count + 1
+        assert [stranger.read(path, limit=1) for path in lists] == pages
+        assert not any(page["has_more"] for page in pages)
         connection.execute("delete from post where author_id = %s and text = %s", [author.name, word])
     assert found[0] == found[1]
+    hidden, shown = fan.post("older"), fan.post("newer")
+    becomes(lambda: shown["post_id"] in stranger.ids("/v1/timelines/public"), True)
+    stranger.follow(fan)
+    becomes(lambda: hidden["post_id"] in stranger.home, True)
+    for post in (root, hidden):
+        fan.do("PATCH", f"/v1/posts/{post['post_id']}", {"visibility": "private"}, version=1)
+    page = stranger.read("/v1/timelines/home", limit=1)
+    assert ([post["post_id"] for post in page["data"]], page["has_more"]) == ([shown["post_id"]], False)
+
+
+def test_a_write_that_names_another_version_changes_nothing(people: list[SocialUser]) -> None:
+    """Of an edge or a reaction, too; what is not there yet has version 0."""
+    author, fan, _ = people
+    post, other = author.post("liked"), f"/v1/posts/{author.post('reposted')['post_id']}/reposts"
+    likes, follow = f"/v1/posts/{post['post_id']}/likes", f"/v1/follows/{author.name}"
+    block, mute = f"/v1/blocks/{author.name}", f"/v1/mutes/{author.name}"
+
+    def conflict(method: str, path: str, current: int, payload: dict[str, Any] | None = None) -> None:
+        for version in (current + 1, 99):
+            problem = refused(fan.send(method, path, payload, version=version), 409, "version_conflict")
+            assert problem["current_version"] == current, path
+
+    for path in (likes, other):
+        conflict("POST", path, 0)
+        fan.do("POST", path, version=0)
+        conflict("DELETE", path, 1)
+        assert fan.do("DELETE", path, version=1)["version"] == 2
+    for path in (mute, follow, block):
+        conflict("PUT", path, 0)
+        fan.do("PUT", path, version=0)
+        conflict("PUT", path, 1)
+        conflict("DELETE", path, 1) if path != block else None
+    for path, current in ((block, 1), (mute, 1)):
+        conflict("DELETE", path, current)
+        fan.do("DELETE", path, version=current)
+    assert fan.read(follow)["version"] == 2  # the block ended it
+    author.do("PATCH", "/v1/me", {"is_private": True})
+    fan.do("PUT", follow, version=2)
+    request = f"/v1/follows/requests/{fan.name}"
+    for word in ("accept", "reject"):
+        refused(author.send("POST", f"{request}/{word}", version=2), 409, "version_conflict")
+    author.do("POST", f"{request}/accept", version=3)
+    conflict("POST", "/v1/posts", 0, {"text": "x"})
+    conflict("POST", "/v1/me/exports", 0)
+    conflict("POST", "/v1/me/erasure", 1, {"confirm": fan.name})
+    conflict("POST", "/v1/media/uploads", 0, {"mime": "image/png", "bytes": 1, "sha256": "ab" * 32})
+    conflict("POST", "/v1/moderation/reports", 0, {"object_id": author.name, "reason": "spam"})
+    assert fan.read("/v1/me")["version"] == 1
 
 
 def test_a_private_account_asks_and_a_block_ends_edges_both_ways(people: list[SocialUser]) -> None:

@@ -11,7 +11,7 @@ from dataflows.social.domain.media import ENDED, Media
 from dataflows.social.domain.moderation import Appeal, Current, Ruling
 from schemas.records import Rejection
 from schemas.social import limits
-from schemas.social.moderation_operations import case_named, case_of, id_in_case
+from schemas.social.moderation_operations import TIME, case_named, case_of, id_in_case
 
 DAY_US = limits.MEDIA_ORPHAN_S * 1_000_000
 PAYLOAD: dict[str, Any] = {"mime": "image/png", "bytes": 9, "sha256": "ab" * 32, "parts": None, "expires_in_s": 60}
@@ -87,6 +87,16 @@ def test_ids_of_decisions_lead_to_their_case() -> None:
         assert case_named(text) == "mc_none"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["2030-01-01", "2030-01-01T00:00:00", "2030-W01-1T00:00:00Z", "20300101T000000Z", "2030-01-01 00:00:00Z"]
+    + ["2030-02-30T00:00:00Z", "2030-01-01T00:00:00+25:00", "2030-01-01T00:00:00Z\n", "", 5],
+)
+def test_a_decision_ends_at_a_time_as_rfc_3339_has_it(text: object) -> None:
+    assert TIME.check("2030-01-01T00:00:00.5+01:00") is None
+    assert TIME.check(text)
+
+
 def ruling(**changes: Any) -> Ruling:
     said = {"decision": "remove", "reason": "abuse", "policy_version": 3, "label": None, "expires_at": None}
     said |= {"decision_id": "mo_1", "object_id": "po_1", "author_id": "u_1", "supersedes": None, "moderator": "u_m"}
@@ -99,7 +109,8 @@ def test_an_appeal_is_its_author_s_once_and_another_moderator_s_to_decide() -> N
     assert code(moderation.appealed(ruling(), None, "u_2", "ap_1", "no", 5)) == "not_found"
     assert code(moderation.appealed(ruling(), appeal, "u_1", "ap_2", "no", 5)) == "state_conflict"
     current = Current(object_id="po_1", effect="remove", decision_id="mo_1", version=1)
-    assert code(moderation.appeal_decided(appeal, ruling(), current, "u_m", "upheld", 6)) == "four_eyes_required"
+    for one in ("u_m", "u_1"):  # who decided, and who appeals
+        assert code(moderation.appeal_decided(appeal, ruling(), current, one, "upheld", 6)) == "four_eyes_required"
     done = moderation.appeal_decided(appeal, ruling(), current, "u_n", "reversed", 6)
     assert isinstance(done, Appeal)
     assert code(moderation.appeal_decided(done, ruling(), current, "u_n", "upheld", 7)) == "state_conflict"
