@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compose import limits
+from compose.isolation.found import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from compose.isolation.canaries import Canary
-    from compose.isolation.route_probes import Found
 
 
 class Egress:
@@ -32,7 +32,8 @@ class Egress:
         said = sorted(
             {path.name for path in self._logs.glob("*.log") for text in self._new(path, overlap) if _any(markers, text)}
         )
-        yield "egress logs", f"a canary's payload is in {', '.join(said)}" if said else None
+        evidence = f"a canary's payload is in {', '.join(said)}" if said else None
+        yield Found("egress logs", evidence, is_leak=bool(said))
 
     def _new(self, path: Path, overlap: int) -> Iterator[bytes]:
         """What was written since, with the end of what was read before: a marker may lie across."""

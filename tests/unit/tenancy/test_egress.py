@@ -26,8 +26,8 @@ def test_a_marker_is_found_in_whichever_log_and_wherever_it_was_cut(
     def said(text: str) -> str | None:
         with log.open("a") as file:
             file.write(text)
-        ((name, evidence),) = egress.probes(CANARIES)
-        assert name == "egress logs"
+        ((name, evidence, is_leak),) = egress.probes(CANARIES)
+        assert (name, is_leak) == ("egress logs", evidence is not None)
         return evidence
 
     assert said("nothing\n" * 20) is None
@@ -38,5 +38,5 @@ def test_a_marker_is_found_in_whichever_log_and_wherever_it_was_cut(
     assert said("") == "a canary's payload is in ingress-0.log"
     log.unlink()
     (tmp_path / "owner-0.log").write_text("x" * 100 + "marker-of-a")
-    ((_, evidence),) = egress.probes(CANARIES)
+    ((_, evidence, _),) = egress.probes(CANARIES)
     assert evidence == "a canary's payload is in owner-0.log"

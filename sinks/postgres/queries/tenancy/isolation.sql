@@ -12,6 +12,14 @@ select %(probe)s, %(evidence)s
 where not exists (select from isolation_violation
                   where resolved_at is null and probe = %(probe)s and evidence = %(evidence)s);
 
+-- name: trip
+-- Safe mode, with the evidence, in one transaction with its audit row and case: whether it was off.
+select isolation_trip(%(probe)s, %(evidence)s);
+
+-- name: canaries
+-- As which tenants the monitor asks: they are served in safe mode, too.
+select isolation_canaries(%(ids)s);
+
 -- name: lint_done
 -- With the round. Primary key.
 insert into isolation_lint (lint_id, gaps, named) values (%(lint_id)s, %(gaps)s, %(named)s)
