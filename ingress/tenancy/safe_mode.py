@@ -9,6 +9,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
+from ingress.http import metrics
 from ingress.operators import decisions
 from schemas import errors
 from schemas.tenancy import limits
@@ -46,8 +49,11 @@ class SafeMode:
             raise errors.SafeMode
 
     async def _look(self) -> None:
-        begun = time.monotonic()
+        begun, was_on = time.monotonic(), self._is_on
         ((self._is_on, canaries, *_),) = await self._store.rows("isolation_safe_mode", {})
+        if self._is_on != was_on:
+            structlog.get_logger().error("isolation_safe_mode", on=self._is_on)
+        metrics.SAFE_MODE.set(self._is_on)
         self._canaries, self._looked_at = frozenset(canaries), begun
 
     async def shown(self) -> dict[str, Any]:

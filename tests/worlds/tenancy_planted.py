@@ -24,3 +24,7 @@ PLANTED: Final = {
     "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
+#: by way of a view that shows no tenant; the other one stays, and is no gap
+COPIES: Final = """create view all_rows as select payload from tenancy_pool.resource;
+create materialized view everything as select * from all_rows;
+create materialized view harmless as select version from access_denied_version"""

@@ -40,7 +40,7 @@ from tests.worlds.desk_world import (
 )
 from tests.worlds.public_system import system_of_its_own
 from tests.worlds.rolled_back import finding_of
-from tests.worlds.tenancy_planted import PLANTED
+from tests.worlds.tenancy_planted import COPIES, PLANTED
 from tests.worlds.tenancy_world import INVARIANTS
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def test_what_lets_tenants_meet_is_found_and_nobody_is_served_until_two_persons_
     with usage_sink(system):
         becomes(status, "ok")
         with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
-            connection.execute("create materialized view everything as select * from tenancy_pool.resource")
+            connection.execute(COPIES)
             becomes(status, "violated")
             becomes(lambda: served(503), True)
             assert tenant.http.get(path).json()["code"] == "safe_mode"
@@ -344,7 +344,7 @@ def test_what_lets_tenants_meet_is_found_and_nobody_is_served_until_two_persons_
             assert ops.http.get(f"/v1/tenants/{tenant.name}").status_code == 200
             assert ops.http.get("/v1/isolation").json()["safe_mode"]["evidence"] == "everything"
             assert lifted(ann) == "state_conflict"  # the gap is still there
-            connection.execute("drop materialized view everything")
+            connection.execute("drop view all_rows cascade")
             becomes(status, "ok")  # the monitor's own tenants are served
             becomes(lambda: lifted(ann), "proposed")
             assert [lifted(caller) for caller in (ann, support)] == ["four_eyes_required", "forbidden"]
