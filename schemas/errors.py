@@ -241,6 +241,12 @@ class Maintenance(Unavailable):
     code = "maintenance"
 
 
+class SafeMode(Unavailable):
+    """Tenants may not be apart, so none of them is shown anything. Try again later with the same identity."""
+
+    code = "safe_mode"
+
+
 class DependencyTimeout(Unavailable):
     """A dependency did not answer in time; try again with the same identity."""
 

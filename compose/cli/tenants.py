@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from compose.cli.cases import Token
 from compose.operator_access import operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -15,6 +16,7 @@ from schemas.tenancy import limits
 app = typer.Typer(no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Note = Annotated[str, typer.Option("--note", help="Why; it stands in the audit log, under your name.")]
 
 
 @app.command()
@@ -73,6 +75,39 @@ def noisy_(as_json: AsJson = False) -> None:
         print(f"{row['caller']:36}{row['seen_at']:%F %T}  {said}; {row['proposal'] or 'its turns are smaller'}")
     if not rows:
         print("nobody was noisy")
+
+
+@app.command("isolation")
+def isolation_(as_json: AsJson = False) -> None:
+    """Tell what the isolation monitor found, and whether safe mode is on."""
+    from reconciliation.tenancy.tenant_stores import isolation  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        found = isolation(connection)
+    if as_json:
+        print(json.dumps(found, default=str))
+        return
+    print(f"{found['violations']} violations and {found['gaps']} gaps are open; last whole round {found['as_of']}")
+    print(f"safe mode is on since {found['since']}: {found['evidence']}" if found["is_on"] else "safe mode is off")
+    if found["proposed_by"]:
+        print(f"{found['proposed_by']} would lift it: another person lifts it")
+
+
+@app.command("close")
+def close_(token: Token, note: Note) -> None:
+    """Switch safe mode on: no tenant is shown anything, until two persons lift it."""
+    from compose.cli.decisions import decide  # noqa: PLC0415
+
+    decide(token, "isolation/close", {"note": note})
+    print("safe mode is on: in every ingress within about a second")
+
+
+@app.command("lift")
+def lift_(token: Token, note: Note) -> None:
+    """Lift safe mode: the first person proposes, another one lifts it, once a whole round has found nothing."""
+    from compose.cli.decisions import decide  # noqa: PLC0415
+
+    print(f"safe mode: {decide(token, 'isolation/lift', {'note': note})['result']['state']}")
 
 
 @app.command()

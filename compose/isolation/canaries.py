@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +22,17 @@ _OPERATED_BY: Final = "m_isolation_monitor"
 _SUBJECT: Final = "isolation_monitor"
 _MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
 _MADE: Final = (200, 201)
+#: not carried out: not decided yet, not let in now, asked too often
+_NOT_NOW: Final = (
+    httpx.codes.ACCEPTED,
+    httpx.codes.UNAUTHORIZED,
+    httpx.codes.REQUEST_TIMEOUT,
+    httpx.codes.TOO_MANY_REQUESTS,
+)
 
 
 class Canary(Struct, frozen=True):
-    """One of them: its resource holds a text that is nowhere else."""
+    """One of them: its resource holds a text that is nowhere else, and that nobody can guess and write down."""
 
     tenant_id: str
     resource_id: str
@@ -33,8 +42,9 @@ class Canary(Struct, frozen=True):
 class Doors:
     """The API as the monitor uses it: with tokens of its own issuer, made again before they expire."""
 
-    def __init__(self, base_url: str, issuer: KeyFolder) -> None:
+    def __init__(self, base_url: str, issuer: KeyFolder, marking_key: bytes) -> None:
         self._issuer = issuer
+        self._marking_key = marking_key
         self._http = httpx.Client(base_url=base_url, timeout=limits.ISOLATION_ANSWER_S, trust_env=False)
         self._tokens: dict[str, tuple[str, float]] = {}
 
@@ -43,25 +53,29 @@ class Doors:
         self._http.close()
 
     def ask(self, tenant_id: str, method: str, path: str, **more: Any) -> httpx.Response:
-        """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not now."""
+        """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not yet."""
         headers = {"Authorization": f"Bearer {self._token(tenant_id)}", **more.pop("headers", {})}
         try:
             answer = self._http.request(method, path, headers=headers, **more)
         except httpx.HTTPError as error:
             raise Unavailable(f"the API does not answer: {type(error).__name__}") from error
-        if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        if answer.is_server_error or answer.status_code in _NOT_NOW:
             raise Unavailable(f"{method} {path}: {answer.status_code}")
         return answer
 
-    def canary(self, name: str) -> Canary:
-        """The tenant of a name with its resource; the same ones whenever it is asked for. Raises Unavailable."""
-        marker = f"canary-{name}-may-be-seen-by-nobody-else"
+    def tenant(self, name: str) -> str:
+        """The tenant of a name, the same one whenever it is asked for. Raises Unavailable."""
         made = self._done("", "POST", "/v1/tenants", f"canary-{name}", {"name": f"Isolation canary {name}"})
         tenant_id: str = made["tenant_id"]
         state = self.ask("", "GET", f"/v1/tenants/{tenant_id}").json().get("state")
         if state != "active":
             raise Unavailable(f"canary {name} is {state}")
-        resource = self._done(tenant_id, "POST", "/v1/resources", f"resource-{name}", {"marker": marker})
+        return tenant_id
+
+    def canary(self, tenant_id: str) -> Canary:
+        """A tenant with its resource; the same one whenever it is asked for. Raises Unavailable."""
+        marker = hmac.new(self._marking_key, b"isolation canary " + tenant_id.encode(), hashlib.sha256).hexdigest()
+        resource = self._done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker})
         return Canary(tenant_id, resource["resource_id"], marker)
 
     def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compose import limits
+from compose.isolation.found import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from compose.isolation.canaries import Canary
-    from compose.isolation.route_probes import Found
 
 
 class Egress:
@@ -25,16 +25,24 @@ class Egress:
         self._logs = logs
         self._read_to: dict[str, int] = {}
 
-    def probes(self, canaries: Sequence[Canary]) -> Iterator[Found]:
-        """One probe: which logs have a marker, if any."""
+    def probes(self, canaries: Sequence[Canary]) -> Generator[Found]:
+        """One probe: which logs have a marker, if any. They count as read when the next one is asked for."""
         markers = [canary.marker.encode() for canary in canaries]
         overlap = max(map(len, markers)) - 1
+        read_to: dict[str, int] = {}
         said = sorted(
-            {path.name for path in self._logs.glob("*.log") for text in self._new(path, overlap) if _any(markers, text)}
+            {
+                path.name
+                for path in self._logs.glob("*.log")
+                for text in self._new(path, overlap, read_to)
+                if _any(markers, text)
+            }
         )
-        yield "egress logs", f"a canary's payload is in {', '.join(said)}" if said else None
+        evidence = f"a canary's payload is in {', '.join(said)}" if said else None
+        yield Found("egress logs", evidence, is_leak=bool(said))
+        self._read_to = read_to
 
-    def _new(self, path: Path, overlap: int) -> Iterator[bytes]:
+    def _new(self, path: Path, overlap: int, read_to: dict[str, int]) -> Iterator[bytes]:
         """What was written since, with the end of what was read before: a marker may lie across."""
         try:
             size = path.stat().st_size
@@ -46,9 +54,9 @@ class Egress:
                 while part := file.read(limits.ISOLATION_LOG_PART_BYTES):
                     yield before + part
                     before = (before + part)[-overlap:]
-                self._read_to[path.name] = file.tell()
+                read_to[path.name] = file.tell()
         except FileNotFoundError:  # it is gone: another one may have its name
-            self._read_to.pop(path.name, None)
+            return
 
 
 def _any(markers: Sequence[bytes], text: bytes) -> bool:

@@ -1,12 +1,14 @@
 """Rounds of probes, until it is stopped. A round counts when every probe was carried out: an outage is stale, never ok.
 
-What a probe finds is written as evidence, and stands until a person has looked at it.
+What a probe finds is written as evidence at once, whatever becomes of the round, and stands until a person has looked
+at it. Proof that tenants can be reached switches safe mode on with it; an outage or a mere difference proves nothing.
 """
 
 from __future__ import annotations
 
 import threading
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from compose.isolation.canaries import Canary
     from compose.isolation.egress import Egress
-    from compose.isolation.route_probes import Found
+    from compose.isolation.found import Found
     from compose.settings.addresses import Addresses
     from ingress.identity.issuer import KeyFolder
     from sinks.tenancy.contexts import Contexts
@@ -39,13 +41,22 @@ _log: Final = structlog.get_logger(__name__)
 class Monitor:
     """One process of it; a second one does no harm."""
 
-    def __init__(self, dsn: str, addresses: Addresses, issuer: KeyFolder, contexts: Contexts, egress: Egress) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        addresses: Addresses,
+        issuer: KeyFolder,
+        contexts: Contexts,
+        egress: Egress,
+        marking_key: bytes,
+    ) -> None:
         self._dsn = dsn
         self._addresses = addresses
         self._issuer = issuer
         self._contexts = contexts
         self._egress = egress
         self._analytics = AnalyticsProbe(addresses.clickhouse_url)
+        self._marking_key = marking_key
         self._stop = threading.Event()
         self._trouble: str | None = None
 
@@ -59,7 +70,10 @@ class Monitor:
 
     def run(self) -> None:
         """Rounds until ``stop``; what is away is waited for."""
-        with closing(self._analytics), closing(Doors(self._addresses.base_url, self._issuer)) as doors:
+        with (
+            closing(self._analytics),
+            closing(Doors(self._addresses.base_url, self._issuer, self._marking_key)) as doors,
+        ):
             while not self._stop.is_set():
                 try:
                     self._round(doors)
@@ -74,17 +88,24 @@ class Monitor:
         self._trouble = trouble
 
     def _round(self, doors: Doors) -> None:
-        one, two = doors.canary("a"), doors.canary("b")
-        found = [*self._probed(doors, one, two), *self._probed(doors, two, one), *self._egress.probes((one, two))]
-        with psycopg.connect(self._dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-            found += statement_probes(connection)
+        with psycopg.connect(
+            self._dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S
+        ) as connection:
             for lint in LINTS:
                 self._lint(connection, lint)
-            for probe, evidence in found:
-                if evidence is not None:
-                    _log.error("tenants_not_apart", probe=probe, evidence=evidence)
-                    connection.execute(SQL["violation_insert"].encode(), {"probe": probe, "evidence": evidence})
-            connection.execute(SQL["round_done"].encode(), {"probes": len(found) + len(LINTS)})
+            probes = len(LINTS)
+            for found in chain(statement_probes(connection), self._asked(connection, doors)):
+                self._keep(connection, found)
+                probes += 1
+            connection.execute(SQL["round_done"].encode(), {"probes": probes})
+
+    def _asked(self, connection: psycopg.Connection[Any], doors: Doors) -> Iterator[Found]:
+        tenants = [doors.tenant(name) for name in ("a", "b")]
+        connection.execute(SQL["canaries"].encode(), {"ids": tenants})
+        one, two = map(doors.canary, tenants)
+        yield from self._egress.probes((one, two))
+        yield from self._probed(doors, one, two)
+        yield from self._probed(doors, two, one)
 
     def _probed(self, doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
         yield from route_probes(doors, asks, other)
@@ -93,8 +114,27 @@ class Monitor:
         yield from store_probes(reader, self._contexts, asks, other, placement["generation"])
         yield from self._analytics.ask(asks, other)
 
+    def _keep(self, connection: psycopg.Connection[Any], found: Found) -> None:
+        if found.evidence is None:
+            return
+        _log.error("tenants_not_apart", probe=found.probe, evidence=found.evidence, is_leak=found.is_leak)
+        said = {"probe": found.probe, "evidence": found.evidence}
+        with connection.transaction():
+            connection.execute(SQL["violation_insert"].encode(), said)
+            if found.is_leak:
+                self._trip(connection, said)
+
     def _lint(self, connection: psycopg.Connection[Any], lint: str) -> None:
         amiss = [str(name) for (name,) in connection.execute(SQL[lint].encode(), {}).fetchall()]
         named = ", ".join(amiss[: compose_limits.ISOLATION_NAMED_MAX])
         found = {"lint_id": lint.removeprefix("lint_"), "gaps": len(amiss), "named": named}
-        connection.execute(SQL["lint_done"].encode(), found)
+        with connection.transaction():
+            connection.execute(SQL["lint_done"].encode(), found)
+            if amiss:
+                self._trip(connection, {"probe": f"catalog {found['lint_id']}", "evidence": named})
+
+    @staticmethod
+    def _trip(connection: psycopg.Connection[Any], said: dict[str, str]) -> None:
+        ((is_new,),) = connection.execute(SQL["trip"].encode(), said).fetchall()
+        if is_new:
+            _log.error("isolation_safe_mode", **said)

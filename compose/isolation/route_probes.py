@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from compose.isolation.found import Found
+
 if TYPE_CHECKING:
     from compose.isolation.canaries import Canary, Doors
 
-#: a probe's name, and what it found: nothing, or evidence
-Found = tuple[str, str | None]
 _HOUR_S: Final = 3_600
 _LISTS: Final = ("/v1/resources", "/v1/usage_conflicts", "/v1/audit", "/v1/events", "/v1/quotas", "/v1/entitlements")
 _BELOW: Final = ("", "/migrations", "/billing_runs", "/billing_entries", "/entitlements", "/support_grants", "/keys")
@@ -21,8 +21,8 @@ _BELOW: Final = ("", "/migrations", "/billing_runs", "/billing_entries", "/entit
 def route_probes(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     """All of them, one after another. Raises Unavailable for one that could not be carried out."""
     for name, probe in _PROBES.items():
-        for place, evidence in probe(doors, asks, other):
-            yield f"{name} {place}", evidence
+        for found in probe(doors, asks, other):
+            yield found._replace(probe=f"{name} {found.probe}")
 
 
 def _ghost(id_: str) -> str:
@@ -30,16 +30,20 @@ def _ghost(id_: str) -> str:
     return id_[:3] + id_[:2:-1]
 
 
-def _differs(theirs: httpx.Response, nobodys: httpx.Response, other: Canary) -> str | None:
+def _compared(place: str, theirs: httpx.Response, nobodys: httpx.Response, other: Canary) -> Found:
+    if theirs.is_success:
+        return Found(place, f"another tenant's was reached: {theirs.status_code}", is_leak=True)
+    if (seen := _seen(place, theirs.text, other)).is_leak:
+        return seen
     if theirs.status_code != nobodys.status_code or sorted(theirs.headers) != sorted(nobodys.headers):
-        return f"another tenant's is told from nobody's: {theirs.status_code} and {nobodys.status_code}"
+        return Found(place, f"another tenant's is told from nobody's: {theirs.status_code} and {nobodys.status_code}")
     is_missing = theirs.status_code == httpx.codes.NOT_FOUND
-    return _seen(theirs.text, other) or (None if is_missing else f"{theirs.status_code} in place of 404")
+    return Found(place, None if is_missing else f"{theirs.status_code} in place of 404")
 
 
-def _seen(text: str, other: Canary) -> str | None:
+def _seen(place: str, text: str, other: Canary) -> Found:
     is_seen = any(said in text for said in (other.marker, other.resource_id))
-    return "another tenant's marker or id is in the answer" if is_seen else None
+    return Found(place, "another tenant's marker or id is in the answer", is_leak=True) if is_seen else Found(place)
 
 
 def _by_id(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
@@ -48,7 +52,7 @@ def _by_id(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
             doors.ask(asks.tenant_id, method, f"/v1/resources/{id_}", **_said(method, id_))
             for id_ in (other.resource_id, _ghost(other.resource_id))
         ]
-        yield method, _differs(answers[0], answers[1], other)
+        yield _compared(method, answers[0], answers[1], other)
 
 
 def _said(method: str, id_: str) -> dict[str, Any]:
@@ -67,12 +71,12 @@ def _below_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
             doors.ask(asks.tenant_id, "GET", f"/v1/tenants/{id_}{below}")
             for id_ in (other.tenant_id, _ghost(other.tenant_id))
         ]
-        yield f"tenants/..{below}", _differs(answers[0], answers[1], other)
+        yield _compared(f"tenants/..{below}", answers[0], answers[1], other)
 
 
 def _lists(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for path in _LISTS:
-        yield path, _seen(doors.ask(asks.tenant_id, "GET", path).text, other)
+        yield _seen(path, doors.ask(asks.tenant_id, "GET", path).text, other)
 
 
 def _named_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
@@ -83,7 +87,9 @@ def _named_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for where, more in tries.items():
         answer = doors.ask(asks.tenant_id, "GET", "/v1/resources", **more)
         is_refused = answer.status_code == httpx.codes.BAD_REQUEST
-        yield where, None if is_refused else f"a tenant named in the {where} was taken: {answer.status_code}"
+        seen = _seen(where, answer.text, other)
+        taken = Found(where, f"a tenant named in the {where} was taken: {answer.status_code}")
+        yield seen if seen.is_leak or is_refused else taken
 
 
 _PROBES: Final[dict[str, Callable[[Doors, Canary, Canary], Iterator[Found]]]] = {

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from compose import limits
+from compose.isolation.found import Found
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from compose.isolation.route_probes import Found
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "statements.sql")
 #: who works for tenants; operators and analysts ask about all of them
@@ -44,4 +44,6 @@ def statement_probes(connection: Connection[Any]) -> Iterator[Found]:
     wide = sorted(
         {" ".join(text.split())[: limits.ISOLATION_STATEMENT_LENGTH] for text in asked if unkeyed(text, tables)}
     )
-    yield "statements", f"of whichever tenant: {' | '.join(wide[: limits.ISOLATION_NAMED_MAX])}" if wide else None
+    yield Found(
+        "statements", f"of whichever tenant: {' | '.join(wide[: limits.ISOLATION_NAMED_MAX])}" if wide else None
+    )

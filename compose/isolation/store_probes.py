@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from compose.isolation.found import Found
 from schemas import errors
 from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from compose.isolation.canaries import Canary
-    from compose.isolation.route_probes import Found
     from sinks.tenancy.contexts import Contexts
 
 _FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
@@ -39,12 +39,13 @@ def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, gene
             seen = _counted(connection, good, _FOREIGN, asks.tenant_id)
             if seen is None:
                 raise errors.Unavailable("the canary has another generation by now")
-            yield "rows of others", f"{seen} rows of other tenants are seen" if seen else None
+            evidence = f"{seen} rows of other tenants are seen" if seen else None
+            yield Found("rows of others", evidence, is_leak=bool(seen))
             own = _counted(connection, good, _OWN, asks.tenant_id)
-            yield "own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing"
+            yield Found("own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing")
             for name, context in wrong.items():
                 seen = _counted(connection, context, _FOREIGN, asks.tenant_id)
-                yield name, None if seen is None else "it was taken"
+                yield Found(name, None if seen is None else "it was taken", is_leak=seen is not None)
     except psycopg.OperationalError as error:
         raise errors.Unavailable("Postgres does not answer") from error
 
@@ -76,7 +77,7 @@ class AnalyticsProbe:
         except (ClickHouseError, OSError) as error:
             self.close()
             raise errors.Unavailable("ClickHouse does not answer") from error
-        yield "usage in ClickHouse", "another tenant's usage is seen" if seen else None
+        yield Found("usage in ClickHouse", "another tenant's usage is seen" if seen else None, is_leak=bool(seen))
 
     def close(self) -> None:
         """Disconnects."""

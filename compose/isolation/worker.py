@@ -18,6 +18,7 @@ def build(place: WorkerPlace) -> Monitor:
     """Over the API of this installation."""
     settings = load_settings()
     keys = settings.the_home().path / "keys"
-    contexts = Contexts(secrets_file.ensure(keys))
+    secrets = secrets_file.ensure(keys)
     egress = Egress(settings.the_home().logs)
-    return Monitor(place.postgres_dsn, settings.addresses(), settings.monitor_issuer(keys), contexts, egress)
+    issuer, contexts = settings.monitor_issuer(keys), Contexts(secrets)
+    return Monitor(place.postgres_dsn, settings.addresses(), issuer, contexts, egress, secrets.context_key)

@@ -29,12 +29,25 @@ SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
 _GRANT: Final = (
     *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
     *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
+    *("break_glass", "reviewed_by", "reviewed_at", "findings"),
 )
 _NEW_GRANT: Final = (
-    *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "created_at"),
+    *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "break_glass"),
+    "created_at",
 )
 _GRANT_CHANGES: Final = (
-    *("tenant_id", "grant_id", "state", "approvers", "consented_by", "ended_by", "expires_at", "version"),
+    *(
+        "tenant_id",
+        "grant_id",
+        "state",
+        "approvers",
+        "consented_by",
+        "ended_by",
+        "expires_at",
+        "reviewed_by",
+        "reviewed_at",
+    ),
+    *("findings", "version"),
 )
 _RUN: Final = (
     *("tenant_id", "number", "billing_run_id", "invoice_id", "from_us", "to_us", "grace_s", "currency", "prices"),

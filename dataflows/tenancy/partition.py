@@ -20,7 +20,7 @@ from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy import limits
-from schemas.tenancy.desk_operations import DESK
+from schemas.tenancy.desk_operations import DESK, REQUEST_SUPPORT_GRANT
 from schemas.tenancy.operations import made_id, scope_of
 from schemas.tenancy.rendering import export_document, migration_document, tenant_document
 from schemas.topics import partition_for
@@ -144,6 +144,8 @@ class TenancyWorkspace:
         """Nothing is remembered."""
 
     def _at_desk(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
+        if command.operation == REQUEST_SUPPORT_GRANT and found.state in ("deleting", "deleted"):
+            return tenant.conflict(found, "there is nothing to look at")
         terms = DeskTenant(found.tenant_id, found.tier, found.home_currency, found.prices)
         decided = self._desk.decide(terms, command, now)
         return decided if isinstance(decided, Rejection) else Committed(decided, (self._event(found),))

@@ -12,6 +12,7 @@ import heapq
 import itertools
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from ingress.http import metrics
 from schemas import codec, errors, rendering, services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from ingress.commands.arrivals import Arrivals
     from ingress.http.cursors import Cursors
@@ -40,6 +41,7 @@ _HEARTBEAT: Final = b": alive\n\n"
 _encode: Final = msgspec.json.Encoder().encode
 
 Place = list[int]  # per partition of the topic, the last seq seen
+MayRead = Callable[[], Awaitable[None]]
 
 
 class Item(Struct, frozen=True):
@@ -153,8 +155,11 @@ class EventStreams:
         if self._looker is not None:
             self._looker.cancel()
 
-    async def stream(self, caller: Caller, place: Place) -> AsyncIterator[bytes]:
-        """Server-sent events from the place on, until the token expires, the drain, or the client leaves."""
+    async def stream(self, caller: Caller, place: Place, may_read: MayRead) -> AsyncIterator[bytes]:
+        """Server-sent events from the place on, until the token expires, the drain, or the client leaves.
+
+        ``may_read`` raises when the caller may read no more. It is asked before each look: nothing is told after that.
+        """
         loop = asyncio.get_running_loop()
         merchant, ends_at = caller.principal, loop.time() + caller.expires_at - time.time()
         wake_up = asyncio.Event()
@@ -167,13 +172,14 @@ class EventStreams:
                 wake_up.clear()
                 more = True
                 while more and not self._closing:
+                    await may_read()
                     items, more = await self._events.after(merchant, place, limits.EVENTS_PAGE_LIMIT_MAX)
                     if items:
                         yield b"".join(_frame(item) for item in items)
                 if not await woken(wake_up, min(limits.EVENT_STREAM_HEARTBEAT_S, ends_at - loop.time())):
                     yield _HEARTBEAT
-        except errors.Unavailable:
-            return  # the client reconnects from its last event id
+        except (errors.Unavailable, errors.Rejected):
+            return  # the client reconnects from its last event id, and is told then what is wrong
         finally:
             self._listeners[merchant].discard(wake_up)
             if not self._listeners[merchant]:

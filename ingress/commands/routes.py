@@ -25,7 +25,7 @@ from schemas.identity import operator_scope
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from ingress.commands.events import EventFeed, EventStreams, Place
+    from ingress.commands.events import EventFeed, EventStreams, MayRead, Place
     from ingress.identity.caller import Caller
 
 router: Final = APIRouter()
@@ -86,15 +86,16 @@ async def stream_events(request: Request) -> Response:
     cursor = request.headers.get("last-event-id") or reading.query(request, "cursor")
     place = feed.events.place(caller.principal, cursor) if cursor else await feed.events.end()
     feed.streams.admit(caller)  # nothing is awaited from here to the response, which gives the place back
-    return _Streamed(feed.streams, caller, place)
+    may_read = partial(parts_of(request).get(Admissions).require_reads, caller)
+    return _Streamed(feed.streams, caller, place, may_read)
 
 
 class _Streamed(StreamingResponse):
     """One stream, whose place is free when it has ended, however that came."""
 
-    def __init__(self, streams: EventStreams, caller: Caller, place: Place) -> None:
+    def __init__(self, streams: EventStreams, caller: Caller, place: Place, may_read: MayRead) -> None:
         headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
-        super().__init__(streams.stream(caller, place), headers=headers, media_type="text/event-stream")
+        super().__init__(streams.stream(caller, place, may_read), headers=headers, media_type="text/event-stream")
         self._leave = partial(streams.leave, caller)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -97,7 +97,7 @@ def words(name: str) -> str:
 #: the colour of each state, by its words; what stands in none of them is plain
 _TONES: Final = {
     "good": """succeeded captured authorized refunded committed applied delivered matched posted resolved won active
-        done completed finalized paid reinstated voided decided taken_in allow verified""",
+        done completed finalized paid reinstated voided decided taken_in allow verified reviewed""",
     "bad": """failed declined manual_review lost rejected given_up parked case duplicate missing short over sign_flipped
         orphan withdrawn truncated block blocked review halted disabled unexplained refused remove removed
         violated revoked denied aborted void disputed""",

@@ -22,6 +22,8 @@ FOUND_IN_STORE: Final = Counter(
 )
 # 1: an operator has switched new work of merchants off (`millrace maintenance show` says why); alike in every process.
 MAINTENANCE: Final = Gauge("millrace_ingress_maintenance", "Whether new work of merchants is refused")
+# 1: whether tenants are apart is in doubt, and none of them is served (`millrace tenants isolation` says why).
+SAFE_MODE: Final = Gauge("millrace_ingress_safe_mode", "Whether all calls of tenants are refused")
 # 1: the disk of this home's servers is nearly full, and new work is refused; free more than 512 MiB.
 DISK_CLOSED: Final = Gauge("millrace_ingress_disk_closed", "Whether new work is refused for want of disk")
 # Above zero: commands of so many partitions wait. Start owners (without_owner); `millrace partitions list` (halted).

@@ -77,6 +77,7 @@ TABLE: Final[dict[str, Row]] = {
     "unavailable": Row(503, "A dependency is unavailable", retry=True),
     "overloaded": Row(503, "Too much work is in flight", retry=True),
     "maintenance": Row(503, "No new work is taken", retry=True, retry_after_s=limits.MAINTENANCE_RETRY_AFTER_S),
+    "safe_mode": Row(503, "No tenant is served now", retry=True, retry_after_s=limits.MAINTENANCE_RETRY_AFTER_S),
     "deadline_exceeded": Row(504, "The deadline passed before the command was started", retry=True),
 }
 # A 401 says how to do better (RFC 9110 section 15.5.2).

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ingress.commands.envelope import Request
     from ingress.http.answers import Answer
     from ingress.identity.caller import Caller
+    from ingress.tenancy.safe_mode import SafeMode
     from ingress.tenancy.tenants import Known, Tenants
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -29,8 +30,9 @@ _OF_TENANTS: Final = frozenset({WRITE})
 class TenancyAdmission(Admission):
     """Nothing here is what decides: the owner refuses on its own what slips through."""
 
-    def __init__(self, tenants: Tenants) -> None:
+    def __init__(self, tenants: Tenants, safe_mode: SafeMode) -> None:
         self._tenants = tenants
+        self._safe_mode = safe_mode
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
         """Staff for tenants, a member of a served tenant for resources."""
@@ -87,6 +89,7 @@ class TenancyAdmission(Admission):
     async def require_reads(self, caller: Caller) -> None:
         """A tenant that is not served reads nothing, whatever it asks for."""
         if callers.is_member(caller):
+            await self._safe_mode.require_off(caller.tenant)
             known = await self._tenants.find(caller.tenant)
             if known is not None and not known.tenant.serves_reads:
                 raise errors.TenantNotActive(known.tenant.state)

@@ -28,10 +28,10 @@ def require_staff(caller: Caller, *scopes: str) -> None:
         raise errors.Forbidden("This is for staff; the token is a tenant's.")
 
 
-async def member(request: Request, scope: str, *, writes: bool = False) -> tuple[Caller, Known]:
-    """A caller with this scope, and its own tenant, which is served. Raises Forbidden and TenantNotActive."""
+async def member(request: Request, scope: str, *, writes: bool = False, shows: bool = True) -> tuple[Caller, Known]:
+    """A caller with this scope, and its own tenant, which is served. Raises as ``Tenants.active``."""
     caller = await calling.caller_of(request, scope)
-    return caller, await parts_of(request).get(Tenants).active(caller, writes=writes)
+    return caller, await parts_of(request).get(Tenants).active(caller, writes=writes, shows=shows)
 
 
 async def of_tenant(request: Request, tenant_id: str, *staff_scopes: str) -> tuple[Caller, Known]:

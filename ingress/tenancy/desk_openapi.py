@@ -7,6 +7,7 @@ from typing import Any, Final
 from ingress.http import openapi_commands
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
+from ingress.identity.roles import by_operators
 from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
 from ingress.tenancy.openapi import committed, list_of, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
@@ -15,6 +16,7 @@ from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.operations import READ
 from schemas.tenancy.value_types import PRICES
+from schemas.value_types import NOTE
 
 Json = dict[str, Any]
 _STRING: Final = {"type": "string"}
@@ -82,6 +84,10 @@ def paths() -> Json:
             scopes=(TENANT_ADMIN,),
             parameters=(elements.query("grant_id", OBJECT_ID, "Of one grant"), *_PAGE),
         ),
+        "/v1/isolation/close": {"post": _on_mode("close_isolation", "Show no tenant anything", "isolation.close")},
+        "/v1/isolation/lift": {
+            "post": _on_mode("lift_isolation", "Propose to lift that, or lift it", "isolation.lift")
+        },
         "/v1/isolation": read("get_isolation", "Whether tenants are apart", "Isolation", scopes=(STAFF,)),
     }
 
@@ -145,6 +151,23 @@ def _settle(operation_id: str, summary: str, name: str, scope: str) -> Json:
     }
 
 
+def _on_mode(operation_id: str, summary: str, action: str) -> Json:
+    """A word of an operator on safe mode."""
+    said = ref("SafeModeNote")
+    codes = ("state_conflict", "too_large", "unsupported_media_type", "invalid_command", "four_eyes_required")
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        **by_operators(action),
+        "parameters": [],
+        "requestBody": {"required": True, "content": {elements.JSON: {"schema": said}}},
+        "responses": {
+            "200": elements.answer("What safe mode is now", elements.JSON, "SafeModeDecided"),
+            **elements.refusals((*elements.COMMON, *codes)),
+        },
+    }
+
+
 def _token() -> Json:
     return {
         "operationId": "get_support_token",
@@ -193,30 +216,47 @@ def components() -> Json:
     amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), _INTEGER)
     named = {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": _STRING}
     paid = a_schema(named | amounts | {"payment_intent": _TEXT_OR_NULL, "last_payment_error": _TEXT_OR_NULL})
-    grant = a_schema({"grant_id": OBJECT_ID, "requester": _STRING, "state": _STRING, "expires_at": _TEXT_OR_NULL})
-    call = a_schema({"seq": _INTEGER, "at": _INSTANT, "actor": _STRING, "object": _STRING, "result": _STRING})
-    isolation = a_schema({"status": _STRING, "as_of": _TEXT_OR_NULL, "probes": _INTEGER, "violations": _INTEGER})
     payloads = {
         f"{operation.record}Payload": openapi_commands.payload(operation, without=_SAID_BY_ROUTE)
         for operation in DESK.values()
         if operation.audited
     }
-    return payloads | {
-        "UsageEvent": event,
-        "UsageAccepted": a_schema({"accepted": _INTEGER}),
-        "TenantUsage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
-        "UsageConflict": conflict,
-        "UsageConflictPage": list_of("UsageConflict"),
-        "BillingRun": run,
-        "BillingRunPage": list_of("BillingRun"),
-        "CommittedBillingRun": committed(run),
-        "Invoice": invoice,
-        "InvoicePayment": paid,
-        "BillingEntry": entry,
-        "BillingEntryPage": list_of("BillingEntry"),
-        "CommittedBillingEntry": committed(entry),
-        "Entitlements": a_schema({"data": {"type": "array", "items": feature}}),
-        "CommittedEntitlements": committed(entitled),
+    return (
+        payloads
+        | _of_support()
+        | {
+            "UsageEvent": event,
+            "UsageAccepted": a_schema({"accepted": _INTEGER}),
+            "TenantUsage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
+            "UsageConflict": conflict,
+            "UsageConflictPage": list_of("UsageConflict"),
+            "BillingRun": run,
+            "BillingRunPage": list_of("BillingRun"),
+            "CommittedBillingRun": committed(run),
+            "Invoice": invoice,
+            "InvoicePayment": paid,
+            "BillingEntry": entry,
+            "BillingEntryPage": list_of("BillingEntry"),
+            "CommittedBillingEntry": committed(entry),
+            "Entitlements": a_schema({"data": {"type": "array", "items": feature}}),
+            "CommittedEntitlements": committed(entitled),
+        }
+    )
+
+
+def _of_support() -> Json:
+    """Support access and isolation."""
+    of_grant = {"grant_id": OBJECT_ID, "requester": _STRING, "state": _STRING, "break_glass": {"type": "boolean"}}
+    said_of_it = dict.fromkeys(("expires_at", "reviewed_by", "reviewed_at", "findings"), _TEXT_OR_NULL)
+    grant = a_schema(of_grant | said_of_it)
+    call = a_schema({"seq": _INTEGER, "at": _INSTANT, "actor": _STRING, "object": _STRING, "result": _STRING})
+    mode = a_schema(
+        {"on": {"type": "boolean"}} | dict.fromkeys(("since", "probe", "evidence", "proposed_by"), _TEXT_OR_NULL)
+    )
+    counts = {"probes": _INTEGER, "violations": _INTEGER}
+    isolation = a_schema({"status": _STRING, "as_of": _TEXT_OR_NULL, "safe_mode": mode} | counts)
+    decided = a_schema({"state": {"enum": ["closed", "proposed", "lifted"]}})
+    return {
         "SupportGrant": grant,
         "SupportGrantPage": list_of("SupportGrant"),
         "CommittedSupportGrant": committed(grant),
@@ -224,4 +264,6 @@ def components() -> Json:
         "SupportCall": call,
         "SupportCallPage": list_of("SupportCall"),
         "Isolation": isolation,
+        "SafeModeNote": a_schema({"note": NOTE.json}, closed=True),
+        "SafeModeDecided": a_schema({"result": decided}),
     }

@@ -1,4 +1,7 @@
-"""Whether tenants are apart: what the monitor saw last, for staff. What it has not looked at lately is stale."""
+"""Whether tenants are apart: what the monitor saw last, for staff. What it has not looked at lately is stale.
+
+Safe mode is lifted by two operators of the platform, when it is proved that they are apart again.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.http.parts import parts_of
+from ingress.operators import decisions
 from ingress.tenancy.callers import require_staff
+from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.usage import Usage
+from schemas.payments import repair
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import STAFF
 from schemas.tenancy.instants import instant
@@ -26,7 +32,29 @@ async def isolation(request: Request) -> Response:
     """The newest round of the monitor."""
     require_staff(await calling.caller_of(request, STAFF), STAFF)
     (row,) = await parts_of(request).get(Usage).store.rows("isolation", {})
-    return calling.json(_shown(row, time.time_ns() // 1_000))
+    safe_mode = await parts_of(request).get(SafeMode).shown()
+    return calling.json(_shown(row, time.time_ns() // 1_000) | {"safe_mode": safe_mode})
+
+
+@router.post("/v1/isolation/close")
+async def close(request: Request) -> Response:
+    """One person switches safe mode on."""
+    async with decisions.deciding(request, "isolation.close", "tenancy") as asked:
+        await asked.parts.get(SafeMode).close(asked.person, _note(asked.body))
+    return calling.json({"result": {"state": "closed"}})
+
+
+@router.post("/v1/isolation/lift")
+async def lift(request: Request) -> Response:
+    """One person would lift it, another lifts it."""
+    async with decisions.deciding(request, "isolation.lift", "tenancy") as asked:
+        word = await asked.parts.get(SafeMode).lift(asked.person, _note(asked.body))
+    return calling.json({"result": {"state": word}})
+
+
+def _note(body: dict[str, Any]) -> str:
+    note: str = repair.read_decision(repair.REVERSE, body)["note"]
+    return note
 
 
 def _shown(row: tuple[Any, ...], now_us: int) -> dict[str, Any]:

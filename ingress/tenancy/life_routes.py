@@ -15,6 +15,7 @@ from ingress.http.cursors import Cursors
 from ingress.http.pages import BEFORE_ALL
 from ingress.http.parts import parts_of
 from ingress.tenancy import callers
+from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.tenants import Known, Tenants
 from schemas import errors
 from schemas.tenancy.rendering import export_document, migration_document
@@ -81,6 +82,7 @@ async def get_export_content(request: Request, tenant_id: str, export_id: str) -
     calling.require_id(export_id)
     lives = parts_of(request).get(Lives)
     found = await lives.one("tenant_exports_by_id", tenant_id=known.tenant.tenant_id, export_id=export_id)
+    await parts_of(request).get(SafeMode).require_off()  # staff's, too: it is all that the tenant has
     if found["state"] != "ready":
         raise errors.StateConflict("The export is not ready yet.")
     if known.is_shredded:

@@ -15,6 +15,7 @@ from ingress.tenancy.console.declared import CONSOLE
 from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
+from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.stores import TenantStores
 from ingress.tenancy.support_gate import SupportGate
 from ingress.tenancy.tenants import Tenants
@@ -40,14 +41,15 @@ class TenancyHttp(HttpService):
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
         store, add, config = platform.store, platform.parts.add, platform.parts.get(TenancyConfig)
-        tenants = add(Tenants(store, RootKeys(config.secrets)))
+        safe_mode = add(SafeMode(store, platform.audited_store))
+        tenants = add(Tenants(store, RootKeys(config.secrets), safe_mode))
         add(NewestFirst(store, platform.cursors))
         self._stores = TenantStores(store, platform.config.postgres_dsn, Contexts(config.secrets))
         self._resources = add(Resources(store, self._stores, tenants, platform.cursors))
         add(Quotas(store))
         add(Lives(store, tenants, platform.cursors))
         add(config.certificate_keys)
-        self.admission = TenancyAdmission(tenants)
+        self.admission = TenancyAdmission(tenants, safe_mode)
         self._desk = desk.Desk(platform)
         self._audited_store = platform.audited_store
 

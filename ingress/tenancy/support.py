@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
     *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
+    *("break_glass", "reviewed_by", "reviewed_at", "findings"),
 )
 _SECOND_US: Final = 1_000_000
 

@@ -67,6 +67,12 @@ async def revoke(request: Request, tenant_id: str, grant_id: str) -> Response:
     return await _carry_out(request, caller, "revoke_support_grant", tenant_id, {"grant_id": grant_id})
 
 
+@router.post(f"{_GRANT}/review")
+async def review(request: Request, tenant_id: str, grant_id: str) -> Response:
+    """Another person says what it was used for, when it is over."""
+    return await _of_staff(request, "review_support_grant", tenant_id, grant_id)
+
+
 @router.post(f"{_GRANT}/token")
 async def token(request: Request, tenant_id: str, grant_id: str) -> Response:
     """What its requester shows while it is active."""

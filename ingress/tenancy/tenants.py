@@ -18,6 +18,7 @@ from sinks.tenancy import seals
 if TYPE_CHECKING:
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
+    from ingress.tenancy.safe_mode import SafeMode
 
 UNKNOWN: Final = "unknown"
 _READABLE: Final = frozenset({"active", "offboarding", "exported"})
@@ -81,8 +82,9 @@ class Known(Struct, frozen=True):
 class Tenants:
     """Finds tenants and their keys. One per process."""
 
-    def __init__(self, store: Store, root_keys: seals.RootKeys) -> None:
+    def __init__(self, store: Store, root_keys: seals.RootKeys, safe_mode: SafeMode) -> None:
         self._store = store
+        self._safe_mode = safe_mode
         self._root_keys = root_keys
         self._known: OrderedDict[str, Known] = OrderedDict()
 
@@ -113,8 +115,13 @@ class Tenants:
             raise errors.NotFound
         return found
 
-    async def active(self, caller: Caller, *, writes: bool = False) -> Known:
-        """The caller's own tenant. Raises Forbidden without one, TenantNotActive where it is not served."""
+    async def active(self, caller: Caller, *, writes: bool = False, shows: bool = True) -> Known:
+        """The caller's own tenant. Raises Forbidden without one, TenantNotActive where it is not served.
+
+        ``shows``: whether the call is answered with anything of a tenant's. Raises SafeMode then, while that is on.
+        """
+        if shows:
+            await self._safe_mode.require_off(caller.tenant)
         found = await self.find(caller.tenant)
         if found is None:
             raise errors.TenantNotActive(UNKNOWN)

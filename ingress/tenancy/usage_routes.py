@@ -38,7 +38,7 @@ _encode: Final = msgspec.json.Encoder().encode
 @router.post("/v1/usage/events")
 async def meter(request: Request) -> Response:
     """Takes all events of a request, or none. 202: all replicas of Kafka have them."""
-    _, known = await member(request, WRITE, writes=True)
+    _, known = await member(request, WRITE, writes=True, shows=False)
     raw = await reading.body(request, (_ONE, _BATCH), limits.USAGE_BODY_BYTES_MAX)
     found = strict_json.parse(raw)
     is_batch = request.headers.get("content-type", "").partition(";")[0].strip().lower() == _BATCH

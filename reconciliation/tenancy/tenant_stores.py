@@ -63,6 +63,12 @@ def noisy(connection: Connection[Any]) -> list[dict[str, Any]]:
     return [row | {"proposal": _proposal(row)} for row in rows]
 
 
+def isolation(connection: Connection[Any]) -> dict[str, Any]:
+    """What the isolation monitor found last, and whether safe mode is on."""
+    (found,) = _rows(connection, "isolation_shown")
+    return found
+
+
 def _proposal(row: dict[str, Any]) -> str | None:
     if row["move_proposed_at"] is None or row["mode"] in (None, "dedicated"):
         return None

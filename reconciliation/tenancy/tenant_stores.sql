@@ -31,3 +31,10 @@ from noisy_caller n
 left join tenant t on n.caller = 'tenant:' || t.tenant_id left join placement p on p.placement_id = t.placement_id
 where n.topic = 'commands.tenancy.v1'
 order by n.seen_at desc limit %(limit)s;
+
+-- name: isolation_shown
+-- For millrace tenants isolation: one row. Primary keys, isolation_violation_open.
+select m.is_on, m.since, m.probe, m.evidence, m.proposed_by, r.as_of,
+       (select count(*) from isolation_violation where resolved_at is null) as violations,
+       (select coalesce(sum(gaps), 0)::bigint from isolation_lint) as gaps
+from isolation_safe_mode m left join isolation_round r on r.only_one;

@@ -5,7 +5,7 @@ What a person answers for has a route of its own, which says who that is: only a
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
@@ -14,7 +14,7 @@ from schemas.tenancy import value_types as types
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import parsed
 from schemas.validation import Field, ValueType
-from schemas.value_types import AMOUNT, ID, NOTE, SIGNED_AMOUNT, TEXT, whole
+from schemas.value_types import AMOUNT, BOOLEAN, ID, NOTE, SIGNED_AMOUNT, TEXT, whole
 
 STAFF: Final = "tenants:admin"
 SUPPORT: Final = "support"
@@ -49,6 +49,13 @@ def _dimension(value: object) -> str | None:
     return None if isinstance(value, str) and types.DIMENSION.fullmatch(value) else "must be 1 to 64 of a-z 0-9 _"
 
 
+def _short(payload: dict[str, Any]) -> list[dict[str, str]]:
+    """Who breaks the glass does so for a short time."""
+    if not payload["break_glass"] or payload["duration_s"] <= limits.BREAK_GLASS_MAX_S:
+        return []
+    return [{"field": "payload.duration_s", "reason": f"must be at most {limits.BREAK_GLASS_MAX_S} with break_glass"}]
+
+
 def _price(value: object) -> str | None:
     return None if isinstance(value, str) and pricing.PRICE.fullmatch(value) else "must be a decimal text"
 
@@ -64,14 +71,14 @@ SCOPES: Final = ValueType(
 _PERSON: Final = {"person": Field(TEXT, "who does it: the token's subject")}
 
 
-def _on_grant(verb: str, record: str, scope: str, summary: str) -> Operation:
+def _on_grant(verb: str, record: str, scope: str, summary: str, **more: Field) -> Operation:
     return Operation(
         name=f"{verb}_support_grant",
         service=_SERVICE,
         method="POST",
         path=f"{_GRANT}/{verb}",
         record=record,
-        payload={"grant_id": Field(ID, "the grant"), **_PERSON},
+        payload={"grant_id": Field(ID, "the grant"), **_PERSON, **more},
         aggregate=_tenant,
         result_id="grant_id",
         summary=summary,
@@ -182,8 +189,16 @@ DESK_OPERATIONS: Final = (
                 default=limits.SUPPORT_GRANT_DEFAULT_S,
             ),
             **_PERSON,
+            "break_glass": Field(
+                BOOLEAN,
+                "true: an emergency. Two others approve, the tenant is told and not asked, and somebody reviews it",
+                default=None,
+                nullable=True,
+                since=2,
+            ),
         },
         creates="sg",
+        together=_short,
         aggregate=_tenant,
         result_id="grant_id",
         summary="Ask for access to a tenant",
@@ -198,5 +213,12 @@ DESK_OPERATIONS: Final = (
     _on_grant("deny", "DenySupportGrant", APPROVE, "Refuse it"),
     _on_grant("consent", "ConsentSupportGrant", TENANT_ADMIN, "Consent as the tenant"),
     _on_grant("revoke", "RevokeSupportGrant", TENANT_ADMIN, "End it at once"),
+    _on_grant(
+        "review",
+        "ReviewSupportGrant",
+        APPROVE,
+        "Say what it was used for, when it is over",
+        findings=Field(NOTE, "what was found, for people"),
+    ),
 )
 DESK: Final = {operation.name: operation for operation in DESK_OPERATIONS}

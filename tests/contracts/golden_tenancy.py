@@ -54,7 +54,9 @@ _PAYLOADS: Final[dict[str, dict[str, Any]]] = {
         "scopes": ["resources:read", "usage:read"],
         "duration_s": 1_800,
         "person": "s_1",
+        "break_glass": True,
     },
+    "ReviewSupportGrant": {"grant_id": "sg_golden", "person": "s_3", "findings": "as the ticket says"},
     **{
         f"{verb}SupportGrant": {"grant_id": "sg_golden", "person": "s_2"}
         for verb in ("Approve", "Deny", "Consent", "Revoke")

@@ -92,11 +92,14 @@ def test_a_slow_stream_loses_nothing_while_kafka_tells_nothing(public: PublicSys
         principal=merchant.name, subject="s", scopes=frozenset({"payments:read"}), expires_at=time.time() + 600
     )
 
+    async def allowed() -> None:
+        return
+
     async def follow() -> tuple[list[str], list[str]]:
         async with arrivals_over(NOWHERE) as arrivals, store_of(public) as store:
             events = Events(store, Cursors(b"k" * 32), PAYMENTS, rendering.payment_event_body)
             streams = EventStreams(events, store, arrivals)
-            frames = streams.stream(caller, await events.end())
+            frames = streams.stream(caller, await events.end(), allowed)
             assert (await anext(frames)).startswith(b"retry")
             wanted = await asyncio.to_thread(made, merchant, 3)
             heard = keys(await anext(frames))

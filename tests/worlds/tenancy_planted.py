@@ -17,8 +17,14 @@ PLANTED: Final = {
     "->>'total')::bigint, 'USD', 'succeeded', 1, 'automatic', 'p', 0, 1, 0, 0, 1, '{}', 0, now(), now(), invoice_id"
     " from tenant_invoice limit 1",
     "tenancy_support_audited": "delete from tenant_audit where seq = 1",
-    "tenancy_support_grants": "update support_grant set duration_s = 20000",
+    "tenancy_support_grants": "update support_grant set duration_s = 20000 where not break_glass",
+    "tenancy_glass_reviewed": 'update support_grant set break_glass = true, approvers = \'["a", "b"]\', duration_s = 60,'
+    " expires_at = now() - interval '25 hours'",
     "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
     "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
+#: by way of a view that shows no tenant; the other one stays, and is no gap
+COPIES: Final = """create view all_rows as select payload from tenancy_pool.resource;
+create materialized view everything as select * from all_rows;
+create materialized view harmless as select version from access_denied_version"""

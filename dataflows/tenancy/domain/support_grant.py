@@ -1,5 +1,7 @@
 """Support access: asked for with a reason, approved by another person, for a time; of some tenants, with their consent.
 
+In an emergency the glass is broken: two others approve, nobody waits for the tenant, which is told at once.
+
 A person is the subject of a token. Pure.
 """
 
@@ -10,11 +12,13 @@ from typing import Any, Final, Literal
 from msgspec import Struct, structs
 
 from schemas.records import Command, Rejection
+from schemas.tenancy import limits
 from schemas.tenancy.instants import instant
 
-State = Literal["requested", "approved", "active", "denied", "revoked", "expired"]
+State = Literal["requested", "approved", "active", "denied", "revoked", "expired", "reviewed"]
 #: those in which a grant still may become something
 OPEN: Final[tuple[State, ...]] = ("requested", "approved", "active")
+_OVER: Final[tuple[State, ...]] = ("denied", "revoked", "expired")
 _SECOND_US: Final = 1_000_000
 _CONSENTING: Final = "enterprise"
 
@@ -31,12 +35,21 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
     duration_s: int
     state: State
     needs_consent: bool
+    break_glass: bool = False
     approvers: tuple[str, ...] = ()
     consented_by: str | None = None
     ended_by: str | None = None
     created_at: int
     expires_at: int | None = None
+    reviewed_by: str | None = None
+    reviewed_at: int | None = None
+    findings: str | None = None
     version: int = 1
+
+    @property
+    def approvals_needed(self) -> int:
+        """How many others have to approve."""
+        return limits.BREAK_GLASS_APPROVERS if self.break_glass else 1
 
     def state_at(self, now: int) -> State:
         """The state, of one whose time is over too."""
@@ -47,6 +60,7 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
 def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: int) -> SupportGrant:
     """A new grant."""
     said: dict[str, Any] = command.payload
+    break_glass = bool(said["break_glass"])
     return SupportGrant(
         grant_id=grant_id,
         tenant_id=tenant_id,
@@ -56,7 +70,8 @@ def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: i
         scopes=tuple(said["scopes"]),
         duration_s=said["duration_s"],
         state="requested",
-        needs_consent=tier == _CONSENTING,
+        needs_consent=tier == _CONSENTING and not break_glass,
+        break_glass=break_glass,
         created_at=now,
     )
 
@@ -74,6 +89,8 @@ def decide(grant: SupportGrant | None, tenant_id: str, command: Command, now: in
         return _approved(changed, state, person, now)
     if command.operation == "consent_support_grant":
         return _consented(changed, state, person, now)
+    if command.operation == "review_support_grant":
+        return _reviewed(changed, state, person, str(command.payload["findings"]), now)
     return _ended(changed, state, "denied" if command.operation == "deny_support_grant" else "revoked", person)
 
 
@@ -82,7 +99,12 @@ def _approved(grant: SupportGrant, state: State, person: str, now: int) -> Suppo
         return Rejection("four_eyes_required", "Another person than the requester has to approve it.", {})
     if state != "requested":
         return _conflict(state)
-    return _begun(structs.replace(grant, approvers=(*grant.approvers, person), state="approved"), now)
+    if person in grant.approvers:
+        return Rejection("four_eyes_required", "One more person has to approve it.", {})
+    approved = structs.replace(grant, approvers=(*grant.approvers, person))
+    if len(approved.approvers) < grant.approvals_needed:
+        return approved
+    return _begun(structs.replace(approved, state="approved"), now)
 
 
 def _consented(grant: SupportGrant, state: State, person: str, now: int) -> SupportGrant | Rejection:
@@ -96,6 +118,15 @@ def _ended(grant: SupportGrant, state: State, ends: State, person: str) -> Suppo
     if state not in OPEN or (ends == "denied" and state == "active"):
         return _conflict(state)
     return structs.replace(grant, state=ends, ended_by=person)
+
+
+def _reviewed(grant: SupportGrant, state: State, person: str, findings: str, now: int) -> SupportGrant | Rejection:
+    """Nobody reviews what it asked for, and of a broken glass not what it approved."""
+    if person == grant.requester or (grant.break_glass and person in grant.approvers):
+        return Rejection("four_eyes_required", "Another person has to review it.", {})
+    if state not in _OVER:
+        return _conflict(state)
+    return structs.replace(grant, state="reviewed", reviewed_by=person, reviewed_at=now, findings=findings)
 
 
 def _begun(grant: SupportGrant, now: int) -> SupportGrant:
@@ -119,6 +150,7 @@ def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:
         "approvers": list(grant.approvers),
         "consented_by": grant.consented_by,
         "needs_consent": grant.needs_consent,
+        "break_glass": grant.break_glass,
         "ended_by": grant.ended_by,
         "reason": grant.reason,
         "ticket": grant.ticket,
@@ -126,6 +158,9 @@ def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:
         "duration_s": grant.duration_s,
         "state": grant.state_at(now),
         "expires_at": None if grant.expires_at is None else instant(grant.expires_at),
+        "reviewed_by": grant.reviewed_by,
+        "reviewed_at": None if grant.reviewed_at is None else instant(grant.reviewed_at),
+        "findings": grant.findings,
         "created_at": instant(grant.created_at),
         "version": grant.version,
     }

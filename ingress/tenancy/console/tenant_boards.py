@@ -65,14 +65,16 @@ async def isolation(request: Request) -> Response:
     """What the monitor saw last, and the evidence that waits for a person."""
     async with visits.reading_of(request, "isolation", "isolation") as visit:
         console, bound = visit.console, {"limit": limits.CONSOLE_ROWS_MAX}
-        rounds, lints, rows = await asyncio.gather(
+        rounds, modes, lints, rows = await asyncio.gather(
             console.records("isolation_state"),
+            console.records("isolation_mode"),
             console.records("isolation_lints", **bound),
             console.records("isolation_evidence", **bound),
         )
     return visit.page(
         "isolation.html",
         round=rounds[0] if rounds else None,
+        mode=modes[0],
         status=status_of(rounds, lints, rows, datetime.now(UTC)),
         lints=lints,
         rows=rows,

@@ -26,6 +26,7 @@ from ingress.operators.audit import Audit
 from ingress.tenancy import invoice_payment
 from ingress.tenancy.billing import Billing
 from ingress.tenancy.invoice_routes import as_biller, ensure_intent
+from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.usage import Usage
 from schemas import errors
 from schemas.payments import repair
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from ingress.console.visit import Visit
 
-_GRANT_VERBS: Final = ("approve", "deny", "revoke")
+_GRANT_VERBS: Final = ("approve", "deny", "revoke", "review")
 _MOVE_VERBS: Final = ("abort", "rollback", "complete")
 _NUMBER_DIGITS_MAX: Final = 18
 
@@ -45,11 +46,13 @@ router: Final = visits.router()
 
 @router.post("/tenants/{tenant_id}/grants/{grant_id}/{verb}")
 async def decide_grant(request: Request, tenant_id: str, grant_id: str, verb: str) -> Response:
-    """Approves, denies or revokes. Raises StateConflict for whom the owner refuses, such as the requester."""
+    """Approves, denies, revokes or reviews. Raises StateConflict for whom the owner refuses, such as the requester."""
     _require(verb, _GRANT_VERBS)
     action = f"grant.{verb}"
     async with visits.deciding(request, action, grant_id) as (visit, fields):
         said = {"grant_id": grant_id}
+        if verb == "review":
+            said["findings"] = fields.get("findings", "").strip()
         await _carry_out(visit, fields, f"{verb}_support_grant", action, tenant_id, said)
     return _to("/grants")
 
@@ -117,6 +120,17 @@ async def resolve(request: Request, number: str) -> Response:
             raise errors.NotFound
         if word != "resolved":
             raise errors.StateConflict("It was resolved before.")
+    return _to("/isolation")
+
+
+@router.post("/isolation/safe_mode/{verb}")
+async def safe_mode(request: Request, verb: str) -> Response:
+    """Closes, or lifts: that needs another person, who says so too. Raises FourEyesRequired and StateConflict."""
+    _require(verb, ("close", "lift"))
+    async with visits.deciding(request, f"isolation.{verb}", "tenancy") as (visit, fields):
+        person, note = operating.person(visit.who.caller()), _note(fields)
+        mode = parts_of(request).get(SafeMode)
+        await (mode.close(person, note) if verb == "close" else mode.lift(person, note))
     return _to("/isolation")
 
 

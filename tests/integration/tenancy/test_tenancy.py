@@ -82,7 +82,7 @@ def test_a_move_goes_on_when_its_mover_is_killed_and_back_when_it_is_told(
         assert moved["state"] == "soaking", moved
         assert (moved["from_generation"], moved["to_generation"], moved["mismatches"]) == (1, 2, 0)
         placed = tenancy.staff.get(path)["placement"]
-        assert (placed["mode"], placed["generation"], placed["placement_id"]) == ("dedicated", 2, moved["target"])
+        assert (placed["mode"], placed["generation"], placed["placement_id"]) == (target, 2, moved["target"])
         assert caller.resources() == ledger
         again = caller.send("POST", "/v1/resources", {"kept": 1}, "over the cutover")
         assert (again.content, again.headers["Idempotency-Replayed"]) == (first.content, "true")
@@ -228,6 +228,10 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
         keys = f"/v1/tenants/{other.name}/keys"
         eventually(lambda: staff.get(keys)["certificate_id"], 30)
     assert staff.get(f"{path}/certificates/{deleted['certificate_id']}")["kind"] == "deletion"
+    support = Caller(tenancy.system, "m_support", "merchant", ("support",))
+    asked = support.send("POST", f"{path}/support_grants", {"reason": "a look", "ticket": "T-1"})
+    assert (asked.status_code, asked.json()["code"]) == (409, "state_conflict")
+    support.http.close()
     retried = other.send("POST", "/v1/resources", {"mark": "shredded"}, "kept")
     for answer in (other.http.get("/v1/resources"), other.http.get(f"/v1/resources/{kept['resource_id']}"), retried):
         assert (answer.status_code, answer.json()["code"]) == (410, "key_shredded")

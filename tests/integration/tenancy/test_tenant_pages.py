@@ -169,7 +169,7 @@ def test_an_invoice_is_paid_once_by_whoever_tries_though_its_owner_is_killed(
     tenancy.close()
 
 
-def test_operators_decide_grants_moves_and_evidence_by_their_roles(
+def test_operators_decide_grants_and_moves_by_their_roles(
     public: PublicSystem, visitors: Visitors, scene: Scene
 ) -> None:
     """Nobody approves what it asked for, forms of others are refused, and each decision stands in the audit log."""
@@ -193,6 +193,12 @@ def test_operators_decide_grants_moves_and_evidence_by_their_roles(
     assert tenancy.staff.get(grants)["approvers"] == ["s_bob"]
     assert bob.post(f"{grant}/revoke", page=root, key=uuid.uuid4().hex).status_code == 303
     assert tenancy.staff.get(grants)["state"] == "revoked"
+    said = {"page": root, "key": uuid.uuid4().hex}
+    assert ann.post(f"{grant}/review", **said, findings="all is well").status_code == 409  # it was hers
+    assert bob.post(f"{grant}/review", **said, findings=" ").status_code == 422
+    assert bob.post(f"{grant}/review", page=root, key=uuid.uuid4().hex, findings="one look").status_code == 303
+    assert tenancy.staff.get(grants)["findings"] == "one look"
+    assert "one look" in bob.get("/console/grants").text
     assert ann.post(f"{root}/moves", page=root, key=uuid.uuid4().hex, mode="partitioned").status_code == 403
     started = zoe.post(f"{root}/moves", page=root, key=uuid.uuid4().hex, mode="partitioned", rows_per_second="100")
     assert started.status_code == 303, started.text
@@ -204,11 +210,24 @@ def test_operators_decide_grants_moves_and_evidence_by_their_roles(
     assert zoe.post(f"{move}/rollback", page=move, key=uuid.uuid4().hex).status_code == 303
     becomes(lambda: "rolled back" in zoe.get(move).text, True, 60)
     assert zoe.get("/console/noisy").status_code == 200
+    done = b"select action, outcome from audit_log where actor = 's_bob' and action like 'grant.%'"
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as superuser:
+        assert {("grant.approve", "done"), ("grant.revoke", "done")} <= set(superuser.execute(done).fetchall())
+    tenancy.close()
+
+
+def test_evidence_is_resolved_by_operators_of_the_platform(public: PublicSystem, visitors: Visitors) -> None:
+    """Safe mode is theirs, too, and is not lifted where it is not on."""
+    ann = visitors("m_ann", "operator:support", subject="s_ann")
+    zoe = visitors("m_zoe", "operator:platform", subject="s_zoe")
     query = b"insert into isolation_violation (probe, evidence) values ('planted', %s) returning number"
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
         ((number,),) = superuser.execute(query, (HOSTILE,)).fetchall()
     page = zoe.get("/console/isolation").text
     assert "violated" in page
+    assert "Close to all tenants" in page
+    assert ann.post("/console/isolation/safe_mode/close", page="/console/isolation", note="n").status_code == 403
+    assert zoe.post("/console/isolation/safe_mode/lift", page="/console/isolation", note="n").status_code == 409
     assert HOSTILE not in page
     where = f"/console/isolation/{number}"
     assert zoe.post(where, page="/console/isolation", note="").status_code == 422
@@ -216,7 +235,3 @@ def test_operators_decide_grants_moves_and_evidence_by_their_roles(
     assert zoe.post(where, page="/console/isolation", note="again").status_code == 409
     resolved = "select resolved_by, note from isolation_violation where number = %s"
     assert public.rows(resolved, number) == [("s_zoe", "planted by hand")]
-    done = b"select action, outcome from audit_log where actor = 's_bob' and action like 'grant.%'"
-    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as superuser:
-        assert {("grant.approve", "done"), ("grant.revoke", "done")} <= set(superuser.execute(done).fetchall())
-    tenancy.close()

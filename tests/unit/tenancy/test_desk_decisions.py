@@ -13,6 +13,7 @@ from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from schemas.records import Command, Rejection
 from schemas.tenancy import entitlements
+from schemas.tenancy.desk_operations import DESK
 from schemas.tenancy.instants import instant
 
 NOW = 1_790_000_000_000_000
@@ -67,15 +68,17 @@ def test_what_is_not_billed(begins: int, ends: int, billed: list[tuple[int, int]
     assert found.code == code
 
 
-def requested(tier: str = "standard") -> SupportGrant:
+def requested(tier: str = "standard", *, break_glass: bool | None = None) -> SupportGrant:
     payload = {"person": "s_1", "reason": "r", "ticket": "t", "scopes": ["resources:read"], "duration_s": 60}
+    payload["break_glass"] = break_glass
     return support_grant.requested("sg_1", "tn_1", tier, command("request_support_grant", **payload), NOW)
 
 
 def after(grant: SupportGrant, *hands: tuple[str, str], at: int = NOW) -> SupportGrant | str:
     """The grant after these hands, or the code of the first refusal."""
     for verb, person in hands:
-        asked = command(f"{verb}_support_grant", person=person, grant_id="sg_1")
+        findings = {"findings": "as the ticket says"} if verb == "review" else {}
+        asked = command(f"{verb}_support_grant", person=person, grant_id="sg_1", **findings)
         decided = support_grant.decide(grant, "tn_1", asked, at)
         if isinstance(decided, Rejection):
             return decided.code
@@ -107,6 +110,56 @@ def test_nobody_approves_their_own_and_what_is_over_stays_over() -> None:
     active = after(requested(), ("approve", "s_2"))
     assert isinstance(active, SupportGrant)
     assert after(active, ("revoke", "s_3"), at=NOW + 60_000_000) == "state_conflict"
+
+
+def test_a_broken_glass_needs_two_others_and_waits_for_no_tenant() -> None:
+    asked = requested("enterprise", break_glass=True)
+    assert (asked.needs_consent, asked.approvals_needed) == (False, 2)
+    for hands in (
+        (("approve", "s_1"),),
+        (("approve", "s_2"), ("approve", "s_2")),
+        (("approve", "s_2"), ("approve", "s_1")),
+    ):
+        assert after(asked, *hands) == "four_eyes_required"
+    once = after(asked, ("approve", "s_2"))
+    assert isinstance(once, SupportGrant)
+    assert (once.state, once.expires_at) == ("requested", None)
+    active = after(once, ("approve", "s_3"))
+    assert isinstance(active, SupportGrant)
+    assert (active.state, active.approvers, active.expires_at) == ("active", ("s_2", "s_3"), NOW + 60_000_000)
+    assert after(active, ("approve", "s_4")) == "state_conflict"
+
+
+@pytest.mark.parametrize("break_glass", [None, False, True])
+def test_what_is_over_is_reviewed_once_by_somebody_else(break_glass: bool | None) -> None:
+    asked, over = requested(break_glass=break_glass), NOW + 60_000_000
+    active = after(asked, ("approve", "s_2"), *([("approve", "s_3")] if break_glass else []))
+    assert isinstance(active, SupportGrant)
+    for early in (asked, active):
+        assert after(early, ("review", "s_9")) == "state_conflict"
+    assert after(active, ("review", "s_1"), at=over) == "four_eyes_required"
+    by_approver = after(active, ("review", "s_2"), at=over)
+    assert (by_approver == "four_eyes_required") == bool(break_glass)
+    for ended in (active, after(active, ("revoke", "u_1")), after(asked, ("deny", "s_2"))):
+        assert isinstance(ended, SupportGrant)
+        reviewed = after(ended, ("review", "s_9"), at=over)
+        assert isinstance(reviewed, SupportGrant)
+        said = (reviewed.state, reviewed.reviewed_by, reviewed.reviewed_at, reviewed.findings)
+        assert said == ("reviewed", "s_9", over, "as the ticket says")
+        for verb in ("review", "approve", "revoke", "deny", "consent"):
+            assert after(reviewed, (verb, "s_10"), at=over) == "state_conflict"
+
+
+def test_the_glass_is_broken_for_a_short_time() -> None:
+    operation = DESK["request_support_grant"]
+    said = {"reason": "r", "ticket": "t", "person": "s_1"}
+    for wanted, duration_s in ((True, 1_800), (False, 14_400), (None, 14_400)):
+        assert operation.normalize(said | {"break_glass": wanted, "duration_s": duration_s})[1] == []
+    _, wrong = operation.normalize(said | {"break_glass": True, "duration_s": 1_801})
+    assert [one["field"] for one in wrong] == ["payload.duration_s"]
+    for value in ("true", 1, [], {}):
+        _, wrong = operation.normalize(said | {"break_glass": value})
+        assert [one["field"] for one in wrong] == ["payload.break_glass"]
 
 
 def test_another_tenants_grant_is_not_there_and_a_stale_version_is_told() -> None:

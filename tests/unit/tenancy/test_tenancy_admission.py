@@ -39,7 +39,7 @@ def hashed(tenants: Tenants, principal: str, operation: str = "create_resource")
     """The plain hash of a call, and the one that is stored."""
     payload = b'{"n": 1}' if operation == "create_resource" else b'{"name": "A"}'
     request = read_call(OPERATIONS[operation], None, payload, Fields(idempotency_key="k"), principal)
-    admission: Any = TenancyAdmission(tenants)  # type: ignore[arg-type] # as far as hashes ask it
+    admission: Any = TenancyAdmission(tenants, None)  # type: ignore[arg-type] # as far as hashes ask it
     (found,) = asyncio.run(admission.hashes(caller(principal), [request]))
     return request.request_hash, found
 
@@ -61,7 +61,7 @@ def test_whether_a_call_is_a_retry_ends_with_the_keys() -> None:
     plain, found = hashed(Tenants(shredded=True), "tenant:tn_a")
     assert (len(plain), found) == (32, b"")
     request = read_call(OPERATIONS["create_resource"], None, b'{"n": 1}', Fields(idempotency_key="k"), "tenant:tn_a")
-    admission: Any = TenancyAdmission(Tenants(shredded=True))  # type: ignore[arg-type] # as far as it is asked
+    admission: Any = TenancyAdmission(Tenants(shredded=True), None)  # type: ignore[arg-type] # as far as it is asked
     unknown = structs.replace(request, request_hash=found)
     (shown,) = asyncio.run(admission.shown(caller("tenant:tn_a"), [unknown], [failed(errors.KeyReused())]))
     assert (shown.status, shown.code) == (410, "key_shredded")

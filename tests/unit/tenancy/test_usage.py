@@ -151,6 +151,15 @@ def test_the_short_way_takes_nothing_that_the_long_one_does_not_and_the_same_eve
         assert found == read(event, NOW_US)
 
 
+def test_data_is_said_once() -> None:
+    """Both forms at once may contradict each other; what an earlier release took of it counts all the same."""
+    event = GOOD | {"data_base64": "eyJxdWFudGl0eSI6IDR9"}
+    with pytest.raises(errors.InvalidCommand) as refused:
+        read_all([GOOD, event], NOW_US, is_batch=True)
+    assert [one["field"] for one in refused.value.errors] == ["[1].data_base64"]
+    assert isinstance(read(event, NOW_US), UsageEvent)
+
+
 def test_the_usual_event_takes_the_short_way() -> None:
     for event in (GOOD, GOOD | {"subject": "t", "datacontenttype": "application/json", "extension": 1}):
         assert decoded(json.dumps(event).encode(), NOW_US, 0) == read(event, NOW_US)

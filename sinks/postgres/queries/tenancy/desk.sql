@@ -19,7 +19,7 @@ select tenant_id, version from tenant_entitlement where tenant_id = any(%s::text
 -- The grants of a batch. Its hash index.
 select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
        ended_by, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from expires_at) * 1000000)::bigint,
-       version
+       version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings
 from support_grant where grant_id = any(%s::text[]);
 
 -- name: desk_runs_insert
@@ -57,12 +57,13 @@ set entitlements = excluded.entitlements, version = excluded.version, updated_at
 -- name: desk_grants_insert
 -- New grants; an id that exists fails the batch.
 insert into support_grant (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, state,
-                           needs_consent, created_at, version)
+                           needs_consent, break_glass, created_at, version)
 select partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, 'requested', needs_consent,
-       created_at, 1
+       break_glass, created_at, 1
 from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[],
-            %s::boolean[], %s::timestamptz[])
-         as t (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, needs_consent, created_at);
+            %s::boolean[], %s::boolean[], %s::timestamptz[])
+         as t (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, needs_consent, break_glass,
+               created_at);
 
 -- name: desk_grants_update
 -- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.
@@ -71,10 +72,14 @@ with written as (
     set state = t.state, approvers = t.approvers::jsonb, consented_by = nullif(t.consented_by, ''),
         ended_by = nullif(t.ended_by, ''),
         expires_at = case when t.expires_at > 0 then timestamptz 'epoch' + t.expires_at * interval '1 microsecond' end,
+        reviewed_by = nullif(t.reviewed_by, ''), findings = nullif(t.findings, ''),
+        reviewed_at = case when t.reviewed_at > 0
+                           then timestamptz 'epoch' + t.reviewed_at * interval '1 microsecond' end,
         version = t.version
-    from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
-                %s::bigint[])
-        as t (tenant_id, grant_id, state, approvers, consented_by, ended_by, expires_at, version, read_version)
+    from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
+                %s::bigint[], %s::text[], %s::bigint[], %s::bigint[])
+        as t (tenant_id, grant_id, state, approvers, consented_by, ended_by, expires_at, reviewed_by, reviewed_at,
+              findings, version, read_version)
     where g.tenant_id = t.tenant_id and g.grant_id = t.grant_id and g.version = t.read_version
     returning 1)
 select 1 / (count(*) = %s)::int from written;

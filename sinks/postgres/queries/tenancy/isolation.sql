@@ -12,6 +12,14 @@ select %(probe)s, %(evidence)s
 where not exists (select from isolation_violation
                   where resolved_at is null and probe = %(probe)s and evidence = %(evidence)s);
 
+-- name: trip
+-- Safe mode, with the evidence, in one transaction with its audit row and case: whether it was off.
+select isolation_trip(%(probe)s, %(evidence)s);
+
+-- name: canaries
+-- As which tenants the monitor asks: they are served in safe mode, too.
+select isolation_canaries(%(ids)s);
+
 -- name: lint_done
 -- With the round. Primary key.
 insert into isolation_lint (lint_id, gaps, named) values (%(lint_id)s, %(gaps)s, %(named)s)
@@ -36,10 +44,23 @@ where c.relkind in ('r', 'p') and c.relname = 'resource' and n.nspname like 'ten
   and not (c.relrowsecurity and c.relforcerowsecurity);
 
 -- name: lint_no_copies_past_policies
--- Materialized views know no policies, and views use those of their owner.
+-- Materialized views know no policies, and views use those of their owner. A copy of what has no tenant is none.
+with recursive made_of (relation, of) as (
+    select r.ev_class, d.refobjid
+    from pg_rewrite r
+    join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+    where d.refobjid <> r.ev_class
+    union
+    select m.relation, d.refobjid
+    from made_of m
+    join pg_rewrite r on r.ev_class = m.of
+    join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+    where d.refobjid <> r.ev_class)
 select c.oid::regclass::text
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where (c.relkind = 'm' and n.nspname not in ('pg_catalog', 'information_schema'))
+where (c.relkind = 'm' and exists (select from made_of m
+                                   join pg_attribute t on t.attrelid = m.of and t.attname = 'tenant_id' and not t.attisdropped
+                                   where m.relation = c.oid))
    or (c.relkind = 'v' and n.nspname like 'tenancy%%'
        and not coalesce(c.reloptions @> array['security_invoker=true'], false));
 

@@ -1,0 +1,85 @@
+"""What the isolation monitor makes of an answer: proof, a difference that proves nothing, or no probe at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from compose.isolation.canaries import Canary, Doors
+from compose.isolation.route_probes import route_probes
+from ingress.identity.issuer import KeyFolder
+from schemas.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ONE, TWO = Canary("tn_a1", "rs_a1", "marker of a"), Canary("tn_b2", "rs_b2", "marker of b")
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> KeyFolder:
+    folder = KeyFolder(tmp_path / "keys")
+    folder.ensure()
+    return folder
+
+
+@pytest.fixture
+def doors(issuer: KeyFolder) -> Iterator[Doors]:
+    made = Doors("http://nowhere", issuer, b"key")
+    yield made
+    made.close()
+
+
+def asked(doors: Doors, monkeypatch: pytest.MonkeyPatch, **odd: httpx.Response) -> dict[str, tuple[str | None, bool]]:
+    """What probes find where all is as it should be, but for what is asked of the other's resource or tenant."""
+
+    def answer(method: str, path: str, **more: Any) -> httpx.Response:
+        if "params" in more or "X-Tenant-Id" in more.get("headers", {}):
+            return httpx.Response(400, json={})
+        if path.endswith((TWO.resource_id, TWO.tenant_id)) and method in odd:
+            return odd[method]
+        is_list = not path.startswith(("/v1/resources/", "/v1/tenants/"))
+        return httpx.Response(200 if is_list else 404, json={})
+
+    monkeypatch.setattr(doors._http, "request", answer)
+    return {found.probe: (found.evidence, found.is_leak) for found in route_probes(doors, ONE, TWO) if found.evidence}
+
+
+def test_what_is_apart_is_no_evidence(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(doors, monkeypatch) == {}
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(200, json={}), httpx.Response(404, text="... marker of b ...")])
+def test_what_is_reached_is_proof(doors: Doors, monkeypatch: pytest.MonkeyPatch, answer: httpx.Response) -> None:
+    assert [is_leak for _, is_leak in asked(doors, monkeypatch, PUT=answer).values()] == [True]
+
+
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(403, json={}), httpx.Response(404, headers={"X-More": "1"}, json={})]
+)
+def test_a_difference_is_evidence_and_no_proof(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch, answer: httpx.Response
+) -> None:
+    assert [is_leak for _, is_leak in asked(doors, monkeypatch, PUT=answer).values()] == [False]
+
+
+@pytest.mark.parametrize("status", [202, 401, 408, 429, 500, 503, 504])
+def test_who_is_slow_or_away_was_not_probed(doors: Doors, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """A write that is accepted and not decided yet is neither refused nor done: a busy owner is no leak."""
+    with pytest.raises(Unavailable):
+        asked(doors, monkeypatch, PUT=httpx.Response(status, json={}))
+
+
+def test_nobody_can_write_down_what_a_canary_holds(issuer: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a stranger who has it logged, in a path say, would close the platform to everybody."""
+    markers = set()
+    for key in (b"one home", b"another"):
+        doors = Doors("http://nowhere", issuer, key)
+        made = httpx.Response(201, json={"result": {"resource_id": "rs_1"}})
+        monkeypatch.setattr(doors._http, "request", lambda *_, answer=made, **__: answer)
+        markers |= {doors.canary(tenant_id).marker for tenant_id in ("tn_a", "tn_b")}
+        doors.close()
+    assert len(markers) == 4

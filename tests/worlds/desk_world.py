@@ -1,0 +1,163 @@
+"""Tenants at their desk in a system of a module's own: who calls, what is metered, who of support has a grant."""
+
+from __future__ import annotations
+
+import csv
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from ingress.identity.issuer import KeyFolder, issue_token
+from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.services import SINKS
+from tests.eventually import becomes, eventually, patient
+from tests.services.counter_world import millrace, process
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from subprocess import Popen
+
+    from tests.worlds.public_system import PublicSystem
+
+MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
+TODAY: Final = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+DAY: Final = timedelta(days=1)
+TRACE: Final = Path(__file__).parents[3] / "shared" / "data" / "usage" / "llm_inference_trace_code.csv"
+#: connections that the module's end closes
+OPEN: Final[list[httpx.Client]] = []
+
+
+def zulu(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Caller:
+    """Whoever holds one token."""
+
+    def __init__(self, system: PublicSystem, name: str, kind: str, subject: str, scopes: tuple[str, ...]) -> None:
+        keys = KeyFolder(system.settings.the_home().path / "keys")
+        token = issue_token(keys, name, scopes, kind=kind, subject=subject)  # type: ignore[arg-type]
+        self.name = name
+        self.http = a_client(system, token)
+
+    def done(self, method: str, path: str, payload: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        body = {"idempotency_key": uuid.uuid4().hex, "payload": payload or {}} | more
+        answer = self.http.request(method, path, json=body, headers={"Prefer": "wait=30"})
+        assert answer.status_code in (200, 201), answer.text
+        return answer.json()["result"]
+
+    def meter(self, events: list[dict[str, Any]]) -> int:
+        kind = {"Content-Type": "application/cloudevents-batch+json"}
+        return self.http.post("/v1/usage/events", content=json.dumps(events), headers=kind).status_code
+
+    def used(self, dimension: str, **more: str) -> list[tuple[int, int]]:
+        asked = {"dimension": dimension, "from": zulu(TODAY - 30 * DAY), "to": zulu(TODAY + 2 * DAY), **more}
+        data = self.http.get("/v1/usage", params=asked).json()["data"]
+        return [(row.get("quantity", row.get("value")), row["events"]) for row in data]
+
+
+def a_client(system: PublicSystem, token: str) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {token}"}
+    OPEN.append(httpx.Client(base_url=system.base_url, headers=headers, timeout=patient(30), trust_env=False))
+    return OPEN[-1]
+
+
+def staff(system: PublicSystem, *scopes: str) -> Caller:
+    return Caller(system, "m_ops", "merchant", f"s_{uuid.uuid4().hex[:8]}", scopes)
+
+
+def a_tenant(system: PublicSystem, **payload: Any) -> Caller:
+    ops = staff(system, "tenants:admin")
+    made = ops.done("POST", "/v1/tenants", {"name": "desk", **payload})
+    path = f"/v1/tenants/{made['tenant_id']}"
+    becomes(lambda: ops.http.get(path).json()["state"], "active")
+    return Caller(system, made["tenant_id"], "tenant", "u_1", MEMBER)
+
+
+def an_event(
+    id_: str, quantity: int, at: datetime = TODAY - DAY, dimension: str = "tokens", **more: Any
+) -> dict[str, Any]:
+    event = {"specversion": "1.0", "type": "millrace.usage", "id": id_, "source": "/meter", "time": zulu(at)}
+    return event | {"data": {"dimension": dimension, "quantity": quantity}} | more
+
+
+def the_trace() -> list[dict[str, Any]]:
+    """Real calls as they were logged: two events each, moved to yesterday."""
+    with TRACE.open() as lines:
+        calls = list(csv.DictReader(lines))
+    first = datetime.fromisoformat(calls[0]["TIMESTAMP"][:26])
+    return [
+        an_event(f"{n}/{name}", int(call[name]), dimension=name)
+        | {
+            "source": "/calls",
+            "time": (TODAY - DAY + (datetime.fromisoformat(call["TIMESTAMP"][:26]) - first)).isoformat(),
+        }
+        for n, call in enumerate(calls)
+        for name in ("ContextTokens", "GeneratedTokens")
+    ]
+
+
+def gaps(system: PublicSystem) -> list[dict[str, Any]]:
+    """What does not hold of tenants; ClickHouse is fed with usage alone here."""
+    return [one for one in millrace(system, "check")["invariants"] if one["gaps"] and one["id"].startswith("tenancy")]
+
+
+def usage_sink(system: PublicSystem, fail_point: str = "") -> AbstractContextManager[Popen[bytes]]:
+    """The process that feeds ClickHouse with usage alone; it is gone at the end."""
+    number = str(list(SINKS).index("tenancy_usage"))
+    return process(system, "clickhouse_sink", fail_point, number, {"MILLRACE_CLICKHOUSE_SINKS": "apart"})
+
+
+def in_clickhouse(system: PublicSystem, tenant: Caller) -> tuple[int, ...]:
+    client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
+    query = "select count(), uniqExact(event_id), sum(quantity) from usage_events where tenant_id = {t:String}"
+    try:
+        return tuple(map(int, client.query(query, parameters={"t": tenant.name}).result_rows[0]))
+    finally:
+        client.close()
+
+
+def a_grant(system: PublicSystem, tenant: Caller) -> tuple[str, httpx.Client]:
+    """An active one, and who uses it."""
+    asks, allows = staff(system, "support"), staff(system, "support:approve")
+    root = f"/v1/tenants/{tenant.name}/support_grants"
+    grant: str = asks.done("POST", root, {"reason": "r", "ticket": "T-1"})["grant_id"]
+    allows.done("POST", f"{root}/{grant}/approve")
+    return grant, a_client(system, asks.http.post(f"{root}/{grant}/token").json()["token"])
+
+
+def becomes_conflicts(tenant: Caller) -> list[dict[str, Any]]:
+    return eventually(lambda: tenant.http.get("/v1/usage_conflicts").json()["data"])
+
+
+def billed(ops: Caller, tenant: Caller, begins: datetime, ends: datetime) -> dict[str, Any]:
+    payload = {"from": zulu(begins), "to": zulu(ends), "grace_s": 0}
+    return ops.done("POST", f"/v1/tenants/{tenant.name}/billing_runs", payload)
+
+
+def invoice(ops: Caller, tenant: Caller, run: dict[str, Any]) -> dict[str, Any]:
+    path = f"/v1/tenants/{tenant.name}/billing_runs/{run['billing_run_id']}"
+    invoice_id = eventually(lambda: ops.http.get(path).json()["invoice_id"])
+    return tenant.http.get(f"/v1/invoices/{invoice_id}").json()
+
+
+def a_history(system: PublicSystem) -> None:
+    """Some of everything that is tampered with below: usage, in ClickHouse too, invoices, a call of support."""
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system, prices={"tokens": "1"})
+    made = tenant.done("POST", "/v1/resources", {"n": 1})
+    assert tenant.meter([an_event("e0", 1), an_event("e1", 2, TODAY - 2 * DAY)]) == 202
+    becomes(lambda: tenant.used("tokens"), [(3, 2)])
+    assert tenant.meter([an_event("e0", 7)]) == 202
+    becomes_conflicts(tenant)
+    for days in (2, 1):
+        begins = TODAY - days * DAY
+        invoice(ops, tenant, billed(ops, tenant, begins, begins + DAY))
+    _, uses = a_grant(system, tenant)
+    assert uses.get(f"/v1/resources/{made['resource_id']}").status_code == 200
+    becomes(lambda: tenant.used("resource_writes"), [(1, 1)])
+    with usage_sink(system):
+        becomes(lambda: in_clickhouse(system, tenant), (3, 3, 4))
