@@ -1,4 +1,4 @@
-"""Usage, billing, support access and the isolation monitor on real servers, with processes that are killed."""
+"""Usage, billing and support access on real servers, with processes that are killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.worlds.desk_world import (
 )
 from tests.worlds.public_system import system_of_its_own
 from tests.worlds.rolled_back import finding_of
-from tests.worlds.tenancy_planted import COPIES, PLANTED
+from tests.worlds.tenancy_planted import PLANTED
 from tests.worlds.tenancy_world import INVARIANTS
 
 if TYPE_CHECKING:
@@ -304,77 +304,6 @@ def test_who_breaks_the_glass_needs_two_others_is_told_of_at_once_and_reviewed(s
         ]
     assert told(two, "review", findings) == (403, "four_eyes_required")
     assert gaps(system) == []
-
-
-def test_what_lets_tenants_meet_is_found_and_nobody_is_served_until_two_persons_say_so(system: PublicSystem) -> None:
-    """A gap is proof; a statement that names no tenant, or a round that cannot be made, is none."""
-    ops, tenant = staff(system, "tenants:admin"), a_tenant(system)
-    ann, bob, other = (Caller(system, f"s_{name}", "staff", "", ("operator:platform",)) for name in ("ann", "bob", "x"))
-    path = f"/v1/resources/{tenant.done('POST', '/v1/resources', {'n': 1})['resource_id']}"
-    support = Caller(system, "s_sam", "staff", "", ("operator:support",))
-
-    def status() -> str:
-        found: str = ops.http.get("/v1/isolation").json()["status"]
-        return found
-
-    def lifted(caller: Caller) -> str:
-        answer = caller.http.post("/v1/isolation/lift", json={"note": "the view is gone"}).json()
-        found: str = answer["result"]["state"] if "result" in answer else answer["code"]
-        return found
-
-    def served(number: int) -> bool:
-        return tenant.http.get(path).status_code == number
-
-    with usage_sink(system):
-        becomes(status, "ok")
-        with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
-            connection.execute(COPIES)
-            becomes(status, "violated")
-            becomes(lambda: served(503), True)
-            assert tenant.http.get(path).json()["code"] == "safe_mode"
-            for method, where in (
-                ("GET", "/v1/resources"),
-                ("GET", "/v1/events"),
-                ("GET", "/v1/quotas"),
-                ("PUT", path),
-            ):
-                body = {"idempotency_key": "k", "expected_version": 1, "payload": {}} if method == "PUT" else None
-                assert tenant.http.request(method, where, json=body).status_code == 503, where
-            assert tenant.meter([an_event("in safe mode", 1)]) == 202
-            assert ops.http.get(f"/v1/tenants/{tenant.name}").status_code == 200
-            assert ops.http.get("/v1/isolation").json()["safe_mode"]["evidence"] == "everything"
-            assert lifted(ann) == "state_conflict"  # the gap is still there
-            connection.execute("drop view all_rows cascade")
-            becomes(status, "ok")  # the monitor's own tenants are served
-            becomes(lambda: lifted(ann), "proposed")
-            assert [lifted(caller) for caller in (ann, support)] == ["four_eyes_required", "forbidden"]
-            for wrong in ({}, {"note": ""}, {"note": 1}, {"note": "n", "person": "s_bob"}, []):
-                assert bob.http.post("/v1/isolation/lift", json=wrong).status_code in (400, 422), wrong
-            assert served(503)
-            assert [lifted(caller) for caller in (bob, other)] == ["lifted", "state_conflict"]
-            becomes(lambda: served(200), True)
-            kept = (
-                "select actor, action from audit_log where action like 'isolation.%' and outcome = 'done' order by seq"
-            )
-            assert connection.execute(kept.encode()).fetchall() == [
-                ("isolation_monitor", "isolation.safe_mode"),
-                ("s_ann", "isolation.propose_lift"),
-                ("s_bob", "isolation.lift"),
-            ]
-            case = "select state, resolved_by from repair_case where kind = 'isolation_safe_mode'"
-            assert connection.execute(case.encode()).fetchall() == [("resolved", "s_ann, s_bob")]
-            with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_ingress"]) as forgetful:
-                forgetful.execute("select count(*) from resource_head")  # it stays the session's newest statement
-                becomes(status, "violated")
-            found = connection.execute("update isolation_violation set resolved_at = now() returning probe, evidence")
-            assert found.fetchall() == [("statements", "of whichever tenant: select count(*) from resource_head")]
-            becomes(status, "ok")
-            assert served(200)
-            assert ann.http.post("/v1/isolation/close", json={"note": "I was told of one"}).status_code == 200
-            becomes(lambda: served(503), True)
-            becomes(lambda: lifted(ann), "proposed")
-            becomes(lambda: lifted(bob), "lifted")
-            becomes(lambda: served(200), True)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,121 @@
+"""The isolation monitor, and the safe mode that it trips, on real servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.eventually import becomes
+from tests.worlds.desk_world import OPEN, Caller, a_tenant, an_event, staff, usage_sink
+from tests.worlds.public_system import system_of_its_own
+from tests.worlds.tenancy_planted import COPIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home, processes = tmp_path_factory.mktemp("isolation"), ("tenancy_owner", "tenancy_metering", "tenancy_monitor")
+    with (
+        system_of_its_own(home, services=("ingress",), ingress_processes=1, processes=processes) as made,
+        usage_sink(made),
+    ):
+        yield made
+        while OPEN:
+            OPEN.pop().close()
+
+
+def status_of(ops: Caller) -> str:
+    found: str = ops.http.get("/v1/isolation").json()["status"]
+    return found
+
+
+def test_a_gap_in_the_catalog_is_told_and_closes_nothing(system: PublicSystem) -> None:
+    ops = staff(system, "tenants:admin")
+    becomes(lambda: status_of(ops), "ok")
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(COPIES)
+        becomes(lambda: status_of(ops), "violated")
+        assert ops.http.get("/v1/isolation").json()["safe_mode"]["on"] is False
+        connection.execute("drop view all_rows cascade")
+        becomes(lambda: status_of(ops), "ok")
+
+
+def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(system: PublicSystem) -> None:
+    """A row of another is proof; a gap, a statement that names no tenant, or a round that cannot be made, is none."""
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system)
+    ann, bob, other = (Caller(system, f"s_{name}", "staff", "", ("operator:platform",)) for name in ("ann", "bob", "x"))
+    path = f"/v1/resources/{tenant.done('POST', '/v1/resources', {'n': 1})['resource_id']}"
+    support = Caller(system, "s_sam", "staff", "", ("operator:support",))
+
+    def status() -> str:
+        return status_of(ops)
+
+    def lifted(caller: Caller) -> str:
+        answer = caller.http.post("/v1/isolation/lift", json={"note": "the view is gone"}).json()
+        found: str = answer["result"]["state"] if "result" in answer else answer["code"]
+        return found
+
+    def served(number: int) -> bool:
+        return tenant.http.get(path).status_code == number
+
+    becomes(status, "ok")
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+
+        def resolved() -> str:
+            """A round that began before may still keep what it saw."""
+            connection.execute("update isolation_violation set resolved_at = now() where resolved_at is null")
+            return status()
+
+        connection.execute("alter table tenancy_pool.resource disable row level security")
+        becomes(lambda: served(503), True)
+        assert tenant.http.get(path).json()["code"] == "safe_mode"
+        for method, where in (
+            ("GET", "/v1/resources"),
+            ("GET", "/v1/events"),
+            ("GET", "/v1/quotas"),
+            ("PUT", path),
+        ):
+            body = {"idempotency_key": "k", "expected_version": 1, "payload": {}} if method == "PUT" else None
+            assert tenant.http.request(method, where, json=body).status_code == 503, where
+        assert tenant.meter([an_event("in safe mode", 1)]) == 202
+        assert ops.http.get(f"/v1/tenants/{tenant.name}").status_code == 200
+        assert lifted(ann) == "state_conflict"  # the gap is still there
+        connection.execute("alter table tenancy_pool.resource enable row level security")
+        becomes(resolved, "ok")  # the monitor's own tenants are served
+        becomes(lambda: lifted(ann), "proposed")
+        assert [lifted(caller) for caller in (ann, support)] == ["four_eyes_required", "forbidden"]
+        for wrong in ({}, {"note": ""}, {"note": 1}, {"note": "n", "person": "s_bob"}, []):
+            assert bob.http.post("/v1/isolation/lift", json=wrong).status_code in (400, 422), wrong
+        assert served(503)
+        assert [lifted(caller) for caller in (bob, other)] == ["lifted", "state_conflict"]
+        becomes(lambda: served(200), True)
+        kept = "select actor, action from audit_log where action like 'isolation.%' and outcome = 'done' order by seq"
+        assert connection.execute(kept.encode()).fetchall() == [
+            ("isolation_monitor", "isolation.safe_mode"),
+            ("s_ann", "isolation.propose_lift"),
+            ("s_bob", "isolation.lift"),
+        ]
+        case = "select state, resolved_by from repair_case where kind = 'isolation_safe_mode'"
+        assert connection.execute(case.encode()).fetchall() == [("resolved", "s_ann, s_bob")]
+        with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_ingress"]) as forgetful:
+            forgetful.execute("select count(*) from resource_head")  # it stays the session's newest statement
+            becomes(status, "violated")
+        found = connection.execute(
+            "update isolation_violation set resolved_at = now() where resolved_at is null returning probe, evidence"
+        )
+        assert found.fetchall() == [("statements", "of whichever tenant: select count(*) from resource_head")]
+        becomes(status, "ok")
+        assert served(200)
+        assert ann.http.post("/v1/isolation/close", json={"note": "I was told of one"}).status_code == 200
+        becomes(lambda: served(503), True)
+        becomes(lambda: lifted(ann), "proposed")
+        becomes(lambda: lifted(bob), "lifted")
+        becomes(lambda: served(200), True)
