@@ -11,7 +11,7 @@ PlatformError                  code, public message (first line of the docstring
     TenantNotActive  KeyShredded  GrantInactive    of a tenant
     SignatureRequired  SignatureInvalid  SignatureExpired    of a signed request
   Unavailable                  a dependency is out; carries its mode: fail_open, fail_closed, stale, read_only
-    Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance
+    Overloaded  DependencyTimeout  DeadlineExceeded  TimeZoneUnknown  Maintenance  SafeMode
   OwnershipLost                stop this owner; nothing is wrong with the data
     Fenced  ClockOff
   Corrupt                      park the record and go on

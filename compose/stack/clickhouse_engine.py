@@ -21,6 +21,7 @@ from compose.stack.clickhouse_errors import (
     ACCESS_DENIED,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
+    READONLY,
     TOO_MANY_SIMULTANEOUS_QUERIES,
     UNKNOWN_SETTING,
     QueryError,
@@ -133,7 +134,7 @@ def _execute(connection: Connection, query: Query) -> Answer:
     query.body.seek(0)
     text = query.sql + b"\n" if query.sql else query.body.read(limits.CLICKHOUSE_QUERY_BYTES_MAX)
     if query.read_only and not only_reads(text):
-        raise QueryError.named(ACCESS_DENIED, "ACCESS_DENIED", "Who only reads may make no such statement")
+        raise QueryError.named(READONLY, "READONLY", "Cannot execute such a statement in readonly mode")
     insert = split_insert(text)
     if insert is not None and not _fits(insert, query):
         return _insert(connection, query, text, insert)

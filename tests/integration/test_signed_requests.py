@@ -113,6 +113,7 @@ def mutations() -> list[tuple[str, str]]:
         "/v1/money_proposals/",
         "/v1/access_denials/",
         "/v1/reference_rates/",
+        "/v1/isolation/",
     )
     others = (
         "/v1/tenants",

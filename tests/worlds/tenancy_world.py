@@ -60,9 +60,10 @@ class Caller:
         """One command under one identity, sent until it is decided."""
         key = more.pop("key", "") or uuid.uuid4().hex
 
-        def ask() -> httpx.Response | None:
+        def ask() -> httpx.Response:
             answer = self.send(method, path, payload, key, **more)
-            return None if answer.status_code in TRY_AGAIN else answer
+            assert answer.status_code not in TRY_AGAIN, answer.text
+            return answer
 
         answer = eventually(ask, 60)
         assert answer.status_code in (200, 201), answer.text

@@ -223,6 +223,7 @@ def test_evidence_is_resolved_by_operators_of_the_platform(public: PublicSystem,
     query = b"insert into isolation_violation (probe, evidence) values ('planted', %s) returning number"
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
         ((number,),) = superuser.execute(query, (HOSTILE,)).fetchall()
+    assert public.rows("select since, probe, evidence from isolation_safe_mode where is_on") == []
     page = zoe.get("/console/isolation").text
     assert "violated" in page
     assert "Close to all tenants" in page
