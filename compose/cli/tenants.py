@@ -93,15 +93,6 @@ def isolation_(as_json: AsJson = False) -> None:
         print(f"{found['proposed_by']} would lift it: another person lifts it")
 
 
-@app.command("close")
-def close_(token: Token, note: Note) -> None:
-    """Switch safe mode on: no tenant is shown anything, until two persons lift it."""
-    from compose.cli.decisions import decide  # noqa: PLC0415
-
-    decide(token, "isolation/close", {"note": note})
-    print("safe mode is on: in every ingress within about a second")
-
-
 @app.command("lift")
 def lift_(token: Token, note: Note) -> None:
     """Lift safe mode: the first person proposes, another one lifts it, once a whole round has found nothing."""

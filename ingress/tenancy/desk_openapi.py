@@ -84,10 +84,7 @@ def paths() -> Json:
             scopes=(TENANT_ADMIN,),
             parameters=(elements.query("grant_id", OBJECT_ID, "Of one grant"), *_PAGE),
         ),
-        "/v1/isolation/close": {"post": _on_mode("close_isolation", "Show no tenant anything", "isolation.close")},
-        "/v1/isolation/lift": {
-            "post": _on_mode("lift_isolation", "Propose to lift that, or lift it", "isolation.lift")
-        },
+        "/v1/isolation/lift": {"post": _lift()},
         "/v1/isolation": read("get_isolation", "Whether tenants are apart", "Isolation", scopes=(STAFF,)),
     }
 
@@ -151,14 +148,13 @@ def _settle(operation_id: str, summary: str, name: str, scope: str) -> Json:
     }
 
 
-def _on_mode(operation_id: str, summary: str, action: str) -> Json:
-    """A word of an operator on safe mode."""
+def _lift() -> Json:
     said = ref("SafeModeNote")
     codes = ("state_conflict", "too_large", "unsupported_media_type", "invalid_command", "four_eyes_required")
     return {
-        "operationId": operation_id,
-        "summary": summary,
-        **by_operators(action),
+        "operationId": "lift_isolation",
+        "summary": "Propose to lift safe mode, or lift it",
+        **by_operators("isolation.lift"),
         "parameters": [],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": said}}},
         "responses": {

@@ -43,28 +43,29 @@ def test_other_rules_are_tried_on_what_was_confirmed(public: PublicSystem, merch
     for payment in payments:
         confirmed(merchant, payment)
         assert merchant.act(payment, "confirm", f"{payment} again").status_code == 409  # decided nothing
-    before = counts(public, merchant.name)
-    mine = {"type": "in_list", "field": "merchant", "list": "mine"}
-    rule = {"name": "mine", "when": [mine], "outcome": "review", "when_unknown": "miss"}
-    file = tmp_path / "risk.json"
-    file.write_text(json.dumps({"rules": [rule], "lists": {"mine": [merchant.name]}}))
-    risk = forecast(public, "risk", str(file), "--days", "1")
-    (change,) = (change for change in risk["changes"] if change["rules"] == {"mine": 2})
-    assert (change["was"], change["would_be"], sorted(change["payments"])) == ("allow", "review", sorted(payments))
-    assert (risk["is_partial"], risk["judged"] >= 2) == (False, True)
+    with public.policies():  # nobody publishes one meanwhile
+        before = counts(public, merchant.name)
+        mine = {"type": "in_list", "field": "merchant", "list": "mine"}
+        rule = {"name": "mine", "when": [mine], "outcome": "review", "when_unknown": "miss"}
+        file = tmp_path / "risk.json"
+        file.write_text(json.dumps({"rules": [rule], "lists": {"mine": [merchant.name]}}))
+        risk = forecast(public, "risk", str(file), "--days", "1")
+        (change,) = (change for change in risk["changes"] if change["rules"] == {"mine": 2})
+        assert (change["was"], change["would_be"], sorted(change["payments"])) == ("allow", "review", sorted(payments))
+        assert (risk["is_partial"], risk["judged"] >= 2) == (False, True)
 
-    candidate = {"name": "b", "when": {"merchant": [merchant.name]}, "candidates": [{"processor": "simulator_b"}]}
-    file.write_text(json.dumps({"rules": [candidate], "expected_version": 7}))
-    (change,) = (c for c in forecast(public, "routing", str(file))["changes"] if c["rules"] == {"b": 2})
-    assert (change["was"], change["would_be"]) == ("simulator", "simulator_b")
+        candidate = {"name": "b", "when": {"merchant": [merchant.name]}, "candidates": [{"processor": "simulator_b"}]}
+        file.write_text(json.dumps({"rules": [candidate], "expected_version": 7}))
+        (change,) = (c for c in forecast(public, "routing", str(file))["changes"] if c["rules"] == {"b": 2})
+        assert (change["was"], change["would_be"]) == ("simulator", "simulator_b")
 
-    (change,) = forecast(public, "freeze", merchant.name)["changes"]
-    assert change["rules"] == {"create_payment_intent": 2, "confirm_payment_intent": 2}
-    assert forecast(public, "freeze", merchant.name, "--records", "1")["is_partial"] is True
-    assert counts(public, merchant.name) == before
-    with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
-        audited = connection.execute("select action, outcome from audit_log where action like 'policy.forecast%'")
-        assert {("policy.forecast_risk", "begun"), ("policy.forecast_risk", "done")} <= set(audited.fetchall())
+        (change,) = forecast(public, "freeze", merchant.name)["changes"]
+        assert change["rules"] == {"create_payment_intent": 2, "confirm_payment_intent": 2}
+        assert forecast(public, "freeze", merchant.name, "--records", "1")["is_partial"] is True
+        assert counts(public, merchant.name) == before
+        with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+            audited = connection.execute("select action, outcome from audit_log where action like 'policy.forecast%'")
+            assert {("policy.forecast_risk", "begun"), ("policy.forecast_risk", "done")} <= set(audited.fetchall())
 
 
 def test_a_document_that_could_not_be_published_is_one_line(public: PublicSystem, tmp_path: Path) -> None:

@@ -37,6 +37,16 @@ def status_of(ops: Caller) -> str:
     return found
 
 
+def operator(system: PublicSystem, name: str, role: str = "platform") -> Caller:
+    return Caller(system, f"s_{name}", "staff", "", (f"operator:{role}",))
+
+
+def lifted(caller: Caller) -> str:
+    answer = caller.http.post("/v1/isolation/lift", json={"note": "they are apart again"}).json()
+    found: str = answer["result"]["state"] if "result" in answer else answer["code"]
+    return found
+
+
 def test_a_gap_in_the_catalog_is_told_and_closes_nothing(system: PublicSystem) -> None:
     ops = staff(system, "tenants:admin")
     becomes(lambda: status_of(ops), "ok")
@@ -49,42 +59,24 @@ def test_a_gap_in_the_catalog_is_told_and_closes_nothing(system: PublicSystem) -
 
 
 def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(system: PublicSystem) -> None:
-    """A row of another is proof; a gap, a statement that names no tenant, or a round that cannot be made, is none."""
-    ops, tenant = staff(system, "tenants:admin"), a_tenant(system)
-    ann, bob, other = (Caller(system, f"s_{name}", "staff", "", ("operator:platform",)) for name in ("ann", "bob", "x"))
+    ops, tenant, support = staff(system, "tenants:admin"), a_tenant(system), operator(system, "sam", "support")
+    ann, bob, other = (operator(system, name) for name in ("ann", "bob", "x"))
     path = f"/v1/resources/{tenant.done('POST', '/v1/resources', {'n': 1})['resource_id']}"
-    support = Caller(system, "s_sam", "staff", "", ("operator:support",))
-
-    def status() -> str:
-        return status_of(ops)
-
-    def lifted(caller: Caller) -> str:
-        answer = caller.http.post("/v1/isolation/lift", json={"note": "the view is gone"}).json()
-        found: str = answer["result"]["state"] if "result" in answer else answer["code"]
-        return found
-
-    def served(number: int) -> bool:
-        return tenant.http.get(path).status_code == number
-
-    becomes(status, "ok")
+    becomes(lambda: status_of(ops), "ok")
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
 
         def resolved() -> str:
             """A round that began before may still keep what it saw."""
             connection.execute("update isolation_violation set resolved_at = now() where resolved_at is null")
-            return status()
+            return status_of(ops)
 
         connection.execute("alter table tenancy_pool.resource disable row level security")
-        becomes(lambda: served(503), True)
+        becomes(lambda: tenant.http.get(path).status_code, 503)
         assert tenant.http.get(path).json()["code"] == "safe_mode"
-        for method, where in (
-            ("GET", "/v1/resources"),
-            ("GET", "/v1/events"),
-            ("GET", "/v1/quotas"),
-            ("PUT", path),
-        ):
-            body = {"idempotency_key": "k", "expected_version": 1, "payload": {}} if method == "PUT" else None
-            assert tenant.http.request(method, where, json=body).status_code == 503, where
+        for where in ("/v1/resources", "/v1/events", "/v1/quotas"):
+            assert tenant.http.get(where).status_code == 503, where
+        write = {"idempotency_key": "k", "expected_version": 1, "payload": {}}
+        assert tenant.http.put(path, json=write).status_code == 503
         assert tenant.meter([an_event("in safe mode", 1)]) == 202
         assert ops.http.get(f"/v1/tenants/{tenant.name}").status_code == 200
         assert lifted(ann) == "state_conflict"  # the gap is still there
@@ -94,9 +86,9 @@ def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(
         assert [lifted(caller) for caller in (ann, support)] == ["four_eyes_required", "forbidden"]
         for wrong in ({}, {"note": ""}, {"note": 1}, {"note": "n", "person": "s_bob"}, []):
             assert bob.http.post("/v1/isolation/lift", json=wrong).status_code in (400, 422), wrong
-        assert served(503)
+        assert tenant.http.get(path).status_code == 503
         assert [lifted(caller) for caller in (bob, other)] == ["lifted", "state_conflict"]
-        becomes(lambda: served(200), True)
+        becomes(lambda: tenant.http.get(path).status_code, 200)
         kept = "select actor, action from audit_log where action like 'isolation.%' and outcome = 'done' order by seq"
         assert connection.execute(kept.encode()).fetchall() == [
             ("isolation_monitor", "isolation.safe_mode"),
@@ -105,17 +97,25 @@ def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(
         ]
         case = "select state, resolved_by from repair_case where kind = 'isolation_safe_mode'"
         assert connection.execute(case.encode()).fetchall() == [("resolved", "s_ann, s_bob")]
+
+
+def test_a_statement_that_names_no_tenant_is_evidence_and_closes_nothing(system: PublicSystem) -> None:
+    """What closes then is a person, and opens again are two."""
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system)
+    becomes(lambda: status_of(ops), "ok")
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_ingress"]) as forgetful:
             forgetful.execute("select count(*) from resource_head")  # it stays the session's newest statement
-            becomes(status, "violated")
-        found = connection.execute(
+            becomes(lambda: status_of(ops), "violated")
+        resolved = (
             "update isolation_violation set resolved_at = now() where resolved_at is null returning probe, evidence"
         )
-        assert found.fetchall() == [("statements", "of whichever tenant: select count(*) from resource_head")]
-        becomes(status, "ok")
-        assert served(200)
-        assert ann.http.post("/v1/isolation/close", json={"note": "I was told of one"}).status_code == 200
-        becomes(lambda: served(503), True)
-        becomes(lambda: lifted(ann), "proposed")
-        becomes(lambda: lifted(bob), "lifted")
-        becomes(lambda: served(200), True)
+        found = connection.execute(resolved.encode()).fetchall()
+        assert found == [("statements", "of whichever tenant: select count(*) from resource_head")]
+        becomes(lambda: status_of(ops), "ok")
+        assert tenant.http.get("/v1/resources").status_code == 200
+        connection.execute("select isolation_close('s_ann', 'I was told of one')")
+        becomes(lambda: tenant.http.get("/v1/resources").status_code, 503)
+        becomes(lambda: lifted(operator(system, "ann")), "proposed")
+        becomes(lambda: lifted(operator(system, "bob")), "lifted")
+        becomes(lambda: tenant.http.get("/v1/resources").status_code, 200)
