@@ -49,6 +49,7 @@ TIME: Final[Json] = {"type": "string", "format": "date-time"}
 INTEGER: Final[Json] = {"type": "integer"}
 STRING: Final[Json] = {"type": "string"}
 TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _METADATA: Final[Json] = {"type": "object", "additionalProperties": STRING}
 
 
@@ -97,15 +98,10 @@ _KINDS: Final[dict[Kind, Json]] = {
 }
 
 
-def page_of(item: str) -> Json:
-    """One page of a list."""
-    return a_schema(
-        {
-            "data": {"type": "array", "items": ref(item)},
-            "has_more": {"type": "boolean"},
-            "next_cursor": TEXT_OR_NULL,
-        }
-    )
+def page_of(item: Json) -> Json:
+    """One page of a list, of such items."""
+    items = {"type": "array", "items": item}
+    return a_schema({"data": items, "has_more": {"type": "boolean"}, "next_cursor": TEXT_OR_NULL})
 
 
 def components() -> dict[str, Json]:
@@ -137,7 +133,7 @@ def components() -> dict[str, Json]:
         "CommittedEvent": a_schema(
             event | {"occurred_at": TIME, "version": SUM, "operation": STRING, "body": {"type": "object"}}
         ),
-        "EventPage": page_of("CommittedEvent"),
+        "EventPage": page_of(ref("CommittedEvent")),
         "RegistryError": a_schema({"error_code": {"type": "integer"}, "message": STRING}),
     }
 

@@ -6,13 +6,12 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_commands import field_schema
-from ingress.http.openapi_schemas import a_schema, ref
+from ingress.http.openapi_schemas import TIME_OR_NULL, a_schema, page_of, ref
 from schemas.limiter.limit_policy_fields import PUBLISH_POLICY
 
 Json = dict[str, Any]
 
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _OF_A_LIST: Final = ("malformed_request", "invalid_command")
 _TERMS: Final[Json] = {name: field_schema(field) for name, field in PUBLISH_POLICY.items() if name != "policy_id"}
 
@@ -29,7 +28,7 @@ def components() -> dict[str, Json]:
         **_TERMS,
     }
     times = {name: {"type": "string", "format": "date-time"} for name in ("created_at", "updated_at")}
-    live = a_schema(dict.fromkeys(("used", "reserved", "remaining", "reset_ms"), _COUNT) | {"as_of": _TIME_OR_NULL})
+    live = a_schema(dict.fromkeys(("used", "reserved", "remaining", "reset_ms"), _COUNT) | {"as_of": TIME_OR_NULL})
     of_limit = a_schema(
         {
             "policy_id": {"type": "string"},
@@ -49,20 +48,14 @@ def components() -> dict[str, Json]:
         }
     )
     counts = ("allowed", "denied", "allowed_cost", "refunded", "refunded_cost")
-    stream = a_schema(dict.fromkeys(counts, _COUNT) | {"as_of": _TIME_OR_NULL})
+    stream = a_schema(dict.fromkeys(counts, _COUNT) | {"as_of": TIME_OR_NULL})
     return {
         "QuotaPolicy": a_schema(policy),
         "CommittedQuotaPolicy": a_schema({"result": ref("QuotaPolicy"), "event": ref("Event")}),
         "QuotaPolicyWithVersions": a_schema(
             {**policy, **times, "versions": {"type": "array", "items": {"type": "object"}}}
         ),
-        "QuotaPolicyPage": a_schema(
-            {
-                "data": {"type": "array", "items": a_schema({**policy, **times})},
-                "has_more": {"type": "boolean"},
-                "next_cursor": {"type": ["string", "null"]},
-            }
-        ),
+        "QuotaPolicyPage": page_of(a_schema({**policy, **times})),
         "QuotaSnapshot": a_schema({name: {"type": "string"} for name in ("snapshot", "key_id", "signature")}),
         "Usage": a_schema(
             {

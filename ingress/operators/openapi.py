@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.http.openapi_schemas import STRING, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from ingress.operators import access_routes, openapi_cases
 from schemas import access_denial, limits
@@ -18,9 +19,6 @@ _TEXT: Final[Json] = {
     "maxLength": limits.TEXT_LENGTH_MAX,
     "pattern": openapi_schemas.TEXT,
 }
-_STRING: Final[Json] = {"type": "string"}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _DENY: Final = (
     "In force at every door within 5 s: a suspension (merchant, tenant, user, subject) refuses with 403 suspended, a"
     " revoked token with 401; streams, long polls and downloads end. With tokens_so_far only tokens that were issued"
@@ -90,11 +88,11 @@ def components() -> dict[str, Json]:
     row = {
         "object": {"const": "access_denial"},
         "kind": kinds,
-        **dict.fromkeys(("name", "reason", "denied_by"), _STRING),
-        **dict.fromkeys(("issued_before", "ends_at"), _TIME_OR_NULL),
-        "denied_at": _TIME,
+        **dict.fromkeys(("name", "reason", "denied_by"), STRING),
+        **dict.fromkeys(("issued_before", "ends_at"), TIME_OR_NULL),
+        "denied_at": TIME,
     }
-    decided = {"kind": kinds, "name": _STRING, "state": {"enum": ["denied", "lifted"]}}
+    decided = {"kind": kinds, "name": STRING, "state": {"enum": ["denied", "lifted"]}}
     page = {"data": {"type": "array", "items": openapi_schemas.ref("AccessDenial")}}
     return {
         "AccessDenial": openapi_schemas.a_schema(row),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http.openapi_reads import OF_ONE, a_list, read
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, WORD, a_schema, page_of
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, WORD, a_schema, page_of, ref
 from ingress.identity.roles import by_operators
 from ingress.operators import cases
 
@@ -29,9 +29,9 @@ def components() -> Json:
     """What these show."""
     return {
         "Case": _a_case(),
-        "CasePage": page_of("Case"),
+        "CasePage": page_of(ref("Case")),
         "Checkpoint": _checkpoint(),
-        "CheckpointPage": page_of("Checkpoint"),
+        "CheckpointPage": page_of(ref("Checkpoint")),
     }
 
 
@@ -66,7 +66,7 @@ def _a_case() -> Json:
             "state": {"enum": ["open", "proposed", "resolved"]},
             "evidence": {"type": "object"},
             "opened_at": TIME,
-            "resolved_at": {"type": ["string", "null"], "format": "date-time"},
+            "resolved_at": TIME_OR_NULL,
             "resolved_by": TEXT_OR_NULL,
             "note": TEXT_OR_NULL,
         }

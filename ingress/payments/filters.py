@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from ingress.http import openapi_elements, openapi_schemas, reading
+from ingress.http.openapi_schemas import TIME
 from schemas import errors, limits, validation, value_types
 from schemas.column import declared
 from schemas.payments import limits as payments_limits
@@ -35,7 +36,6 @@ _OPERATORS: Final = {  # of a time, and of an amount
     "lte": ("at this time or before it", "this amount or less"),
     "lt": ("before this time", "less than this amount"),
 }
-_TIME: Final = {"type": "string", "format": "date-time"}
 _AMOUNT: Final = {"type": "integer", "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX}
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
@@ -117,7 +117,7 @@ def parameters(record: type[Struct], *, of_intent: bool) -> list[Json]:
         if f.column.listed
     ]
     state = query(STATE, {"enum": list(_field(record, STATE).choices)}, "Only those in this state")
-    times = [query(f"created[{o}]", _TIME, f"Only those made {of_time}") for o, (of_time, _) in _OPERATORS.items()]
+    times = [query(f"created[{o}]", TIME, f"Only those made {of_time}") for o, (of_time, _) in _OPERATORS.items()]
     amounts = [
         query(f"amount[{o}]", _AMOUNT, f"Only those of {of_amount}, in minor units")
         for o, (_, of_amount) in _OPERATORS.items()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import a_schema, ref
+from ingress.http.openapi_schemas import a_schema, page_of, ref
 from schemas.social import limits
 from schemas.social.service import READ
 from schemas.social.value_types import USER, VISIBILITY
@@ -15,10 +15,8 @@ from schemas.value_types import text_schema
 Json = dict[str, Any]
 
 _TEXT: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _VERSION: Final[Json] = {"type": "integer", "minimum": 1}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
 _USER: Final[Json] = {
     "id": _TEXT,
     "object": {"const": "user"},
@@ -55,13 +53,7 @@ def components() -> dict[str, Json]:
         "User": a_schema(_USER),
         "Post": post,
         "Edge": edge,
-        "SocialPage": a_schema(
-            {
-                "data": {"type": "array", "items": {"type": "object"}},
-                "has_more": {"type": "boolean"},
-                "next_cursor": {"type": ["string", "null"]},
-            }
-        ),
+        "SocialPage": page_of({"type": "object"}),
         "CommittedUser": a_schema({"result": ref("User"), "event": ref("Event")}),
         "CommittedPost": a_schema({"result": ref("Post"), "event": ref("Event")}),
         "CommittedEdge": a_schema({"result": ref("Edge"), "event": ref("Event")}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
+from ingress.http.openapi_schemas import OBJECT_ID, TIME_OR_NULL, a_schema, ref
 from ingress.http.reading import NDJSON
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.service import READ
@@ -14,7 +14,6 @@ Json = dict[str, Any]
 _TEXT: Final[Json] = {"type": "string"}
 _COUNT: Final[Json] = {"type": "integer", "minimum": 0}
 _VERSION: Final[Json] = {"type": "integer", "minimum": 1}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 
 
 def _open(fields: Json) -> Json:
@@ -33,7 +32,7 @@ def components() -> dict[str, Json]:
     erasure = {"id": _TEXT, "erasure_id": _TEXT, "state": {"enum": ["running", "complete"]}, "version": _VERSION}
     report = {"id": _TEXT, "report_id": _TEXT, "object_id": _TEXT, "version": _VERSION}
     arrived = {"enum": ["pending", "verified"]}
-    consumer = {"name": _TEXT, "state": arrived, "attempts": {"type": "integer"}, "verified_at": _TIME_OR_NULL}
+    consumer = {"name": _TEXT, "state": arrived, "attempts": {"type": "integer"}, "verified_at": TIME_OR_NULL}
     consumers = {"type": "array", "items": _open(consumer)}
     propagation = {"decision_id": _TEXT, "state": arrived, "consumers": consumers}
     return {

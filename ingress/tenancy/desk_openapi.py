@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from ingress.http import openapi_commands
 from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, a_schema, ref
+from ingress.http.openapi_schemas import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
 from ingress.identity.roles import by_operators
 from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
-from ingress.tenancy.openapi import committed, list_of, read
+from ingress.tenancy.openapi import committed, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
 from schemas.services import OPERATIONS
 from schemas.tenancy import limits
@@ -19,9 +19,6 @@ from schemas.tenancy.value_types import PRICES
 from schemas.value_types import NOTE
 
 Json = dict[str, Any]
-_STRING: Final = {"type": "string"}
-_INTEGER: Final = {"type": "integer"}
-_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 _INSTANT: Final = {"type": "string", "format": "date-time"}
 _PAGE: Final = (elements.limit(), elements.CURSOR)
 _DESK: Final = (STAFF, TENANT_ADMIN)
@@ -99,7 +96,7 @@ def _asked() -> tuple[Json, ...]:
         query("to", _INSTANT, "Behind the last instant") | required,
         query("window", {"enum": list(WINDOWS)}, "Sums by these, cut to the span"),
         query("group", {"enum": list(GROUPS)}, "Sums by these, too"),
-        query("timezone", _STRING, "IANA name; the tenant's, if it is not said"),
+        query("timezone", STRING, "IANA name; the tenant's, if it is not said"),
         query("aggregation", {"enum": list(AGGREGATIONS)}, "What is told of the events in place of their sum"),
         query("percentile", {"type": "integer", "minimum": 1, "maximum": 100}, "Of that aggregation"),
     )
@@ -180,38 +177,38 @@ def _token() -> Json:
 
 def components() -> Json:
     """Schemas of what is read, and of what a person sends: who that is stands in the token."""
-    data = a_schema({"dimension": _STRING, "quantity": {"type": "integer", "minimum": 0}}, closed=True)
+    data = a_schema({"dimension": STRING, "quantity": {"type": "integer", "minimum": 0}}, closed=True)
     event = a_schema(
         {
             "specversion": {"const": "1.0"},
             "type": {"const": "millrace.usage"},
-            "id": _STRING,
-            "source": _STRING,
+            "id": STRING,
+            "source": STRING,
             "time": _INSTANT,
-            "subject": _STRING,
+            "subject": STRING,
             "data": data,
         },
         ["specversion", "type", "id", "source", "time", "data"],
     )
-    sums = a_schema({"from": _INSTANT, "to": _INSTANT, "events": _INTEGER}, ["from", "to", "events"])
-    conflict = a_schema({"source": _STRING, "event_id": _STRING, "seen_at": _INSTANT})
-    run = a_schema({"billing_run_id": OBJECT_ID, "state": _STRING, "invoice_id": _TEXT_OR_NULL})
+    sums = a_schema({"from": _INSTANT, "to": _INSTANT, "events": INTEGER}, ["from", "to", "events"])
+    conflict = a_schema({"source": STRING, "event_id": STRING, "seen_at": _INSTANT})
+    run = a_schema({"billing_run_id": OBJECT_ID, "state": STRING, "invoice_id": TEXT_OR_NULL})
     of_line = {
-        "kind": _STRING,
-        "dimension": _STRING,
-        "quantity": _INTEGER,
+        "kind": STRING,
+        "dimension": STRING,
+        "quantity": INTEGER,
         "unit_price": PRICES.json["additionalProperties"],
     }
-    line = a_schema(of_line | {"amount": _INTEGER}, ["kind", "amount"])
-    entry = a_schema({"entry_id": OBJECT_ID, "kind": _STRING, "reason": _STRING, "created_at": _INSTANT})
-    feature = a_schema({"feature": _STRING, "kind": _STRING, "allowed": {"type": "boolean"}})
-    entitled = a_schema({"tenant_id": OBJECT_ID, "entitlements": {"type": "object"}, "version": _INTEGER})
+    line = a_schema(of_line | {"amount": INTEGER}, ["kind", "amount"])
+    entry = a_schema({"entry_id": OBJECT_ID, "kind": STRING, "reason": STRING, "created_at": _INSTANT})
+    feature = a_schema({"feature": STRING, "kind": STRING, "allowed": {"type": "boolean"}})
+    entitled = a_schema({"tenant_id": OBJECT_ID, "entitlements": {"type": "object"}, "version": INTEGER})
     invoice = a_schema(
-        {"invoice_id": OBJECT_ID, "currency": _STRING, "lines": {"type": "array", "items": line}, "total": _INTEGER}
+        {"invoice_id": OBJECT_ID, "currency": STRING, "lines": {"type": "array", "items": line}, "total": INTEGER}
     )
-    amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), _INTEGER)
-    named = {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": _STRING}
-    paid = a_schema(named | amounts | {"payment_intent": _TEXT_OR_NULL, "last_payment_error": _TEXT_OR_NULL})
+    amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), INTEGER)
+    named = {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": STRING}
+    paid = a_schema(named | amounts | {"payment_intent": TEXT_OR_NULL, "last_payment_error": TEXT_OR_NULL})
     payloads = {
         f"{operation.record}Payload": openapi_commands.payload(operation, without=_SAID_BY_ROUTE)
         for operation in DESK.values()
@@ -222,17 +219,17 @@ def components() -> Json:
         | _of_support()
         | {
             "UsageEvent": event,
-            "UsageAccepted": a_schema({"accepted": _INTEGER}),
+            "UsageAccepted": a_schema({"accepted": INTEGER}),
             "TenantUsage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
             "UsageConflict": conflict,
-            "UsageConflictPage": list_of("UsageConflict"),
+            "UsageConflictPage": page_of(ref("UsageConflict")),
             "BillingRun": run,
-            "BillingRunPage": list_of("BillingRun"),
+            "BillingRunPage": page_of(ref("BillingRun")),
             "CommittedBillingRun": committed(run),
             "Invoice": invoice,
             "InvoicePayment": paid,
             "BillingEntry": entry,
-            "BillingEntryPage": list_of("BillingEntry"),
+            "BillingEntryPage": page_of(ref("BillingEntry")),
             "CommittedBillingEntry": committed(entry),
             "Entitlements": a_schema({"data": {"type": "array", "items": feature}}),
             "CommittedEntitlements": committed(entitled),
@@ -242,23 +239,23 @@ def components() -> Json:
 
 def _of_support() -> Json:
     """Support access and isolation."""
-    of_grant = {"grant_id": OBJECT_ID, "requester": _STRING, "state": _STRING, "break_glass": {"type": "boolean"}}
-    said_of_it = dict.fromkeys(("expires_at", "reviewed_by", "reviewed_at", "findings"), _TEXT_OR_NULL)
+    of_grant = {"grant_id": OBJECT_ID, "requester": STRING, "state": STRING, "break_glass": {"type": "boolean"}}
+    said_of_it = dict.fromkeys(("expires_at", "reviewed_by", "reviewed_at", "findings"), TEXT_OR_NULL)
     grant = a_schema(of_grant | said_of_it)
-    call = a_schema({"seq": _INTEGER, "at": _INSTANT, "actor": _STRING, "object": _STRING, "result": _STRING})
+    call = a_schema({"seq": INTEGER, "at": _INSTANT, "actor": STRING, "object": STRING, "result": STRING})
     mode = a_schema(
-        {"on": {"type": "boolean"}} | dict.fromkeys(("since", "probe", "evidence", "proposed_by"), _TEXT_OR_NULL)
+        {"on": {"type": "boolean"}} | dict.fromkeys(("since", "probe", "evidence", "proposed_by"), TEXT_OR_NULL)
     )
-    counts = {"probes": _INTEGER, "violations": _INTEGER}
-    isolation = a_schema({"status": _STRING, "as_of": _TEXT_OR_NULL, "safe_mode": mode} | counts)
+    counts = {"probes": INTEGER, "violations": INTEGER}
+    isolation = a_schema({"status": STRING, "as_of": TEXT_OR_NULL, "safe_mode": mode} | counts)
     decided = a_schema({"state": {"enum": ["closed", "proposed", "lifted"]}})
     return {
         "SupportGrant": grant,
-        "SupportGrantPage": list_of("SupportGrant"),
+        "SupportGrantPage": page_of(ref("SupportGrant")),
         "CommittedSupportGrant": committed(grant),
-        "SupportToken": a_schema({"token": _STRING, "expires_at": _INSTANT}),
+        "SupportToken": a_schema({"token": STRING, "expires_at": _INSTANT}),
         "SupportCall": call,
-        "SupportCallPage": list_of("SupportCall"),
+        "SupportCallPage": page_of(ref("SupportCall")),
         "Isolation": isolation,
         "SafeModeNote": a_schema({"note": NOTE.json}, closed=True),
         "SafeModeDecided": a_schema({"result": decided}),

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, a_schema
+from ingress.http.openapi_schemas import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
 from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
 
 Json = dict[str, Any]
-_STRING: Final = {"type": "string"}
-_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
-_INTEGER: Final = {"type": "integer"}
 _OBJECT: Final = {"type": "object"}
 _LIST: Final = {"type": "array", "items": _OBJECT}
 _REFUSED: Final = (
@@ -49,12 +46,6 @@ def read(
     }
 
 
-def list_of(schema: str) -> Json:
-    """A page."""
-    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{schema}"}}
-    return a_schema({"data": items, "has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL})
-
-
 def committed(result: Json) -> Json:
     """The answer to a command."""
     return a_schema({"result": result, "event": _OBJECT})
@@ -64,46 +55,46 @@ _PAGE: Final = (elements.limit(), elements.CURSOR)
 _PLACEMENT: Final = a_schema(
     {
         "placement_id": OBJECT_ID,
-        "region": _STRING,
-        "mode": _STRING,
-        "shard_or_database": _STRING,
-        "generation": _INTEGER,
+        "region": STRING,
+        "mode": STRING,
+        "shard_or_database": STRING,
+        "generation": INTEGER,
     }
 )
 _TENANT: Final = a_schema(
     {
         "tenant_id": OBJECT_ID,
-        "name": _STRING,
-        "tier": _STRING,
-        "state": _STRING,
-        "suspension": _TEXT_OR_NULL,
-        "reason": _TEXT_OR_NULL,
-        "timezone": _STRING,
-        "home_currency": _STRING,
+        "name": STRING,
+        "tier": STRING,
+        "state": STRING,
+        "suspension": TEXT_OR_NULL,
+        "reason": TEXT_OR_NULL,
+        "timezone": STRING,
+        "home_currency": STRING,
         "quotas": _OBJECT,
         "prices": _OBJECT,
         "placement_id": OBJECT_ID,
         "placement": _PLACEMENT,
-        "key_ref": _STRING,
-        "policy_version": _INTEGER,
-        "version": _INTEGER,
-        "certificate_id": _TEXT_OR_NULL,
-        "created_at": _STRING,
-        "updated_at": _STRING,
+        "key_ref": STRING,
+        "policy_version": INTEGER,
+        "version": INTEGER,
+        "certificate_id": TEXT_OR_NULL,
+        "created_at": STRING,
+        "updated_at": STRING,
     }
 )
 _EXPORT: Final = ("tenant_id", "export_id")
 _MIGRATION: Final = a_schema(
-    dict.fromkeys(("migration_id", "tenant_id", "state", "source", "target", "created_at", "updated_at"), _STRING)
-    | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), _INTEGER)
+    dict.fromkeys(("migration_id", "tenant_id", "state", "source", "target", "created_at", "updated_at"), STRING)
+    | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), INTEGER)
     | {
         "to_generation": {"type": ["integer", "null"]},
         "dual_reads": _OBJECT,
-        "reason": _TEXT_OR_NULL,
-        "version": _INTEGER,
+        "reason": TEXT_OR_NULL,
+        "version": INTEGER,
     }
 )
-_RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": _INTEGER, "payload": _OBJECT})
+_RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
 
 
 def paths() -> Json:
@@ -142,15 +133,15 @@ def paths() -> Json:
 
 def components() -> Json:
     """Schemas of tenants, resources and what commands answer."""
-    deletion = a_schema({"resource_id": OBJECT_ID, "version": _INTEGER, "deleted": {"type": "boolean"}})
-    export = a_schema({"export_id": OBJECT_ID, "state": _STRING, "resources": _INTEGER, "sha256": _TEXT_OR_NULL})
-    key = a_schema({"key_version": _INTEGER})
+    deletion = a_schema({"resource_id": OBJECT_ID, "version": INTEGER, "deleted": {"type": "boolean"}})
+    export = a_schema({"export_id": OBJECT_ID, "state": STRING, "resources": INTEGER, "sha256": TEXT_OR_NULL})
+    key = a_schema({"key_version": INTEGER})
     return {
         "Tenant": _TENANT,
-        "TenantPage": list_of("Tenant"),
+        "TenantPage": page_of(ref("Tenant")),
         "TenantResource": _RESOURCE,
-        "ResourcePage": list_of("TenantResource"),
-        "TenantKeys": a_schema({"data": _LIST, "certificate_id": _TEXT_OR_NULL}),
+        "ResourcePage": page_of(ref("TenantResource")),
+        "TenantKeys": a_schema({"data": _LIST, "certificate_id": TEXT_OR_NULL}),
         "Quotas": a_schema({"data": _LIST}),
         "CommittedTenant": committed(_TENANT),
         "CommittedResource": committed(_RESOURCE),
@@ -159,18 +150,18 @@ def components() -> Json:
         "CommittedKey": committed(key),
         "CommittedMigration": committed(_MIGRATION),
         "TenantExport": export,
-        "NdjsonText": _STRING,
+        "NdjsonText": STRING,
         "Certificate": a_schema(
             {
                 "certificate_id": OBJECT_ID,
-                "kind": _STRING,
+                "kind": STRING,
                 "tenant_id": OBJECT_ID,
-                "issued_at": _STRING,
+                "issued_at": STRING,
                 "stores": _LIST,
             }
-            | {"jws": _STRING}
+            | {"jws": STRING}
         ),
         "Migration": _MIGRATION,
-        "MigrationPage": list_of("Migration"),
+        "MigrationPage": page_of(ref("Migration")),
         "JwkSet": a_schema({"keys": _LIST}),
     }

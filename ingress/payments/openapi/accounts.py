@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.caller import NAME
 from ingress.identity.roles import by_operators
 from ingress.payments.merchants.reports import FORMATS, REPORTS
@@ -19,10 +20,6 @@ from schemas.payments.operations import ON_ACCOUNTS, OPERATIONS
 
 Json = dict[str, Any]
 
-_STRING: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _CURRENCY: Final[Json] = {"enum": sorted(currency.EXPONENTS)}
 MERCHANT_PARAMETER: Final[Json] = {
     "name": "merchant",
@@ -88,12 +85,12 @@ def _payout(parameters: list[Json]) -> Json:
 
 def _report() -> Json:
     name = {"name": "report", "in": "path", "required": True, "schema": {"enum": list(REPORTS)}}
-    ends = [{**elements.query(end, _TIME, _TIME_DOC), "required": True} for end in ("from", "to")]
+    ends = [{**elements.query(end, TIME, _TIME_DOC), "required": True} for end in ("from", "to")]
     shape = elements.query("format", {"enum": list(FORMATS)}, "Pages of JSON (the default), or one CSV file")
     code = elements.query("currency", _CURRENCY, "Only this currency")
     page = [elements.limit(limits.REPORT_PAGE_LIMIT_DEFAULT, limits.REPORT_PAGE_LIMIT_MAX), elements.CURSOR]
     made = _get("get_report", "What moved", [name, *ends, code, shape, *page], "Report", ("not_found", *_OF_A_LIST))
-    made["responses"]["200"]["content"]["text/csv"] = {"schema": _STRING}
+    made["responses"]["200"]["content"]["text/csv"] = {"schema": STRING}
     return made
 
 
@@ -118,22 +115,22 @@ def _operate(operation: Operation, parameter: Json) -> Json:
 def components() -> dict[str, Json]:
     """The named schemas of these routes."""
     account = openapi_schemas.resource(records.MerchantAccount, "merchant_account")
-    never = dict.fromkeys(("created_at", "updated_at"), _TIME_OR_NULL)  # of an account that nobody has touched
-    pages = {"has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL}
+    never = dict.fromkeys(("created_at", "updated_at"), TIME_OR_NULL)  # of an account that nobody has touched
     rows = {"type": "array", "items": {"type": "object"}, "description": "One row for each line; see the CSV header"}
     report = {
         "object": {"const": "report"},
         "report": {"enum": list(REPORTS)},
-        "from": _TIME,
-        "to": _TIME,
-        "currency": _TEXT_OR_NULL,
+        "from": TIME,
+        "to": TIME,
+        "currency": TEXT_OR_NULL,
         "data": rows,
-        **pages,
+        "has_more": {"type": "boolean"},
+        "next_cursor": TEXT_OR_NULL,
     }
     a_schema, ref = openapi_schemas.a_schema, openapi_schemas.ref
     return {
         "Payout": openapi_schemas.resource(records.Payout, "payout"),
-        "PayoutPage": a_schema({"data": {"type": "array", "items": ref("Payout")}, **pages}),
+        "PayoutPage": openapi_schemas.page_of(ref("Payout")),
         "CommittedPayout": a_schema({"result": ref("Payout"), "event": ref("Event")}),
         "MerchantAccount": account,
         "MerchantAccountRead": a_schema({**account["properties"], **never, "balances": ref("Balances")}),

@@ -6,7 +6,8 @@ from typing import Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.payments.openapi.repairs import KEY, NOTE, STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
+from ingress.payments.openapi.repairs import KEY, NOTE, Json, call
 from schemas.payments import case_closing
 
 _CASE: Final = elements.object_id("case_id")

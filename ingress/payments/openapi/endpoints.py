@@ -6,16 +6,13 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.payments.merchants import endpoints
 from schemas import limits
 from schemas.payments import limits as payments_limits
 
 Json = dict[str, Any]
 
-_STRING: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _EVENTS: Final[Json] = {"type": "array", "minItems": 1, "items": {"enum": [endpoints.EVERYTHING, *endpoints.EVENTS]}}
 _WRITE_CODES: Final = ("malformed_request", "too_large", "unsupported_media_type")
 _DOC: Final = (
@@ -71,28 +68,28 @@ def components() -> dict[str, Json]:
     """The named schemas of these operations."""
     url = {"type": "string", "maxLength": payments_limits.MERCHANT_WEBHOOK_URL_LENGTH_MAX, "format": "uri"}
     shown = {
-        "id": _STRING,
+        "id": STRING,
         "object": {"const": "webhook_endpoint"},
-        "merchant_id": _STRING,
+        "merchant_id": STRING,
         "url": url,
         "events": _EVENTS,
-        "description": _TEXT_OR_NULL,
+        "description": TEXT_OR_NULL,
         "state": {"enum": list(endpoints.STATES)},
-        "disabled_reason": _TEXT_OR_NULL,
-        "created_at": _TIME,
-        "verified_at": _TIME_OR_NULL,
-        "last_success_at": _TIME_OR_NULL,
+        "disabled_reason": TEXT_OR_NULL,
+        "created_at": TIME,
+        "verified_at": TIME_OR_NULL,
+        "last_success_at": TIME_OR_NULL,
     }
     delivery = {
-        **dict.fromkeys(("id", "webhook_endpoint", "event_id", "aggregate_key", "operation"), _STRING),
+        **dict.fromkeys(("id", "webhook_endpoint", "event_id", "aggregate_key", "operation"), STRING),
         "object": {"const": "webhook_delivery"},
         "state": {"enum": list(endpoints.DELIVERY_STATES)},
         "tries": {"type": "integer", "minimum": 0},
         "last_status_code": {"type": ["integer", "null"]},
-        "last_error": _TEXT_OR_NULL,
-        "next_at": _TIME_OR_NULL,
-        "created_at": _TIME,
-        "finished_at": _TIME_OR_NULL,
+        "last_error": TEXT_OR_NULL,
+        "next_at": TIME_OR_NULL,
+        "created_at": TIME,
+        "finished_at": TIME_OR_NULL,
     }
     secret = {"type": "string", "description": "Shown in this answer only"}
     description = {
@@ -110,8 +107,8 @@ def components() -> dict[str, Json]:
         ),
         "WebhookDelivery": openapi_schemas.a_schema(delivery),
         "ResentWebhookDelivery": openapi_schemas.a_schema({"result": openapi_schemas.ref("WebhookDelivery")}),
-        "WebhookEndpointPage": openapi_schemas.page_of("WebhookEndpoint"),
-        "WebhookDeliveryPage": openapi_schemas.page_of("WebhookDelivery"),
+        "WebhookEndpointPage": openapi_schemas.page_of(openapi_schemas.ref("WebhookEndpoint")),
+        "WebhookDeliveryPage": openapi_schemas.page_of(openapi_schemas.ref("WebhookDelivery")),
     }
 
 

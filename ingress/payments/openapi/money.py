@@ -6,7 +6,8 @@ from typing import Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.payments.openapi.repairs import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, Json, call
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
+from ingress.payments.openapi.repairs import Json, call
 from schemas.payments import money_by_hand
 
 _STATES: Final = ["proposed", "approved", "rejected", "done", "refused"]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from ingress.http.openapi_schemas import INTEGER, STRING, SUM, TEXT_OR_NULL, TIME, a_schema, page_of, ref, resource
+from ingress.http.openapi_schemas import (
+    INTEGER,
+    STRING,
+    SUM,
+    TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
+    a_schema,
+    page_of,
+    ref,
+    resource,
+)
 from schemas.payments import records
 
 Json = dict[str, Any]
@@ -38,7 +49,7 @@ def _dispute() -> Json:
 def _fee_policy() -> Json:
     terms = {
         "version": {"type": ["integer", "null"]},
-        "effective_at": {"type": ["string", "null"], "format": "date-time"},
+        "effective_at": TIME_OR_NULL,
         "bps": {"type": "integer", "minimum": 0},
         "fixed": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
         "refunds_return": {"enum": ["nothing", "bps"]},
@@ -115,14 +126,14 @@ def components() -> Json:
     return {
         "PaymentIntent": _intent(),
         "Committed": a_schema({"result": ref("PaymentIntent"), "event": ref("Event")}),
-        "PaymentIntentPage": page_of("PaymentIntent"),
+        "PaymentIntentPage": page_of(ref("PaymentIntent")),
         **_reads(),
         "Refund": _refund(),
         "CommittedRefund": a_schema({"result": ref("Refund"), "event": ref("Event")}),
-        "RefundPage": page_of("Refund"),
+        "RefundPage": page_of(ref("Refund")),
         "Dispute": _dispute(),
         "CommittedDispute": a_schema({"result": ref("Dispute"), "event": ref("Event")}),
-        "DisputePage": page_of("Dispute"),
+        "DisputePage": page_of(ref("Dispute")),
         "Balances": _balances(),
         "FeePolicyRead": _fee_policy(),
         "Processors": _processors(),

@@ -10,6 +10,7 @@ import msgspec
 from ingress import limits as ingress_limits
 from ingress.http import openapi_commands, openapi_schemas
 from ingress.http import openapi_elements as elements
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME
 from ingress.identity.roles import by_operators
 from schemas import maintenance
 from schemas.payments import bank_rules, fee_policy, policies, processor_fees, reference_rates, risk_policy, routing
@@ -30,9 +31,6 @@ _DOCUMENTS: Final[dict[str, Any]] = {
 _READ: Final = (*elements.COMMON, "not_found", "malformed_request", "invalid_command")
 _WRITTEN: Final = (*_READ, "too_large", "unsupported_media_type", "version_conflict")
 _REVIEW: Final = OPERATIONS["review_payment_intent"]
-_STRING: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
 _NUMBER: Final[Json] = {"type": "integer"}
 _DOC: Final = (
     "Makes the next version and retires the one before; no version ever changes. expected_version is the active one"
@@ -157,42 +155,37 @@ def components() -> dict[str, Json]:
             "object": {"const": f"{kind}_policy"},
             "version": _NUMBER,
             "state": {"enum": ["active", "retired"]},
-            "author": _STRING,
-            "created_at": _TIME,
+            "author": STRING,
+            "created_at": TIME,
             "policy": document,
         }
         waiting = {
             "object": {"const": f"{kind}_policy_proposal"},
             "expected_version": _NUMBER,
-            "author": _STRING,
-            "proposed_at": _TIME,
+            "author": STRING,
+            "proposed_at": TIME,
             "policy": document,
         }
         data = {"type": "array", "items": openapi_schemas.a_schema(waiting)}
         found[f"{kind.title()}PolicyProposals"] = openapi_schemas.a_schema({"data": data})
         found[f"{kind.title()}PolicyVersion"] = openapi_schemas.a_schema(shown)
-        found[f"{kind.title()}PolicyVersionPage"] = openapi_schemas.a_schema(
-            {
-                "data": {"type": "array", "items": openapi_schemas.ref(f"{kind.title()}PolicyVersion")},
-                "has_more": {"type": "boolean"},
-                "next_cursor": _TEXT_OR_NULL,
-            }
-        )
-    proposed = {"object": _STRING, "state": {"const": "proposed"}, "author": _STRING}
+        version = openapi_schemas.ref(f"{kind.title()}PolicyVersion")
+        found[f"{kind.title()}PolicyVersionPage"] = openapi_schemas.page_of(version)
+    proposed = {"object": STRING, "state": {"const": "proposed"}, "author": STRING}
     return found | {"PolicyProposed": openapi_schemas.a_schema(proposed)} | _of_risk()
 
 
 def _of_risk() -> dict[str, Json]:
-    reason = {"rule": _STRING, "score": _NUMBER, "detail": _STRING, "shadow": {"type": "boolean"}}
+    reason = {"rule": STRING, "score": _NUMBER, "detail": STRING, "shadow": {"type": "boolean"}}
     assessment = {
         "object": {"const": "risk_assessment"},
         "attempt": _NUMBER,
-        "decided_by": _TEXT_OR_NULL,
+        "decided_by": TEXT_OR_NULL,
         "outcome": {"enum": ["allow", "review", "block"]},
         "score": _NUMBER,
         "policy_version": _NUMBER,
         "reasons": {"type": "array", "items": openapi_schemas.a_schema(reason)},
-        "created_at": _TIME,
+        "created_at": TIME,
     }
     data = {"type": "array", "items": openapi_schemas.ref("RiskAssessment")}
     return {

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from schemas import limits
 from schemas.payments import limits as payments_limits
@@ -23,10 +24,6 @@ _REFUSED: Final = (
     "invalid_command",
 )
 KEY: Final = elements.parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_KEY, "The body is the bare payload")
-STRING: Final[Json] = {"type": "string"}
-TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-TIME: Final[Json] = {"type": "string", "format": "date-time"}
-TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _NUMBER: Final[Json] = {"type": "integer"}
 NOTE: Final[Json] = {
     "type": "string",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity import signing_keys
 from ingress.identity.roles import scopes_for
 from ingress.payments.merchants import signing_key_routes
@@ -15,10 +16,6 @@ from schemas import limits
 
 Json = dict[str, Any]
 
-_STRING: Final[Json] = {"type": "string"}
-_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
-_TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
 _REQUIREMENT: Final[Json] = {"enum": list(signing_keys.REQUIREMENTS)}
 _REASON: Final[Json] = {
     "type": "string",
@@ -145,30 +142,29 @@ def _of_operators() -> Json:
 def components() -> dict[str, Json]:
     """The named schemas of these operations."""
     key = {
-        **dict.fromkeys(("id", "merchant_id", "public_key", "created_by"), _STRING),
+        **dict.fromkeys(("id", "merchant_id", "public_key", "created_by"), STRING),
         "object": {"const": "signing_key"},
-        "description": _TEXT_OR_NULL,
+        "description": TEXT_OR_NULL,
         "algorithm": {"const": "ed25519"},
         "state": {"enum": ["active", "revoked"]},
-        "created_at": _TIME,
-        "revoked_by": _TEXT_OR_NULL,
-        "revoked_at": _TIME_OR_NULL,
+        "created_at": TIME,
+        "revoked_by": TEXT_OR_NULL,
+        "revoked_at": TIME_OR_NULL,
     }
     requirement = {
         "object": {"const": "signature_requirement"},
-        "merchant_id": _STRING,
+        "merchant_id": STRING,
         "requirement": _REQUIREMENT,
-        "changed_by": _TEXT_OR_NULL,
-        "changed_at": _TIME_OR_NULL,
+        "changed_by": TEXT_OR_NULL,
+        "changed_at": TIME_OR_NULL,
     }
     pem = {"type": "string", "maxLength": ingress_limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
     description = {**_REASON, "type": ["string", "null"]}
-    data = {"type": "array", "items": openapi_schemas.ref("SigningKey")}
     a_schema = openapi_schemas.a_schema
     return {
         "SigningKey": a_schema(key),
         "MadeSigningKey": a_schema({"result": openapi_schemas.ref("SigningKey")}),
-        "SigningKeyPage": a_schema({"data": data, "has_more": {"type": "boolean"}, "next_cursor": _TEXT_OR_NULL}),
+        "SigningKeyPage": openapi_schemas.page_of(openapi_schemas.ref("SigningKey")),
         "RegisterSigningKey": a_schema({"public_key": pem, "description": description}, ["public_key"], closed=True),
         "RevokeSigningKeyOf": a_schema({"reason": _REASON}, closed=True),
         "SignatureRequirement": a_schema(requirement),
