@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers
 
 from ingress.http.quotas import Burst
-from limiter.edge.asgi import Asker
+from limiter.edge.asgi import NOBODY, Asker
 from limiter.edge.client_address import client_address
 from schemas import errors
 from vault import limits
@@ -27,7 +27,6 @@ _STRANGERS: Final = Burst(
 )
 #: of one vault process
 BURSTS: Final = (_CALLERS, _STRANGERS)
-_NOBODY: Final = "-"
 
 
 class Askers:
@@ -46,7 +45,7 @@ class Askers:
         try:
             name = await self._name_of(Headers(scope=scope).get("authorization"))
         except (errors.Unauthenticated, errors.Suspended):
-            return Asker(_NOBODY, _NOBODY, _STRANGERS.name, client_address(scope, self._trusted_proxies))
+            return Asker(NOBODY, NOBODY, _STRANGERS.name, client_address(scope, self._trusted_proxies))
         except errors.PlatformError:
             return None  # the route refuses it
-        return None if name == WORKER else Asker(name, _NOBODY, _CALLERS.name)
+        return None if name == WORKER else Asker(name, NOBODY, _CALLERS.name)

@@ -121,17 +121,12 @@ class Monitor:
         said = {"probe": found.probe, "evidence": found.evidence}
         with connection.transaction():
             connection.execute(SQL["violation_insert"].encode(), said)
-            if found.is_leak:
-                self._trip(connection, said)
+            is_new = found.is_leak and connection.execute(SQL["trip"].encode(), said).fetchall() == [(True,)]
+        if is_new:
+            _log.error("isolation_safe_mode", **said)
 
     def _lint(self, connection: psycopg.Connection[Any], lint: str) -> None:
         amiss = [str(name) for (name,) in connection.execute(SQL[lint].encode(), {}).fetchall()]
         named = ", ".join(amiss[: compose_limits.ISOLATION_NAMED_MAX])
         found = {"lint_id": lint.removeprefix("lint_"), "gaps": len(amiss), "named": named}
         connection.execute(SQL["lint_done"].encode(), found)
-
-    @staticmethod
-    def _trip(connection: psycopg.Connection[Any], said: dict[str, str]) -> None:
-        ((is_new,),) = connection.execute(SQL["trip"].encode(), said).fetchall()
-        if is_new:
-            _log.error("isolation_safe_mode", **said)

@@ -8,13 +8,12 @@ page counts for its user, like its token. What proves itself in another way (web
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 from starlette.routing import Match
 
-from limiter.edge.asgi import Asker
+from limiter.edge.asgi import NOBODY, Asker
 from limiter.edge.client_address import client_address
 from limiter.policy import keys
 from schemas import errors
@@ -44,7 +43,7 @@ EXEMPT: Final = frozenset(
     }
 )
 #: tenant and user of whoever has no valid token: policies by network govern them, and no others
-STRANGERS: Final = ("-", "-")
+STRANGERS: Final = (NOBODY, NOBODY)
 #: whose callers have other proofs than a token: a signature, an operator's session
 PROVEN_OTHERWISE: Final = ("/v1/webhooks/", "/console")
 _PAGES: Final = "/app"  # where a cookie is a proof; elsewhere it is none
@@ -89,7 +88,7 @@ class Askers:
             caller = known
         except errors.PlatformError:
             return None  # the route refuses it
-        return Asker(caller.principal, _user(caller.subject), route, network)
+        return Asker(caller.principal, keys.user(caller.subject), route, network)
 
     def _template(self, scope: Scope) -> str:
         """The template of the route that will answer; of one with another method when that one is to say so."""
@@ -103,11 +102,3 @@ class Askers:
                 return template
             partial = template if partial == _NO_ROUTE else partial
         return partial
-
-
-def _user(subject: str) -> str:
-    """The subject, or its hash when it can be no part of a key: an issuer may write anything into it."""
-    try:
-        return keys.name("user", subject)
-    except errors.InvalidCommand:
-        return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MS_PER_S: Final = 1_000
 _US_PER_S: Final = 1_000_000
 _INTEGER_MAX: Final = 10**15 - 1  # of a structured field
+NOBODY: Final = "-"  # the tenant, or the user, of whom none is known
 
 
 class Asker(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from limiter.policy import keys
 from schemas.access_denial import SUBJECT
 from schemas.limiter import limits
-from schemas.limiter.limit_key import normal_name
 from schemas.limiter.limit_policy import LimitPolicy, Scope
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ DENIAL: Final = LimitPolicy(
 def digests(kind: str, name: str) -> tuple[str, ...]:
     """What keys of somebody who is denied are known by. A tenant's are under its own name, too."""
     if kind == SUBJECT:
-        return (_digest("user", _user(name)),)
+        return (_digest("user", keys.user(name)),)
     tenants = {"merchant": (name,), "tenant": (f"tenant:{name}", name), "user": (f"user:{name}",)}
     return tuple(_digest("tenant", tenant) for tenant in tenants.get(kind, ()))
 
@@ -46,14 +46,6 @@ def digests(kind: str, name: str) -> tuple[str, ...]:
 def is_denied(denied: Collection[str], parts: dict[str, str]) -> bool:
     """Whether a key in its normal form is of one of them."""
     return any(_digest(part, parts[part]) in denied for part in ("tenant", "user"))
-
-
-def _user(subject: str) -> str:
-    """The subject, or its hash when it can be no part of a key, as our own API counts it."""
-    try:
-        return normal_name(subject)
-    except ValueError:
-        return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _digest(part: str, value: str) -> str:

@@ -87,6 +87,14 @@ def name(field: str, text: str) -> str:
         raise errors.InvalidCommand([{"field": field, "reason": str(error)}]) from error
 
 
+def user(subject: str) -> str:
+    """The subject of a token in normal form, or its hash when it can be no part of a key: issuers write anything."""
+    try:
+        return name("user", subject)
+    except errors.InvalidCommand:
+        return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 @lru_cache(_CACHED)
 def normal_route(route: str) -> str:
     """A route in normal form. Raises InvalidCommand."""

@@ -43,8 +43,8 @@ class AttemptLease:
     send_count: int
     unknown_count: int
     in_doubt: bool  # before this lease: an earlier send may have reached the processor
-    first_at: float  # by the same clock, from the age that the database tells; never later than it was
-    ends_at: float
+    first_at: float  # by this process's monotonic clock, from the age that the database tells; never later than it was
+    ends_at: float  # by the same clock, no later than by the database's
     only_asked: bool = False  # a person has it: the processor is asked about it, and nothing is sent
 
 

@@ -8,16 +8,14 @@ import httpx
 import psycopg
 
 from dataflows.social.media.caches import MediaCaches
+from dataflows.social.media.origin_looks import NAMES, shown_version
 from schemas import limits
 from schemas.media_origin import MediaOrigin
-from schemas.social import limits as social_limits
 from sinks.objects.media_objects import MediaObjects
 from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.erasure", "eraser.sql")
-_GONE: Final = 404
-_NAMES: Final = ("full", "small")  # of the renditions that a picture and a video have
 
 
 class Crawler:
@@ -43,18 +41,9 @@ class Crawler:
         if row is None:
             return 1, {}
         reachable, posts, media, edges = row
+        signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
         for media_id, sha256, access_version, _ in self._connection.execute(SQL["media_of_user"], given).fetchall():
             self._caches.purge(media_id)
-            reachable += self._objects.holds(media_id, sha256) + self._answers(media_id, access_version)
+            shown = shown_version(self._http, self._origin, media_id, access_version, NAMES, signed_until)
+            reachable += self._objects.holds(media_id, sha256) + (shown is not None)
         return int(reachable), {"posts": posts, "media": media, "edges": edges}
-
-    def _answers(self, media_id: str, access_version: int) -> int:
-        """Whether the origin still shows the medium, under the present version or one before, signed or not."""
-        signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
-        for version in range(access_version, max(0, access_version - social_limits.PROPAGATION_VERSIONS), -1):
-            for expires in (None, signed_until):
-                for name in _NAMES:
-                    with self._http.stream("GET", self._origin.view_url(media_id, version, name, expires)) as answer:
-                        if answer.status_code != _GONE:
-                            return 1
-        return 0

@@ -15,6 +15,7 @@ import psycopg
 from msgspec import Struct
 
 from dataflows.social.media.caches import MediaCaches
+from dataflows.social.media.origin_looks import NAMES, shown_version
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
@@ -22,8 +23,6 @@ from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.moderation", "looks.sql")
-_GONE: Final = 404
-_NAMES: Final = ("full", "small")  # of a picture and a film whose manifest is no more
 
 
 class Due(Struct):
@@ -111,17 +110,11 @@ class Looks:
         for media_id, version, is_served, manifest in self._connection.execute(
             SQL["media_of_object"], given
         ).fetchall():
-            names = _NAMES if manifest is None else [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
+            names = NAMES if manifest is None else [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
             newest = version - 1 if is_served else version
-            for old in range(newest, max(0, newest - social_limits.PROPAGATION_VERSIONS), -1):
-                for name in names:
-                    for expires in (None, signed_until):
-                        if self._answers(self._origin.view_url(media_id, old, name, expires)):
-                            return f"{media_id} under version {old}"
+            shown = shown_version(self._http, self._origin, media_id, newest, names, signed_until)
+            if shown is not None:
+                return f"{media_id} under version {shown}"
             if self._caches.may_fill(age_s):
                 return f"{media_id} may be on its way into a cache"
         return ""
-
-    def _answers(self, url: str) -> bool:
-        with self._http.stream("GET", url) as answer:
-            return answer.status_code != _GONE

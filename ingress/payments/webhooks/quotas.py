@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingress.http.quotas import Burst
-from limiter.edge.asgi import Asker
+from limiter.edge.asgi import NOBODY, Asker
 from limiter.edge.client_address import client_address
 from schemas.payments import limits
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 DOOR: Final = "/v1/webhooks/"
 #: of one ingress process
 BURST: Final = Burst("webhooks", "network", limits.WEBHOOK_BURST_MAX, limits.WEBHOOK_RATE)
-_NOBODY: Final = "-"
 
 
 class Tellers:
@@ -35,4 +34,4 @@ class Tellers:
         """None for everything but webhooks."""
         if not scope["path"].startswith(DOOR):
             return None
-        return Asker(_NOBODY, _NOBODY, BURST.name, client_address(scope, self._trusted_proxies))
+        return Asker(NOBODY, NOBODY, BURST.name, client_address(scope, self._trusted_proxies))
