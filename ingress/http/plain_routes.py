@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
 
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match, Route
@@ -80,7 +81,8 @@ class Queries:
         self._known: dict[tuple[str, str], frozenset[str] | None] = {}
 
     def require_known(self, request: Request, template: str) -> None:
-        """Raises MalformedRequest for a value that this route would ignore."""
+        """Raises MalformedRequest for a value that this route would ignore, and for bytes that are no text."""
+        _require_text(request.scope["query_string"])
         place = template, request.method
         if place not in self._known:
             self._known[place] = _names(self._document().get("paths", {}).get(template, {}).get(request.method.lower()))
@@ -90,6 +92,14 @@ class Queries:
             there_are = f"there are {', '.join(sorted(known))}" if known else "there are none here"
             name = validation.visible(unknown[0][:_SHOWN])
             raise errors.MalformedRequest(f"There is no query value {name!r}; {there_are}.")
+
+
+def _require_text(query: bytes) -> None:
+    """A wrong byte would be read as U+FFFD, so that two different values would be one."""
+    try:
+        unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        raise errors.MalformedRequest("The query is no UTF-8: percent-encode the UTF-8 bytes of each value.") from None
 
 
 def _names(operation: Json | None) -> frozenset[str] | None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated
 
 import httpx
+import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -13,7 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from ingress.app import ROUTERS
-from ingress.http.plain_routes import FixedPaths, plain_routes
+from ingress.http.plain_routes import FixedPaths, Queries, plain_routes
+from schemas import errors
 from schemas.services import OPERATIONS
 
 
@@ -77,6 +79,20 @@ def test_only_a_route_that_needs_nothing_is_served_without_fastapi() -> None:
     assert [answer.status_code for answer in answers] == [200, 405, 200, 200, 200, 200]
     texts = [answer.text for answer in answers if answer.status_code == 200]
     assert texts == ["GET a", "GET a", "GET 5", "GET given", "GET a"]
+
+
+@pytest.mark.parametrize("query", ["word=%FF", "word=%C3", "%ED%A0%80=a", "word=a&x=%E2%82"])
+def test_a_query_that_is_no_utf_8_is_refused(query: str) -> None:
+    """It would be read as U+FFFD: two values would be one, and a list filtered by another one than was meant."""
+    request = Request({"type": "http", "method": "GET", "query_string": query.encode(), "headers": []})
+    with pytest.raises(errors.MalformedRequest, match="UTF-8"):
+        Queries(dict).require_known(request, "/things")
+
+
+def test_a_query_of_utf_8_is_read() -> None:
+    request = Request({"type": "http", "method": "GET", "query_string": b"word=%E2%82%AC+%F0%9F%8C%8D", "headers": []})
+    Queries(dict).require_known(request, "/things")
+    assert request.query_params["word"] == "\u20ac \U0001f30d"
 
 
 def first_of(routes: list[Route], scope: dict[str, str]) -> object:

@@ -37,6 +37,7 @@ class Origin(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: Counter[str] = Counter()
         self.status = 200
+        self.alive: set[str] | None = None  # paths that alone have this status, and all others 404
         self.headers: dict[str, str] = PUBLIC
         self.keys: Callable[[str], str] = cache_keys  # of a medium
         self.open = threading.Event()
@@ -50,6 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.server
         origin.asked[self.path] += 1
         status, headers = origin.status, origin.headers  # as it is when the request comes
+        if origin.alive is not None and self.path.partition("?")[0] not in origin.alive:
+            status = 404
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or self.path.encode()
         origin.open.wait(30)
         self.send_response(status)

@@ -8,7 +8,7 @@ import httpx
 import psycopg
 
 from dataflows.social.media.caches import MediaCaches
-from dataflows.social.media.origin_looks import NAMES, shown_version
+from dataflows.social.media.origin_looks import shown_version
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from sinks.objects.media_objects import MediaObjects
@@ -42,8 +42,8 @@ class Crawler:
             return 1, {}
         reachable, posts, media, edges = row
         signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
-        for media_id, sha256, access_version, _ in self._connection.execute(SQL["media_of_user"], given).fetchall():
+        for media_id, sha256, newest, names in self._connection.execute(SQL["media_urls"], given).fetchall():
             self._caches.purge(media_id)
-            shown = shown_version(self._http, self._origin, media_id, access_version, NAMES, signed_until)
+            shown = shown_version(self._http, self._origin, media_id, newest, names, signed_until)
             reachable += self._objects.holds(media_id, sha256) + (shown is not None)
         return int(reachable), {"posts": posts, "media": media, "edges": edges}

@@ -126,7 +126,7 @@ class Eraser:
         with connection.transaction():
             connection.execute(SQL["follows_lock"], given)
             self._count(connection, "take_follows", given)
-        for media_id, sha256, _, _ in connection.execute(SQL["media_of_user"], given).fetchall():
+        for media_id, sha256 in connection.execute(SQL["media_of_user"], given).fetchall():
             self._objects.forget(media_id, sha256)
 
     @staticmethod

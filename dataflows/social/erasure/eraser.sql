@@ -132,7 +132,12 @@ select count(*) from gone;
 
 -- name: media_of_user
 -- All media that the user ever had. Served by media_of_owner.
-select media_id, sha256, access_version, parts from media where owner_id = %(user_id)s order by created_at, media_id;
+select media_id, sha256 from media where owner_id = %(user_id)s order by created_at, media_id;
+
+-- name: media_urls
+-- And the newest version and the names that their renditions had at the origin. Served by media_of_owner.
+select m.media_id, m.sha256, a.access_version, m.rendition_names
+from media m join media_access a using (media_id) where m.owner_id = %(user_id)s order by m.created_at, m.media_id;
 
 -- name: left_over
 -- What can still be reached of a user, by any way that shows posts, people or texts; "" is anybody.

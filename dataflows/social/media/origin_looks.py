@@ -10,8 +10,6 @@ import httpx
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits
 
-#: of the renditions of a picture and a film whose manifest is no more
-NAMES: Final = ("full", "small")
 _GONE: Final = 404
 
 
@@ -20,9 +18,9 @@ def shown_version(
 ) -> int | None:
     """The newest version under which it is answered, without a signature or with one; None where it is gone.
 
-    Asks for ``newest`` and those before it, ``PROPAGATION_VERSIONS`` at most. Raises httpx.HTTPError.
+    Asks for ``newest`` and ``PROPAGATION_VERSIONS`` before it. Raises httpx.HTTPError.
     """
-    for version in range(newest, max(0, newest - limits.PROPAGATION_VERSIONS), -1):
+    for version in range(newest, max(0, newest - limits.PROPAGATION_VERSIONS - 1), -1):
         for name in names:
             for expires in (None, signed_until):
                 with http.stream("GET", origin.view_url(media_id, version, name, expires)) as answer:

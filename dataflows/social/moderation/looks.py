@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
-import msgspec
 import psycopg
 from msgspec import Struct
 
 from dataflows.social.media.caches import MediaCaches
-from dataflows.social.media.origin_looks import NAMES, shown_version
+from dataflows.social.media.origin_looks import shown_version
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
@@ -107,10 +106,7 @@ class Looks:
         given = {"object_id": object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
         signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
         self._caches.purge(object_id)
-        for media_id, version, is_served, manifest in self._connection.execute(
-            SQL["media_of_object"], given
-        ).fetchall():
-            names = NAMES if manifest is None else [one["name"] for one in msgspec.json.decode(manifest)["renditions"]]
+        for media_id, version, is_served, names in self._connection.execute(SQL["media_of_object"], given).fetchall():
             newest = version - 1 if is_served else version
             shown = shown_version(self._http, self._origin, media_id, newest, names, signed_until)
             if shown is not None:

@@ -67,9 +67,9 @@ where n.post_id = any (%(posts)s::text[]) and n.user_id <> %(author_id)s and n.a
 
 -- name: media_of_object
 -- The media that something hid, or a decision is about, as they are served now; those that ended by it, too.
-select a.media_id, a.access_version, a.is_served, m.manifest
+select a.media_id, a.access_version, a.is_served, m.rendition_names
 from media_access a join media m using (media_id)
-where (m.manifest is not null or a.attached_post_id is not null)
+where m.rendition_names <> '{}'
   and (a.media_id = %(object_id)s or a.attached_post_id = %(object_id)s or a.owner_id = %(object_id)s)
 order by a.media_id limit %(limit)s;
 

@@ -1,4 +1,5 @@
-"""What hides media other than a decision is purged from caches at once, and looked after until none can have it."""
+"""What hides media other than a decision is purged from caches at once, and looked after until none can have it; and what
+an erasure proves of media asks for the URLs that they had."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ import psycopg
 import pytest
 
 from dataflows.social.config import SocialConfig
+from dataflows.social.erasure.crawler import Crawler
 from dataflows.social.moderation.propagation import Propagation
 from dataflows.worker.contract import WorkerPlace
 from schemas.media_origin import cache_keys
 from schemas.senders import of_worker
 from schemas.social import limits
+from sinks.objects.media_objects import media_objects
 from tests import servers
 from tests.eventually import becomes
 from tests.worlds.media_cache import Edge, cached_origin
@@ -91,3 +94,25 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
             finally:
                 worker.stop()
                 thread.join()
+
+
+def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(edge: Edge, tmp_path: Path) -> None:
+    """The manifest is gone then, and the account, the post and the medium each raised the access version."""
+    gone = [
+        "update author set state = 'deleting' where user_id = 'u_hides'",
+        "update post set state = 'deleted', text = '', media_ids = '{}'",
+        "update media set scan_state = 'deleted', manifest = null, access_version = access_version + 1, version = version + 1",
+        "insert into erasure (user_id, erasure_id, state, version, created_at, updated_at) values ('u_hides', 'er_1', 'running', 1, 1, 1)",
+    ]
+    with servers.world(tmp_path / "home") as world:
+        addresses = world.settings.addresses()
+        with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as seeding:
+            seeding.execute(SEED.replace("full", "full-0a1b.webp").encode())
+            for statement in gone:
+                seeding.execute(statement.encode())
+        with psycopg.connect(addresses.postgres_dsns["millrace_social_eraser"], autocommit=True) as connection:
+            crawler = Crawler(connection, edge.http, edge.place, media_objects(edge.place))
+            edge.origin.alive = {"/media/md_2/1/full-0a1b.webp"}  # what was shown before all of that
+            assert crawler.crawl(OWNER)[0] == 1
+            edge.origin.alive = set()
+            assert crawler.crawl(OWNER)[0] == 0
