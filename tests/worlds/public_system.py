@@ -180,16 +180,16 @@ def public() -> PublicSystem:
     """The system of the run, started by whoever needs it first; it ends with the run."""
     with run_folder.locked("public-start"):
         known = run_folder.FOLDER / "public.settings"
+        ports = PortLeases()
         if not known.exists():
             # Below what kernels give to outgoing connections: those do not take it before the gateway listens there.
-            ports = PortLeases()
             frames_port = ports.take_any()
-            ports.close()  # the stack leases it for itself
             changes = {"owner_processes": 1, "ingress_processes": 2, "limiter_frames_port": frames_port}
             # a Valkey of its own: tests freeze it
             with servers.world(servers.PUBLIC_HOME, redis_url=None, **changes) as made:
                 known.write_bytes(pickle.dumps(made.settings))
         settings = pickle.loads(known.read_bytes())
+        ports.close()  # not before: servers of the run have chosen theirs; now the stack leases it for itself
         return PublicSystem(settings, launch.world(settings, servers.up(settings))["base_url"])
 
 
