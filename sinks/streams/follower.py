@@ -64,6 +64,7 @@ class Follower:
         self._positions = StreamPositions(followed.follower, followed.topic, client_id)
         self._intake = Intake()
         self._epochs: dict[int, int] = {}
+        self._starts: dict[int, int] = {}  # where the topic is read from; behind the position where that is deleted
         self._done: dict[int, Taken] = {}  # by the handler; its position is stored with the next ones
         self._store_at = 0.0
         self._join_at = 0.0
@@ -177,7 +178,9 @@ class Follower:
 
     def _rewind(self, consumer: Consumer, partitions: Iterable[int]) -> None:
         for partition in partitions:
-            consumer.seek(TopicPartition(self._topic, partition, self._intake.positions[partition].next_offset))
+            if not self._intake.is_halted(partition):
+                begins = max(self._intake.positions[partition].next_offset, self._starts.get(partition, 0))
+                consumer.seek(TopicPartition(self._topic, partition, begins))
 
     def _take(self, consumer: Consumer, message: Message) -> Any:
         if error := message.error():
@@ -196,8 +199,10 @@ class Follower:
         if partition in self._intake.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             held = self._offsets.ask([partition]).answer()[partition]
             start = self._intake.compare(partition, held.low, held.high)
-            if start is not None:  # nothing is fetched by itself
-                consumer.seek(TopicPartition(self._topic, partition, start))
+            if start is not None:  # after this error nothing is fetched any more, and no seek is taken
+                self._starts[partition] = start
+                consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+                consumer.incremental_assign([TopicPartition(self._topic, partition, start)])
         else:
             _log.warning("stream_kafka_error", follower=self._followed.follower, error=error.str())
 
@@ -209,6 +214,7 @@ class Follower:
         starts: dict[int, int] = {}
         try:
             starts = self._claim(consumer, numbers)
+            self._starts |= starts
             self._trouble = None
         except _OUTAGES as error:
             self._failure = error
@@ -255,8 +261,8 @@ class Follower:
         self._assignments += 1
         self._intake.forget(partitions)
         for partition in partitions:
-            self._done.pop(partition, None)
-            self._epochs.pop(partition, None)
+            for known in (self._done, self._epochs, self._starts):
+                known.pop(partition, None)
 
     def _store_done(self, partitions: Collection[int] | None = None, *, only_when_due: bool = False) -> None:
         wanted = [p for p in self._done if partitions is None or p in partitions]

@@ -78,10 +78,7 @@ class EventReader:
         """
         for partition in other:
             self.intake.halts[partition] = other_topic(partition)
-        for partition, held in self._held(self.positions.keys() - self.intake.halts.keys()).items():
-            self.seen[partition] = self._begin_of(partition, held)
-        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in self.seen.items()])
-        self._pause(partition for partition in self.intake.halts if self.intake.is_halted(partition))
+        self._begin(self.positions.keys() - self.intake.halts.keys())
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offset after the last record of each partition. Raises errors.Unavailable."""
@@ -100,10 +97,12 @@ class EventReader:
     def read(self, messages_max: int, timeout_s: float) -> list[Accepted]:
         """The next events, at most as many as asked for. Raises errors.Unavailable when Kafka is out for good."""
         accepted = []
+        lost: set[int] = set()
         for message in next_messages(self._consumer, messages_max, timeout_s, limits.SINK_READ_TIMEOUT_MS / 1_000):
             partition, offset = message.partition(), message.offset()
             if error := message.error():
-                self._judge(partition, error)
+                if partition is not None and self._is_lost(partition, error):
+                    lost.add(partition)
                 continue
             if partition is None or offset is None:  # only a message that was never sent has no place
                 continue
@@ -114,16 +113,27 @@ class EventReader:
                 self._pause([partition])
             else:
                 self.seen[partition] = offset + 1
+        if lost:
+            self._begin(lost)
         return accepted
 
-    def _judge(self, partition: Any, error: KafkaError) -> None:
-        """Passes over what the library mends by itself; the rest is an outage, or a position that is not there."""
+    def _is_lost(self, partition: int, error: KafkaError) -> bool:
+        """Whether our position is not in the topic: from then on nothing is fetched of it, and no seek is taken.
+
+        Passes over what the library mends by itself. Raises errors.Unavailable for the rest.
+        """
         if partition in self.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
-            begin = self._begin_of(partition, self._held([partition])[partition])
-            if not self.intake.is_halted(partition):  # nothing is fetched by itself
-                self._consumer.seek(TopicPartition(self._topic, partition, begin))
-        elif error.fatal() or error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            return True
+        if error.fatal() or error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED):
             raise errors.Unavailable(f"Kafka: {error.str()}")
+        return False
+
+    def _begin(self, partitions: Iterable[int]) -> None:
+        """Reads on, in these partitions from where the topic can be read; halts those that it does not hold."""
+        for partition, held in self._held(partitions).items():
+            self.seen[partition] = self._begin_of(partition, held)
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in self.seen.items()])
+        self._pause(partition for partition in self.intake.halts if self.intake.is_halted(partition))
 
     def _held(self, partitions: Iterable[int]) -> dict[int, Held]:
         try:

@@ -14,7 +14,9 @@ from schemas import errors
 from schemas.payments import topics
 from sinks import limits
 from sinks.streams.follower import Followed, Follower
+from sinks.streams.intake import Position
 from sinks.streams.metrics import FollowerMetrics
+from sinks.streams.reader import EventReader
 from sinks.streams.record_positions import RecordPositions
 from tests.eventually import eventually
 from tests.worlds.committed_world import publish_all
@@ -236,6 +238,68 @@ def test_what_was_deleted_unread_and_is_published_again_is_read_without_anybody_
     assert drained(follower, len(mine) - 2) == [(3, c.seq) for c in mine[2:]]
     with superuser(stage) as connection:
         assert stored(connection, "test")[3][1] == len(mine)
+
+
+def test_what_comes_with_the_assignment_is_read_from_where_the_topic_begins(
+    stage: Stage, following: Callable[[str], Follower]
+) -> None:
+    """It may be of an assignment that ended, and is read again: not from a position that Kafka has deleted."""
+    mine = [c for c in stage.world.commits if c.partition == 3]
+    drained(following("one"), len(stage.world.commits))
+    with superuser(stage) as connection:
+        connection.execute("update stream_position set next_offset = 2, last_seq = 2 where partition = 3")
+    expire(stage.kafka, stage.world.events_topic, 3)
+    publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in mine[2:]))
+    follower = following("two")
+    # waits until it is assigned partitions, and for what they bring
+    (taken,) = eventually(lambda: follower.read(500, 10), within_s=60, what="what the topic has left")
+    assert [one.event.seq for one in taken.events] == [c.seq for c in mine[2:]][: len(taken.events)]
+
+
+def test_what_expires_while_nothing_is_fetched_is_gone_on_behind_in_the_same_assignment(
+    stage: Stage, following: Callable[[str], Follower], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka says that the position is not there; reading goes on where the topic begins, and nobody leaves the group."""
+    follower = following("one")
+    seen = 0
+    while seen < len(stage.world.commits):  # the last reading pauses until the next one
+        follower.mark_done(taken := some(follower))
+        seen += sum(len(one.events) for one in taken)
+    mine = [c for c in stage.world.commits if c.partition == 3]
+    stage.world.payments_made(30)
+    stage.store_and_publish()
+    new = [c for c in stage.world.commits if c.partition == 3][len(mine) :]
+    expire(stage.kafka, stage.world.events_topic, 3)
+    stands(follower, "partition 3: Kafka has deleted offsets")
+    publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in new))
+    (found,) = (one for one in eventually(lambda: mine_of(follower.read(500, 0.2))) if one.partition == 3)
+    assert found.events[0].event.seq == new[0].seq
+    assert "stream_begins_again" not in capfd.readouterr().out
+
+
+def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage) -> None:
+    """It says what is missing, reads the other partitions on, and takes what is published again."""
+    mine = [c for c in stage.world.commits if c.partition == 3]
+    others = [c for c in stage.world.commits if c.partition != 3]
+    expire(stage.kafka, stage.world.events_topic, 3)
+    name = "reader"
+    with closing(EventReader(stage.kafka, topic=stage.world.events_topic, client_id=name, group=name)) as reader:
+        reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
+        found: list[tuple[int, int]] = []
+
+        def read(count: int) -> bool:
+            found.extend((one.partition, one.event.seq) for one in reader.read(500, 0.2))
+            return len(found) >= count
+
+        eventually(lambda: read(len(others)) and 3 in reader.intake.halts, within_s=40)
+        assert reader.intake.halts[3].reason == "expired"
+        publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in mine))
+        eventually(lambda: read(len(others) + len(mine)), within_s=40)
+        assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
+
+
+def mine_of(taken: list[Taken]) -> list[Taken]:
+    return [one for one in taken if one.partition == 3]
 
 
 def test_positions_without_seq_are_moved_by_who_claimed_last_and_never_back(stage: Stage) -> None:
