@@ -7,6 +7,7 @@ generation to the first one at which they were taken under the new. Pure, but fo
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -100,4 +101,7 @@ def follow(ask: Callable[[], dict[str, Any]], ends: str, *, as_json: bool) -> bo
 
 
 def _show(text: str, *, rewrites: bool) -> None:
-    print(f"{_REWRITTEN}{text}" if rewrites else text, end="" if rewrites else "\n", flush=True)
+    if rewrites:  # a line that goes on below could not be rewritten
+        print(f"{_REWRITTEN}{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+    else:
+        print(text, flush=True)

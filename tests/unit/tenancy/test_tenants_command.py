@@ -186,14 +186,25 @@ def test_every_end_of_a_move_ends_the_watching() -> None:
 
 def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TENANT_WATCH_S", 0)
+    monkeypatch.setenv("COLUMNS", "40")
     looks = iter([MOVE, MOVE, MOVE | {"state": "soaking", "source_digest": DIGEST, "target_digest": DIGEST}])
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     with redirect_stdout(terminal):
         assert watching.follow(lambda: next(looks), "move", as_json=False)
     rewritten, *rest = terminal.getvalue().split("\n")
-    assert rewritten.count("\r\x1b[K") == 2
+    assert [len(line) for line in rewritten.split("\r\x1b[K")] == [0, 39, 39]
     assert rest[1:3] == [f"digests  source {DIGEST}", f"         target {DIGEST}"]
+
+
+def test_a_script_has_one_document_for_each_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(limits, "TENANT_WATCH_S", 0)
+    looks = [MOVE, MOVE | {"updated_at": "later"}, MOVE | {"rows_copied": 20_000}, MOVE | {"state": "aborted"}]
+    asked = iter(looks)
+    assert not watching.follow(lambda: next(asked), "move", as_json=True)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [looks[0], *looks[2:]]
 
 
 def test_a_pause_is_bounded_by_the_looks_around_it() -> None:
