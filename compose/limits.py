@@ -55,6 +55,11 @@ CLICKHOUSE_IDLE_TIMEOUT_S: Final = 60  # of a kept-alive connection
 CLICKHOUSE_CHUNK_BYTES: Final = 256 * 1024
 
 # --- commands of the CLI
+API_COMMAND_WAIT_S: Final = 30  # the API is asked to wait so long for the owner of a command
+API_ANSWER_WAIT_S: Final = 40  # and a shell waits for the API
+API_SILENCE_MAX_S: Final = 60  # of a command that watches: until then it asks again
+TENANT_WATCH_S: Final = 0.25  # between two looks at what changes by itself
+TENANT_WAIT_S: Final = 600  # for what other processes do, unless a command says otherwise
 CHECKPOINTS_LISTED_MAX: Final = 100
 PROCESSORS_MAX: Final = 16  # each has connections, a bulkhead and a circuit breaker of its own in every worker
 FORECAST_DAYS_DEFAULT: Final = 7.0

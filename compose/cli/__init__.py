@@ -48,7 +48,7 @@ COMMANDS: Final = {
     "audit": "Show and verify the record of what operators did.",
     "partitions": "Show who owns what; let halted ones go on; publish events again.",
     "limiter": "Show quota policies, and what a key has left.",
-    "tenants": "Show tenants, and where their rows are.",
+    "tenants": "Make, move, bill and delete tenants, and show who they are and where.",
     "vault": "Rotate and show the keys of the card vault.",
     "checkpoints": "List recovery checkpoints.",
 }

@@ -18,7 +18,7 @@ from ingress.tenancy import callers
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.tenants import Known, Tenants
 from schemas import errors
-from schemas.tenancy.rendering import export_document, migration_document
+from schemas.tenancy.rendering import export_document, move_document
 from sinks.certificates import CertificateKeys
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Lives:
         has_more, found = len(found) > limit, found[:limit]
         last = (found[-1]["created_at"], found[-1]["migration_id"]) if has_more else None
         following = self._cursors.write(tenant_id, "migrations", last) if last else None
-        return {"data": [migration_document(m) for m in found], "has_more": has_more, "next_cursor": following}
+        return {"data": [move_document(m) for m in found], "has_more": has_more, "next_cursor": following}
 
     async def parts(self, known: Known, export_id: str) -> AsyncIterator[bytes]:
         """The lines of an export, part after part."""
@@ -118,7 +118,7 @@ async def get_migration(request: Request, tenant_id: str, migration_id: str) -> 
     calling.require_id(migration_id)
     lives = parts_of(request).get(Lives)
     found = await lives.one("tenant_migrations_by_id", tenant_id=known.tenant.tenant_id, migration_id=migration_id)
-    return calling.json(migration_document(found))
+    return calling.json(move_document(found))
 
 
 @router.get("/.well-known/certificate-keys.json")

@@ -94,6 +94,11 @@ _MIGRATION: Final = a_schema(
         "version": INTEGER,
     }
 )
+_MOVE: Final = a_schema(
+    _MIGRATION["properties"]
+    | {"fenced": {"type": "boolean"}, "resources": INTEGER}
+    | dict.fromkeys(("source_digest", "target_digest"), TEXT_OR_NULL)
+)
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
 
 
@@ -161,7 +166,7 @@ def components() -> Json:
             }
             | {"jws": STRING}
         ),
-        "Migration": _MIGRATION,
+        "Migration": _MOVE,
         "MigrationPage": page_of(ref("Migration")),
         "JwkSet": a_schema({"keys": _LIST}),
     }

@@ -157,7 +157,6 @@ REPAIR_NOTE_LENGTH_MAX: Final = 200  # with both names it fits into the note of 
 REPAIR_POLL_MS: Final = 50
 REPAIR_DECISION_WAIT_S: Final = 30  # for the owner; then the repair stays approved and is finished by the next run
 REPAIRS_OF_CASE_MAX: Final = 100  # listed of one case
-CASE_DECISION_WAIT_S: Final = 30  # of a shell, for the API
 REPAIRS_LISTED_MAX: Final = 500
 CASES_LISTED_MAX: Final = 500
 

@@ -73,6 +73,12 @@ def migration_document(migration: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def move_document(migration: Mapping[str, Any]) -> dict[str, Any]:
+    """A move as it is read while it goes on: also whether its tenant's writes wait, and what there is to copy."""
+    further = ("fenced", "source_digest", "target_digest", "resources")
+    return migration_document(migration) | {name: migration[name] for name in further}
+
+
 def export_document(export: Mapping[str, Any]) -> dict[str, Any]:
     """An export, of the columns of its row."""
     names = ("export_id", "tenant_id", "state", "resources", "sha256")

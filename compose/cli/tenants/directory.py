@@ -1,4 +1,4 @@
-"""``millrace tenants``: who there is, and where their rows are."""
+"""Who there is, where their rows are, and whether tenants are apart: read as an operator of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from schemas.tenancy import limits
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Note = Annotated[str, typer.Option("--note", help="Why; it stands in the audit log, under your name.")]

@@ -1,0 +1,14 @@
+"""``millrace tenants``: one module for each thing that is done to tenants; their commands stand side by side here.
+
+What reads as an operator of this machine is in ``directory``. Everything else goes through the API, with a token.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from compose.cli.tenants import bills, directory, exports, grants, keys, life, moves, usage
+
+app = typer.Typer(no_args_is_help=True)
+for part in (directory, life, exports, keys, moves, grants, bills, usage):
+    app.add_typer(part.app)

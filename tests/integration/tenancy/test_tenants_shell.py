@@ -1,0 +1,232 @@
+"""The life of a tenant at a shell, with ``millrace tenants`` alone: two persons, a mover, wrong words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ingress.identity.issuer import KeyFolder, issue_token
+from tests.eventually import becomes, patient
+from tests.worlds.desk_world import DAY, MEMBER, OPEN, TODAY, Caller, an_event, zulu
+from tests.worlds.public_system import system_of_its_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+NOBODY = "tn_" + "a" * 26
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home, processes = tmp_path_factory.mktemp("shell"), ("tenancy_owner", "tenancy_mover", "tenancy_metering")
+    with system_of_its_own(home, services=("ingress",), ingress_processes=1, processes=processes) as made:
+        yield made
+        while OPEN:
+            OPEN.pop().close()
+
+
+class Person:
+    """Somebody at a shell, with a token."""
+
+    def __init__(self, system: PublicSystem, *scopes: str, tenant: str = "") -> None:
+        keys, self.name = KeyFolder(system.settings.the_home().path / "keys"), f"s_{uuid.uuid4().hex[:8]}"
+        kind: Any = "tenant" if tenant else "merchant"
+        self.token = issue_token(keys, tenant or "m_ops", scopes, kind=kind, subject=self.name)
+        self.environment = os.environ | system.settings.environment()
+
+    def run(self, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tests.worlds.command_line", "tenants", *words]
+        environment = self.environment | {"MILLRACE_TOKEN": self.token, "COLUMNS": "80"}
+        done = subprocess.run(
+            command, env=environment, input=typed, capture_output=True, text=True, check=False, timeout=patient(120)
+        )
+        assert not self.token or self.token not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def lines(self, *words: str) -> list[str]:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = done.stdout.splitlines()
+        assert max(map(len, lines), default=0) <= 80, lines
+        return lines
+
+    def json(self, *words: str) -> dict[str, Any]:
+        (line,) = self.lines_of_any_length(*words, "--json")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def lines_of_any_length(self, *words: str) -> list[str]:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+    def refused(self, *words: str, typed: str = "") -> tuple[int, str]:
+        """Exit status and the one line that says why."""
+        done = self.run(*words, typed=typed)
+        assert done.returncode != 0, done.stdout
+        *_, line = done.stderr.strip().splitlines()
+        return done.returncode, line.removeprefix("millrace: ").partition(":")[0]
+
+
+def test_the_life_of_a_tenant_at_a_shell(system: PublicSystem, tmp_path: Path) -> None:
+    """Made once though the call is repeated, moved, billed, suspended, exported, deleted with a certificate."""
+    ops, key = Person(system, "tenants:admin"), uuid.uuid4().hex
+    words = ("create", "A shell's", "--quota", "resources=10", "--price", "tokens=0.5", "--idempotency-key", key)
+    made = ops.json(*words)
+    assert ops.json(*words) == made
+    tenant = str(made["tenant_id"])
+    assert (made["state"], made["quotas"], made["prices"]) == ("active", {"resources": 10}, {"tokens": "0.5"})
+    asked = ops.run("create", "Another")
+    assert asked.stderr.startswith("idempotency key ")
+    member = Caller(system, tenant, "tenant", "u_1", MEMBER)
+    kept = [member.done("POST", "/v1/resources", {"n": n}) for n in range(5)]
+    assert member.meter([an_event("e", 30)]) == 202
+    becomes(lambda: member.used("tokens"), [(30, 1)])
+
+    assert ops.json("change", tenant, "--quota", "resources=20")["quotas"] == {"resources": 20}
+    assert ops.refused("change", tenant, "--tier", "enterprise", "--expected-version", "1") == (1, "version_conflict")
+    moves_and_comes_back(ops, tenant)
+    is_billed(ops, Person(system, *MEMBER, tenant=tenant), tenant, tmp_path)
+
+    assert ops.lines("suspend", tenant, "--mode", "read_only", "--reason", "unpaid") == [
+        f"{tenant} is suspended (read_only)"
+    ]
+    assert ops.lines("resume", tenant) == [f"{tenant} is active"]
+    assert ops.refused("resume", tenant) == (1, "state_conflict")
+    assert ops.refused("delete", tenant, "--reason", "r", "--yes") == (1, "state_conflict")
+    assert ops.lines("offboard", tenant, "--reason", "over") == [f"{tenant} is offboarding"]
+    file = tmp_path / "export.ndjson"
+    export = ops.json("export", tenant, "--output", str(file))
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == export["sha256"]
+    assert {json.loads(line)["resource_id"] for line in file.read_text().splitlines()} == {
+        one["resource_id"] for one in kept
+    }
+    assert ops.refused("delete", tenant, "--reason", "over", typed="Another\n") == (1, "that is not its name")
+    assert ops.refused("delete", tenant, "--reason", "over") == (1, "that is not its name")
+    assert ops.json("show", tenant)["state"] == "exported"
+    done = ops.run("delete", tenant, "--reason", "over", typed="A shell's\n")
+    certificate = done.stdout.split()[-1]
+    assert done.stdout == f"{tenant} is deleted\ncertificate {certificate}\n"
+    assert ops.json("certificate", tenant, certificate)["kind"] == "deletion"
+    assert ops.lines("delete", tenant, "--reason", "over") == [
+        f"{tenant} is deleted",
+        f"certificate {certificate}",
+    ]
+
+
+def moves_and_comes_back(ops: Person, tenant: str) -> None:
+    """Watched to its end, refused where its state is another, and back."""
+    *_, looks, _ = lines = ops.lines("move", tenant, "--to", "partitioned", "--rows-per-second", "1000", "--watch")
+    move = next(line.split()[0] for line in lines if line.startswith("mg_"))
+    assert f"{move} is soaking" in lines
+    assert looks.startswith("writes waited ")
+    assert any(line.startswith("soaking      5/5 copied  5 equal  0 not  ") for line in lines)
+    shown = ops.json("move-show", tenant, move)
+    assert (shown["state"], shown["fenced"], shown["resources"]) == ("soaking", False, 5)
+    assert shown["source_digest"] == shown["target_digest"] != None  # noqa: E711 - both sides were summed
+    assert ops.refused("move", tenant, "--to", "dedicated") == (1, "state_conflict")
+    assert ops.refused("move-abort", tenant, move) == (1, "state_conflict")
+    assert ops.refused("move-show", tenant, "mg_1") == (1, "not_found")
+    assert f"{move} is rolled_back" in ops.lines("move-rollback", tenant, move, "--watch")
+    assert ops.run("move-show", tenant, move, "--watch").returncode == 1  # it is not where it was moved to
+    head, row = ops.lines("moves", tenant)
+    assert (head.split()[0], row.split()[:2]) == ("migration_id", [move, "rolled_back"])
+
+
+def is_billed(ops: Person, member: Person, tenant: str, folder: Path) -> None:
+    """Once; the invoice is read by staff and its tenant, its bytes are those that are made again."""
+    period = ("--from", zulu(TODAY - DAY), "--to", zulu(TODAY))
+    credit = ops.json("credit", tenant, "--amount", "4", "--reason", "an outage")
+    said, invoice = ops.lines("bill", tenant, *period, "--grace-s", "0", "--wait")
+    (run,) = ops.json("bills", tenant)["data"]
+    assert (said, invoice) == (f"{run['billing_run_id']} is finalized", f"invoice {run['invoice_id']}")
+    assert ops.lines("bills", tenant)[1].split()[:2] == [run["billing_run_id"], "finalized"]
+    assert ops.refused("bill", tenant, *period) == (1, "state_conflict")
+    invoice = str(run["invoice_id"])
+    lines = ops.lines("invoice", invoice)
+    assert [line.split()[:1] + line.split()[-2:] for line in lines[-2:]] == [
+        ["usage", "15", "tokens"],
+        ["credit", "-4", "-"],
+    ]
+    assert ops.json("invoice", invoice)["payment"]["state"] == "unpaid"
+    document, again = folder / "invoice.json", folder / "again.json"
+    ops.lines("invoice", invoice, "--document", "-o", str(document))
+    ops.lines("invoice", invoice, "--document", "--recompute", "-o", str(again))
+    assert json.loads(document.read_bytes())["total"] == 11
+    assert document.read_bytes() == again.read_bytes() == member.run("invoice", invoice, "--document").stdout.encode()
+    assert ops.lines("entries", tenant)[1].startswith(str(credit["entry_id"]))
+    used = member.json("usage", "--dimension", "tokens", *period)["data"]
+    assert [(row["quantity"], row["events"]) for row in used] == [(30, 1)]
+    assert ops.refused("usage", "--dimension", "tokens", *period) == (1, "forbidden")
+    assert ops.refused("invoice", "in_1") == (1, "not_found")
+
+
+def test_two_persons_give_support_access_at_a_shell(system: PublicSystem, tmp_path: Path) -> None:
+    ops, asks, allows = Person(system, "tenants:admin"), Person(system, "support"), Person(system, "support:approve")
+    tenant = str(ops.json("create", "Helped", "--tier", "enterprise")["tenant_id"])
+    member = Person(system, *MEMBER, tenant=tenant)
+    words = ("grant-ask", tenant, "--reason", "a report is empty", "--ticket", "T-1")
+    grant = str(asks.json(*words, "--scope", "resources:read", "--duration-s", "600")["grant_id"])
+    assert asks.refused("grant-approve", tenant, grant) == (1, "forbidden")
+    assert allows.refused("grant-ask", tenant, "--reason", "r", "--ticket", "T") == (1, "forbidden")
+    assert asks.refused("grant-token", tenant, grant, "-o", str(tmp_path / "t")) == (1, "grant_inactive")
+    assert allows.lines("grant-approve", tenant, grant) == [f"{grant} is approved; the tenant has to consent"]
+    assert ops.refused("grant-consent", tenant, grant) == (1, "forbidden")
+    (line,) = member.lines("grant-consent", tenant, grant)
+    assert line.startswith(f"{grant} is active until ")
+    file = tmp_path / "support.token"
+    asks.json("grant-token", tenant, grant, "--output", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text().count(".") == 2
+    assert allows.refused("grant-review", tenant, grant, "--findings", "f") == (1, "state_conflict")
+    assert member.lines("grant-revoke", tenant, grant) == [f"{grant} is revoked"]
+    assert allows.lines("grant-review", tenant, grant, "--findings", "nothing was read") == [f"{grant} is reviewed"]
+
+    both, third = Person(system, "support", "support:approve"), Person(system, "support:approve")
+    glass = str(both.json(*words, "--break-glass")["grant_id"])
+    assert both.refused("grant-approve", tenant, glass) == (1, "four_eyes_required")
+    assert allows.lines("grant-approve", tenant, glass) == [f"{glass} is requested; one more person approves it"]
+    assert third.lines("grant-approve", tenant, glass)[0].startswith(f"{glass} is active until ")
+    assert third.refused("grant-deny", tenant, glass) == (1, "state_conflict")
+    rows = [line.split()[:3] for line in ops.lines("grants", tenant)[1:]]
+    assert rows == [[glass, "active", "yes"], [grant, "reviewed", "no"]]
+    assert ops.json("grant-show", tenant, glass)["approvers"] == [allows.name, third.name]
+
+
+def test_keys_are_rotated_and_destroyed_at_a_shell(system: PublicSystem) -> None:
+    ops = Person(system, "tenants:admin")
+    tenant = str(ops.json("create", "Sealed", "--mode", "partitioned", "--wait")["tenant_id"])
+    assert ops.lines("keys-rotate", tenant) == [f"{tenant} seals with key version 2"]
+    assert [line.split() for line in ops.lines("keys", tenant)[1:]] == [["1", "decrypt_only"], ["2", "active"]]
+    assert ops.refused("keys-shred", tenant, "--reason", "T-9") == (1, "that is not its name")
+    *_, line = ops.lines("keys-shred", tenant, "--reason", "T-9", "--yes")
+    assert ops.json("certificate", tenant, line.split()[-1])["kind"] == "key_shred"
+    assert ops.refused("keys-rotate", tenant) == (1, "key_shredded")
+
+
+def test_wrong_words_are_one_line_and_an_exit_status(system: PublicSystem) -> None:
+    ops, other = Person(system, "tenants:admin"), Person(system, "support")
+    for words in (("resume", NOBODY), ("keys", NOBODY), ("moves", NOBODY), ("delete", NOBODY, "--reason", "r")):
+        assert ops.refused(*words) == (1, "not_found"), words
+    for words in (("create", "B"), ("keys", NOBODY), ("move", NOBODY, "--to", "dedicated")):
+        assert other.refused(*words) == (1, "forbidden"), words
+    assert ops.refused("create", "B", "--timezone", "Mars/Base") == (1, "invalid_command")
+    ops.token = "no token of ours"
+    assert ops.refused("resume", NOBODY) == (1, "this is no token")
+    ops.token = "x.y.z"
+    assert ops.refused("resume", NOBODY) == (1, "unauthenticated")
+    ops.token = ""  # as if the variable was never set
+    done = ops.run("resume", NOBODY)
+    assert (done.returncode, "--token" in done.stderr) == (2, True)
