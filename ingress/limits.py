@@ -74,6 +74,7 @@ ACCESS_DENIED_SHOWN_MAX: Final = 1_000  # to operators at once
 ACCESS_DENIED_POLL_S: Final = 1
 ACCESS_DENIED_STALE_MAX_S: Final = 4  # no caller is let in by an older list: with the poll, in force within 5 s
 ACCESS_DENIED_READ_TIMEOUT_S: Final = 2
+CLOCK_OFF_MAX_S: Final = 60  # of the database: by a clock further away nobody is let in
 ACCESS_DENIED_RETRY_S: Final = 0.5  # after a read that failed: callers meanwhile are refused at once
 JWKS_BYTES_MAX: Final = 256 * 1024
 JWKS_KEYS_MAX: Final = 64

@@ -19,8 +19,8 @@ left join merchant_signature_requirement r on r.merchant_id = w.merchant_id
 left join merchant_signing_key k on k.merchant_id = w.merchant_id and k.revoked_at is null;
 
 -- name: access_denials
--- ingress/identity/denials.py, once a second: the version, and all rows when it is not the known one. Primary keys.
-select v.version, d.kind, d.name, extract(epoch from d.issued_before)::float8
+-- ingress/identity/denials.py, once a second: the time, the version, and all rows when it is not the known one. Primary keys.
+select extract(epoch from clock_timestamp())::float8, v.version, d.kind, d.name, extract(epoch from d.issued_before)::float8
 from access_denied_version v
 left join access_denied d on v.version <> %(known)s and (d.ends_at is null or d.ends_at > clock_timestamp());
 

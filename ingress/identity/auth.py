@@ -100,8 +100,10 @@ class Authenticator:
             await one.refresh()
 
     def require_fresh(self) -> None:
-        """Raises Unavailable when the callers' issuer was not heard of for too long."""
+        """Raises Unavailable when the callers' issuer was not heard of for too long, and while our clock is wrong."""
         self._keys.require_fresh()
+        if self._denials is not None:
+            self._denials.require_clock()
 
     async def principal(self, authorization: str | None) -> str:
         """Whose token it is. Raises as ``caller``."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ingress import limits
+from ingress.identity.clock import JudgedClock
 from schemas import errors
 from schemas.access_denial import SUBJECT, TOKEN
 
@@ -30,9 +31,12 @@ Denied = dict[tuple[str, str], float | None]  # kind and name -> only tokens iss
 class Denials:
     """One process's copy of the list. ``start`` begins to follow it, ``close`` ends that."""
 
-    def __init__(self, store: Rows, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: Rows, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._judged = JudgedClock(wall)
         self._denied: Denied = {}
         self._version = 0
         self._read_at = self._tried_at = float("-inf")
@@ -55,8 +59,13 @@ class Denials:
         """Raises Suspended or Unauthenticated for who is denied; Unavailable when nobody can know it."""
         if self._age() > limits.ACCESS_DENIED_STALE_MAX_S:
             await self._read_now()
+        self.require_clock()
         if (refusal := self.why_not(caller)) is not None:
             raise refusal
+
+    def require_clock(self) -> None:
+        """Raises Unavailable while our clock is far off the database's: whom we know by a time, we do not know."""
+        self._judged.require_right()
 
     def why_not(self, caller: Caller) -> errors.PlatformError | None:
         """Why this caller is refused, by what is known now."""
@@ -99,7 +108,8 @@ class Denials:
 
     async def _read(self) -> None:
         # before the query: what is older than its answer is not called younger
-        asked_at = self._tried_at = self._clock()
+        asked_at, wall_asked_at = self._clock(), self._judged.wall()
+        self._tried_at = asked_at
         try:
             async with asyncio.timeout(limits.ACCESS_DENIED_READ_TIMEOUT_S):
                 rows = await self._store.rows(QUERY, {"known": self._version})
@@ -107,10 +117,11 @@ class Denials:
             raise errors.Unavailable("Who is suspended cannot be read; try again later.") from error
         finally:
             self._tried_at = self._clock()
-        version = rows[0][0]
+        database_s, version = rows[0][:2]
+        self._judged.judge(wall_asked_at, database_s)
         if version != self._version:
             self._version = version
-            self._denied = {(kind, name): issued_before for _, kind, name, issued_before in rows if kind is not None}
+            self._denied = {(kind, name): issued_before for _, _, kind, name, issued_before in rows if kind is not None}
             self._end_open()
         self._read_at = asked_at
 

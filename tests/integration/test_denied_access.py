@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from ingress.http.store import Store
+from ingress.identity.caller import Caller
+from ingress.identity.denials import Denials
+from schemas import errors
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator
 from tests.worlds.payments.console_world import Visitor
@@ -111,3 +117,23 @@ def test_a_session_ends_with_its_token_and_a_person_signs_in_anew(public: Public
     becomes(signs_in_anew, 200, 20)
     visitor.http.close()
     person.http.close()
+
+
+def test_a_process_whose_clock_is_wrong_lets_nobody_in(public: PublicSystem) -> None:
+    """Beside the database's own clock, over the ingress's own connection."""
+    caller = Caller(
+        principal="m_1", subject="ann", token_id="t_1", issued_at=0, expires_at=1e12, scopes=frozenset[str]()
+    )
+
+    async def ask(off_s: float) -> None:
+        store = Store(public.settings.addresses().postgres_dsns["millrace_ingress"])
+        await store.open()
+        try:
+            await Denials(store, wall=lambda: time.time() + off_s).require(caller)
+        finally:
+            await store.close()
+
+    asyncio.run(ask(0))
+    for off_s in (3_600, -3_600):
+        with pytest.raises(errors.Unavailable, match="The clock of this server is"):
+            asyncio.run(ask(off_s))

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from tests.worlds.public_system import Merchant, PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
-pytestmark = [pytest.mark.servers, pytest.mark.proof, pytest.mark.alone]
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.proof,
+    pytest.mark.alone,
+    # httpx leaves a socket to the collector when the server closes it in the middle of an answer, as it does here
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 _PAYMENTS: Final = 60
 _FLOODING: Final = 16  # threads
 _P99: Final = 0.99

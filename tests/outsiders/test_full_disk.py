@@ -13,7 +13,7 @@ import pytest
 
 from compose.supervise import launch
 from compose.supervise.state import read_state
-from schemas import limits
+from ingress import limits
 from tests import servers
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.repair_world import millrace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from functools import cache
 
 from tests.tidy import tree
 
@@ -163,3 +164,39 @@ def odd_metrics() -> list[str]:
 
 def test_every_bound_is_read_and_every_metric_is_defined_once_and_named_alike() -> None:
     tree.nothing_in(unread_bounds(), odd_metrics())
+
+
+@cache
+def own_names(file: str) -> set[str]:
+    """What a module defines or imports, at its top and under conditions there."""
+    found: set[str] = set()
+    for node in tree.nodes(file):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(one.asname or one.name).partition(".")[0] for one in node.names}
+    return found
+
+
+def names_that_are_not_there(file: str) -> list[str]:
+    """mypy does not read tests, and what the proof alone runs would tell it a night later."""
+    modules: dict[str, str] = {}
+    for node in tree.nodes(file):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for one in node.names:
+                path = f"{node.module.replace('.', '/')}/{one.name}.py"
+                modules |= {one.asname or one.name: path} if (tree.ROOT / path).is_file() else {}
+    rebound = {n.arg for n in tree.nodes(file) if isinstance(n, ast.arg)}
+    rebound |= {n.id for n in tree.nodes(file) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return [
+        f"{tree.marked(file, n)}: {modules[n.value.id]} has no {n.attr}"
+        for n in tree.nodes(file)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in modules.keys() - rebound
+        if not n.attr.startswith("__") and n.attr not in own_names(modules[n.value.id])
+    ]
+
+
+def test_what_tests_name_in_a_module_of_ours_is_there() -> None:
+    tree.nothing_in(*(names_that_are_not_there(file) for file in tree.sources("tests")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,7 @@ class Rows:
         self.version = 1
         self.reads = 0
         self.is_away = False
+        self.time_s = time.time()
 
     def change(self, *denied: tuple[str, str, float | None]) -> None:
         self.denied, self.version = list(denied), self.version + 1
@@ -39,7 +41,7 @@ class Rows:
         if self.is_away:
             raise errors.Unavailable
         new = self.denied if parameters["known"] != self.version else []
-        return [(self.version, *row) for row in new] or [(self.version, None, None, None)]
+        return [(self.time_s, self.version, *row) for row in new] or [(self.time_s, self.version, None, None, None)]
 
 
 class Clock:
@@ -124,6 +126,46 @@ def test_a_list_that_cannot_be_read_lets_nobody_in() -> None:
         rows.is_away = False
         clock.now += limits.ACCESS_DENIED_RETRY_S
         await denials.require(caller())
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("off_s", [-3600, -61, -59, 0, 59, 61, 3600])
+def test_by_a_clock_that_is_far_off_the_database_s_nobody_is_let_in(off_s: int) -> None:
+    """It would believe tokens that have expired; set right, it lets callers in with the next look."""
+
+    async def play() -> None:
+        rows, clock, wall = Rows(), Clock(), Clock()
+        rows.time_s, wall.now = 1_000_000.0, 1_000_000.0 + off_s
+        denials = Denials(rows, clock, wall)
+        if abs(off_s) > limits.CLOCK_OFF_MAX_S:
+            with pytest.raises(errors.Unavailable, match=rf"clock of this server is \{off_s:+d} s off"):
+                await denials.require(caller())
+            with pytest.raises(errors.Unavailable):
+                denials.require_clock()
+            wall.now = rows.time_s
+            clock.now += limits.ACCESS_DENIED_STALE_MAX_S + 0.1
+        await denials.require(caller())
+        denials.require_clock()
+
+    asyncio.run(play())
+
+
+def test_a_database_that_answers_late_does_not_make_our_clock_wrong() -> None:
+    """Its time lies between our question and its answer, however long that took."""
+
+    async def play() -> None:
+        rows, wall = Rows(), Clock()
+        rows.time_s = wall.now + 90
+        told = rows.rows
+
+        async def slowly(query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+            found = await told(query, parameters)
+            wall.now += 100  # as when the process was stopped meanwhile
+            return found
+
+        rows.rows = slowly  # type: ignore[method-assign]
+        await Denials(rows, Clock(), wall).require(caller())
 
     asyncio.run(play())
 
