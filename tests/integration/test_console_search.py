@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["merchant", "public", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
+# two groups of it, however they are kept apart: one alone stands in a hash or a form's token now and then
+_CARD = re.compile(r"4242(?:[^0-9A-Za-z]|%[0-9A-F]{2})*4242")
 
 
 def test_a_pasted_card_number_is_kept_nowhere(public: PublicSystem, visitors: Visitors) -> None:
@@ -32,11 +35,11 @@ def test_a_pasted_card_number_is_kept_nowhere(public: PublicSystem, visitors: Vi
             reader.get(f"/console/story/{quote(typed, safe='')}"),
         ]
         assert {answer.status_code for answer in answers[:2]} == {422}
-        assert not any("4242" in answer.text for answer in answers[:2])
+        assert not any(_CARD.search(answer.text) for answer in answers[:2])
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
         rows = connection.execute("select log::text from audit_log log where actor = %s", (name,)).fetchall()
     assert len(rows) > 12
-    assert [row for row in rows if "4242" in row[0]] == []
+    assert [row for row in rows if _CARD.search(row[0])] == []
 
 
 def test_what_is_typed_is_searched_without_standing_in_an_address(visitors: Visitors, merchant: Merchant) -> None:
