@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
-import signal
 import threading
 import uuid
-from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
 
 import pytest
-from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError, StreamFailureError
+from clickhouse_connect.driver.exceptions import DatabaseError
 from clickhouse_connect.driver.external import ExternalData
 
-from tests.contracts.conftest import PASSWORD
 from tests.eventually import eventually, patient
 from tests.gate import examples
 
@@ -298,207 +292,6 @@ def test_what_is_not_supported_is_refused_by_name(client: Client) -> None:
         client.command("INSERT INTO from_input SELECT a FROM input('a Int8') FORMAT CSV", data="1\n")
     assert refused.value.code == 48
     assert client.command("SELECT count() FROM from_input") == 0
-
-
-def test_kill_and_restart_keep_what_was_acknowledged(front: FrontProcess) -> None:
-    """kill -9 between inserts: every acknowledged row and the tokens of their blocks are still there."""
-    client = front.client()
-    client.command(
-        "CREATE TABLE durable (a Int64) ENGINE = MergeTree ORDER BY a "
-        "SETTINGS non_replicated_deduplication_window = 100"
-    )
-    for n in range(10):
-        client.insert("durable", [[n]], settings={"insert_deduplication_token": f"block-{n}"})
-    client.close()
-    assert front.stop(signal.SIGKILL) == -signal.SIGKILL
-    front.start()
-    client = front.client()
-    for n in range(10):
-        client.insert("durable", [[n]], settings={"insert_deduplication_token": f"block-{n}"})
-    assert client.query("SELECT count(), sum(a) FROM durable").result_rows == [(10, 45)]
-    client.close()
-
-
-def test_kill_during_a_stream_of_inserts_loses_nothing_and_doubles_nothing(front: FrontProcess) -> None:
-    """A writer that repeats its block until it is acknowledged, across a kill at a random moment."""
-    front.client().command(
-        "CREATE TABLE streamed (a Int64) ENGINE = MergeTree ORDER BY a "
-        "SETTINGS non_replicated_deduplication_window = 1000"
-    )
-    acknowledged: list[int] = []
-
-    def write() -> None:
-        client = None
-        for block in range(60):
-            while True:
-                try:
-                    client = client or front.client(query_retries=0)
-                    rows = [[block * 1000 + n] for n in range(1000)]
-                    client.insert("streamed", rows, settings={"insert_deduplication_token": f"s-{block}"})
-                    break
-                except (DatabaseError, OperationalError):
-                    client = None
-            acknowledged.append(block)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    eventually(lambda: len(acknowledged) > 10, what="some blocks are in")
-    front.stop(signal.SIGKILL)
-    front.start()
-    writer.join(timeout=patient(30))
-    assert len(acknowledged) == 60
-    client = front.client()
-    assert client.query("SELECT count(), uniqExact(a) FROM streamed").result_rows == [(60_000, 60_000)]
-    client.close()
-
-
-def test_a_polite_stop_finishes_what_runs(front: FrontProcess) -> None:
-    """SIGTERM in the middle of a query: it answers, then the process ends with 0 and starts again."""
-    answers: list[object] = []
-    client, watcher = front.client(), front.client()
-    threads: list[threading.Thread] = []
-    running = "SELECT count() FROM system.processes WHERE query LIKE '%sleep(3)%' AND query NOT LIKE '%processes%'"
-
-    def is_running() -> bool:
-        """Asked again when it was over before anybody looked."""
-        if not threads or not threads[-1].is_alive():
-            threads.append(threading.Thread(target=lambda: answers.append(client.command("SELECT sleep(3)"))))
-            threads[-1].start()
-        return watcher.command(running) == 1
-
-    eventually(is_running, what="the query runs")
-    assert front.stop(signal.SIGTERM) == 0
-    threads[-1].join(timeout=patient(10))
-    assert answers == [0] * len(threads)
-    front.start()
-
-
-# --- the HTTP interface itself --------------------------------------------------------------------------------
-
-
-def request(
-    front: FrontProcess, method: str, path: str, body: bytes = b"", **headers: str
-) -> tuple[int, dict[str, str], bytes]:
-    connection = HTTPConnection("127.0.0.1", front.server.port, timeout=20)
-    try:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body=body, headers=named)
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read()
-    finally:
-        connection.close()
-
-
-def ask(front: FrontProcess, sql: str, method: str = "POST", **url: str) -> tuple[int, dict[str, str], bytes]:
-    key = {"X_ClickHouse_User": "default", "X_ClickHouse_Key": PASSWORD}
-    if method == "GET":
-        return request(front, "GET", "/?" + urlencode({"query": sql, **url}), **key)
-    return request(front, "POST", "/?" + urlencode(url), sql.encode(), **key)
-
-
-def test_health_needs_no_password(front: FrontProcess) -> None:
-    assert request(front, "GET", "/ping")[::2] == (200, b"Ok.\n")
-    assert request(front, "GET", "/")[::2] == (200, b"Ok.\n")
-    assert request(front, "GET", "/nope")[0] == 404
-
-
-def test_every_door_for_the_password(front: FrontProcess) -> None:
-    basic = b64encode(f"default:{PASSWORD}".encode()).decode()
-    assert request(front, "POST", "/", b"SELECT 1", Authorization=f"Basic {basic}")[::2] == (200, b"1\n")
-    assert request(front, "POST", f"/?user=default&password={quote(PASSWORD)}", b"SELECT 1")[::2] == (200, b"1\n")
-    assert ask(front, "SELECT 1")[::2] == (200, b"1\n")
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"X_ClickHouse_User": "default", "X_ClickHouse_Key": "wrong"},
-        {"X_ClickHouse_User": "other", "X_ClickHouse_Key": PASSWORD},
-        {"Authorization": "Basic not-base64"},
-        {"Authorization": "Bearer x"},
-    ],
-)
-def test_wrong_credentials_run_nothing(front: FrontProcess, headers: dict[str, str]) -> None:
-    status, answer, body = request(front, "POST", "/", b"CREATE TABLE sneaked (a Int8) ENGINE = Memory", **headers)
-    assert (status, answer["X-ClickHouse-Exception-Code"]) == (403, "516")
-    assert b"AUTHENTICATION_FAILED" in body
-    assert ask(front, "EXISTS TABLE sneaked", database="millrace")[2] == b"0\n"
-
-
-@pytest.mark.parametrize(
-    ("sql", "status"),
-    [("SELEC", 400), ("SELECT * FROM millrace.nope", 404), ("SELECT throwIf(1)", 500), ("SELECT toInt8('x')", 400)],
-)
-def test_statuses_follow_codes(front: FrontProcess, sql: str, status: int) -> None:
-    found, headers, body = ask(front, sql)
-    assert found == status
-    assert body.startswith(b"Code: " + headers["X-ClickHouse-Exception-Code"].encode())
-    assert b"(version " in body
-
-
-def test_formats_and_headers(front: FrontProcess) -> None:
-    status, headers, body = ask(front, "SELECT 1 AS a", default_format="JSONEachRow", query_id="mine")
-    assert (status, headers["X-ClickHouse-Format"], json.loads(body)) == (200, "JSONEachRow", {"a": 1})
-    assert headers["X-ClickHouse-Query-Id"] == "mine"
-    assert headers["X-ClickHouse-Timezone"] == "UTC"
-    _, headers, body = ask(front, "SELECT 1 AS a FORMAT CSVWithNames")
-    assert (headers["X-ClickHouse-Format"], body) == ("CSVWithNames", b'"a"\n1\n')
-    _, headers, _ = ask(front, "SELECT number FROM numbers(10)", wait_end_of_query="1")
-    assert json.loads(headers["X-ClickHouse-Summary"])["result_rows"] == "10"
-
-
-def test_get_reads_only(front: FrontProcess) -> None:
-    assert ask(front, "SELECT {a:Int8} + 1", "GET", param_a="4")[2] == b"5\n"
-    status, headers, _ = ask(front, "CREATE TABLE by_get (a Int8) ENGINE = Memory", "GET")
-    assert (status, headers["X-ClickHouse-Exception-Code"]) == (500, "164")
-
-
-def test_query_in_the_url_and_rest_in_the_body(front: FrontProcess) -> None:
-    """The two are one text, as a server reads them."""
-    key = {"X_ClickHouse_User": "default", "X_ClickHouse_Key": PASSWORD}
-    path = "/?" + urlencode({"query": "SELECT 1 +"})
-    assert request(front, "POST", path, b"41", **key)[2] == b"42\n"
-    ask(front, "CREATE TABLE joined (a Int64) ENGINE = MergeTree ORDER BY a", database="millrace")
-    path = "/?" + urlencode({"query": "INSERT INTO joined FORMAT TSV", "database": "millrace"})
-    status, headers, _ = request(front, "POST", path, b"1\n2\n", **key)
-    assert (status, json.loads(headers["X-ClickHouse-Summary"])["written_rows"]) == (200, "2")
-
-
-def test_bodies_that_lie(front: FrontProcess) -> None:
-    """A coding that is not what it says, an unknown one, ClickHouse's own blocks: refused by name."""
-    key = {"X_ClickHouse_User": "default", "X_ClickHouse_Key": PASSWORD}
-    for coding, code in (("gzip", "271"), ("zstd", "271"), ("lz4", "271"), ("rot13", "48")):
-        found = request(front, "POST", "/", b"SELECT 1", Content_Encoding=coding, **key)[1]
-        assert found["X-ClickHouse-Exception-Code"] == code, coding
-    assert request(front, "POST", "/?decompress=1", b"x", **key)[1]["X-ClickHouse-Exception-Code"] == "48"
-    assert ask(front, "SELECT 1", nonsense_setting="1")[1]["X-ClickHouse-Exception-Code"] == "115"
-    assert ask(front, "SELECT 1", **{"a=1,readonly": "0"})[1]["X-ClickHouse-Exception-Code"] == "115"
-    assert ask(front, "SELECT 1")[::2] == (200, b"1\n")
-
-
-def test_a_client_that_leaves_half_way_inserts_nothing(front: FrontProcess) -> None:
-    ask(front, "CREATE TABLE half (a Int64) ENGINE = MergeTree ORDER BY a", database="millrace")
-    connection = HTTPConnection("127.0.0.1", front.server.port, timeout=20)
-    connection.putrequest("POST", "/?" + urlencode({"query": "INSERT INTO half FORMAT TSV", "database": "millrace"}))
-    connection.putheader("X-ClickHouse-Key", PASSWORD)
-    connection.putheader("Content-Length", "1000")
-    connection.endheaders(b"1\n2\n3\n")
-    connection.close()
-    assert ask(front, "SELECT count() FROM half", database="millrace")[2] == b"0\n"
-
-
-def test_an_error_in_the_middle_of_a_stream_is_seen(front: FrontProcess) -> None:
-    """Blocks are out already: the answer ends with the exception and without its last chunk."""
-    client = front.client()
-    sql = "SELECT throwIf(number = 5000000) FROM numbers(10000000)"
-    rows = 0
-    with pytest.raises(StreamFailureError, match="Code: 395"), client.query_rows_stream(sql) as stream:  # noqa: PT012
-        for _ in stream:
-            rows += 1
-    assert 0 < rows < 10_000_000
-    client.close()
-    assert ask(front, "SELECT 1")[2] == b"1\n"
 
 
 def test_merges_keep_the_number_of_parts_bounded(client: Client) -> None:
