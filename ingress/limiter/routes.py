@@ -19,6 +19,7 @@ from ingress.limiter.quota_policies import QuotaPolicies
 from ingress.operators.audit import Audit
 from limiter.policy import keys
 from schemas.limiter import limits
+from schemas.limiter.limit_policy import ANY
 from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _PUBLISH: Final = "policy.publish"
 _WITHDRAW: Final = "policy.withdraw"
 _POLICIES: Final = "policies"  # the object where no policy is named
 _REFUSED: Final = 400
+#: a merchant's token with the scope is that of a program which decides by it
+_PROGRAMS: Final = Reach(merchants_are_bound=False)
 _FOR_EVER: Final = "private, max-age=31536000, immutable"  # private: it is told to whoever has the scope
 
 router: Final = APIRouter()
@@ -82,7 +85,7 @@ async def get_policy(request: Request, policy_id: str) -> Response:
 async def newest_snapshot(request: Request) -> Response:
     """What gateways decide by: signed, named by its digest, told only when it changed."""
     parts = parts_of(request)
-    await calling.caller_of(request, READ)
+    await _gateway(request)
     digest, document = await parts.get(QuotaPolicies).snapshot()
     etag = f'"{digest}"'
     headers = {
@@ -99,7 +102,7 @@ async def newest_snapshot(request: Request) -> Response:
 async def snapshot(request: Request, digest: str) -> Response:
     """The snapshot of a digest: never another one, so that whoever may read it never asks for it again."""
     parts = parts_of(request)
-    await calling.caller_of(request, READ)
+    await _gateway(request)
     document = await parts.get(QuotaPolicies).snapshot_of(digest)
     headers = {"Cache-Control": _FOR_EVER, "ETag": f'"{digest}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
@@ -117,6 +120,13 @@ async def usage(request: Request, key: str) -> Response:
             raise refusal
         found = await parts.get(QuotaPolicies).usage(key, client)
     return calling.json(found)
+
+
+async def _gateway(request: Request) -> None:
+    """Rule: a snapshot holds the policies of all tenants, and a token of one tenant or user reads none."""
+    caller = await calling.caller_of(request, READ)
+    if (refusal := _PROGRAMS.why_not(caller, ANY)) is not None:
+        raise refusal
 
 
 @asynccontextmanager

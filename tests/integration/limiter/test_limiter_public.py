@@ -128,6 +128,19 @@ def test_the_snapshot_is_cached_by_its_digest(envoy: Envoy) -> None:
     assert httpx.get(envoy.public.base_url + path, trust_env=False).status_code == 401
 
 
+def test_a_snapshot_is_for_no_token_of_one_tenant(envoy: Envoy) -> None:
+    """It holds the policies of all tenants, whatever scopes the token has."""
+    envoy.in_force()
+    digest = envoy.operator.http.get("/v1/policy_snapshots/newest").headers["content-location"]
+    for kind in ("tenant", "user"):
+        token = envoy.public.token("acme", ("limits:read", "limits:write"), kind=kind)
+        for path in ("/v1/policy_snapshots/newest", digest):
+            answer = httpx.get(
+                envoy.public.base_url + path, headers={"Authorization": f"Bearer {token}"}, trust_env=False
+            )
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), path
+
+
 def test_a_key_has_one_bucket_under_all_its_names(envoy: Envoy) -> None:
     envoy.in_force(capacity=3)
     names = ["/a b", "/a%20b", "//a%20b/", "/x/../a b", "/a%2520b", "/a b?q=1"]
