@@ -81,6 +81,7 @@ SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + sum(MERCHANT_WEBHOOK_RE
 SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong, over all processors
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
+SOAK_LOOK_S: Final = 0.1  # between two looks for an answer
 SOAK_PROBLEMS_SHOWN_MAX: Final = 20
 SOAK_CHECKS_OPEN_MAX: Final = 2_000  # under way at once; past it the schedule waits
 SOAK_CHECK_TIMEOUT_S: Final = 2.0  # for one answer of a gateway

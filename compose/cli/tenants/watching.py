@@ -52,6 +52,8 @@ def last_lines(move: dict[str, Any], pause_s: float | None) -> list[str]:
     lines = [f"{move['migration_id']} is {move['state']}" + (f": {move['reason']}" if move["reason"] else "")]
     if move["source_digest"]:
         lines += [f"digests  source {move['source_digest']}", f"         target {move['target_digest']}"]
+        if move["source_digest"] != move["target_digest"]:
+            lines.append("         writes went on while they were made; what differed was compared again since")
     if pause_s is not None:
         lines.append(f"writes waited {pause_s:.1f} s at the most")
     if move["state"] == "soaking":

@@ -88,6 +88,7 @@ class Histories:
                 one.has_begun.wait(limits.SOAK_PERSISTENCE_S)
             try:
                 asyncio.run(self._disturber.disturb(time.monotonic() + seconds))
+                self._await_answers(threads)
             except (StackError, OSError) as error:
                 self._problems.append(f"disturbances: {error}")
             finally:
@@ -95,6 +96,15 @@ class Histories:
             while alive := [thread for thread in threads if thread.is_alive()]:
                 self._tell()
                 alive[0].join(limits.SOAK_PROGRESS_INTERVAL_S)
+
+    def _await_answers(self, threads: Sequence[threading.Thread]) -> None:
+        """Until a step was done that was begun after the last kill: one that was under way then says nothing of it."""
+        until = time.monotonic() + limits.SOAK_PERSISTENCE_S
+        for one in self._disturber.done[-1:]:
+            while (
+                self._answers.felt(one)[0] is None and time.monotonic() < until and any(t.is_alive() for t in threads)
+            ):
+                time.sleep(limits.SOAK_LOOK_S)
 
     def answered(self, sent_at: float) -> None:
         """A step that was begun then is done."""

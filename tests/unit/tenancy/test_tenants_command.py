@@ -195,6 +195,13 @@ def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch: pytest.MonkeyPat
     rewritten, *rest = terminal.getvalue().split("\n")
     assert [len(line) for line in rewritten.split("\r\x1b[K")] == [0, 39, 39]
     assert rest[1:3] == [f"digests  source {DIGEST}", f"         target {DIGEST}"]
+    assert not any("compared again" in line for line in rest)
+
+
+def test_sums_that_differ_because_writes_went_on_are_explained() -> None:
+    """They are of the last whole comparison; a move whose sides differ in the end is given up."""
+    moved = MOVE | {"state": "soaking", "source_digest": DIGEST, "target_digest": DIGEST[::-1]}
+    assert any("writes went on" in line for line in watching.last_lines(moved, None))
 
 
 def test_a_script_has_one_document_for_each_change(
