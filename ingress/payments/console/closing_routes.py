@@ -31,7 +31,7 @@ async def close(request: Request, case_id: str) -> Response:
 async def approve(request: Request, case_id: str, closing_id: str) -> Response:
     """Closes as another person than the author."""
     async with decision.deciding(request, "case.close", case_id, closing_id) as form:
-        await form.parts.get(Closings).approve(case_id, closing_id, form.person)
+        await form.parts.get(Closings).approve(closing_id, form.person, case_id)
     return decision.to("cases", case_id)
 
 
@@ -39,7 +39,7 @@ async def approve(request: Request, case_id: str, closing_id: str) -> Response:
 async def reject(request: Request, case_id: str, closing_id: str) -> Response:
     """Rejects a proposed closing, or withdraws one's own."""
     async with decision.deciding(request, "case.reject_closing", case_id, closing_id) as form:
-        await form.parts.get(Closings).reject(case_id, closing_id, form.words(["note"]), form.person)
+        await form.parts.get(Closings).reject(closing_id, form.words(["note"]), form.person, case_id)
     return decision.to("cases", case_id)
 
 

@@ -55,7 +55,7 @@ async def propose(request: Request, case_id: str) -> Response:
 async def approve(request: Request, case_id: str, outcome_id: str) -> Response:
     """Approves as another person than the author, and tells the owner."""
     async with decision.deciding(request, "attempt.approve_outcome", outcome_id, case_id) as form:
-        await form.parts.get(Outcomes).approve(case_id, outcome_id, form.person)
+        await form.parts.get(Outcomes).approve(outcome_id, form.person, case_id)
     return decision.to("cases", case_id)
 
 
@@ -63,5 +63,5 @@ async def approve(request: Request, case_id: str, outcome_id: str) -> Response:
 async def reject(request: Request, case_id: str, outcome_id: str) -> Response:
     """Rejects a proposed outcome, or withdraws one's own."""
     async with decision.deciding(request, "attempt.reject_outcome", outcome_id, case_id) as form:
-        await form.parts.get(Outcomes).reject(case_id, outcome_id, form.words(["note"]), form.person)
+        await form.parts.get(Outcomes).reject(outcome_id, form.words(["note"]), form.person, case_id)
     return decision.to("cases", case_id)
