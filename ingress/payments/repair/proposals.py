@@ -104,7 +104,7 @@ class Proposals:
         return {"data": [self._rendered(row) for row in await self._store.records(query, wanted)]}
 
     async def _read(self, proposal_id: str, case_id: str | None) -> Found:
-        asked = {"id": proposal_id, "case": case_id, "state": None, "limit": 1}
+        asked = {"id": proposal_id, "case": case_id, "state": None, "limit": 1}  # whatever its state
         rows = await self._store.records(self.kind.one, asked)
         if not rows:
             raise errors.NotFound
