@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -24,6 +24,11 @@ def timestamp(time_us: int) -> str:
     """Microseconds since the epoch as RFC 3339, exactly: ``2026-01-02T03:04:05.000006Z``."""
     seconds, rest = divmod(time_us, _SECOND_US)
     return f"{_second(seconds)}.{rest:06d}Z"
+
+
+def timestamps(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, str | None]:
+    """The times of a row as ``timestamp`` renders them; what is not yet stays null."""
+    return {name: None if row[name] is None else timestamp(row[name]) for name in names}
 
 
 def shown(record: type[Struct]) -> list[Declared]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schemas.renderer import timestamp
+from schemas.renderer import timestamp, timestamps
 
 if TYPE_CHECKING:
     from schemas.records import Event
 
-__all__ = ["event", "timestamp"]
+__all__ = ["event", "timestamp", "timestamps"]
 
 
 def event(committed: Event, body: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection, shell_user
 from schemas.payments.case_closing import REASONS
 
 app = typer.Typer(no_args_is_help=True)
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 CaseId = Annotated[str, typer.Argument(metavar="CASE")]
 ClosingId = Annotated[str, typer.Argument(metavar="CLOSING", help="As 'millrace cases closings' shows it.")]
 Note = Annotated[str, typer.Option("--note", help="How you know; it is kept with your name.")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.operator_access import check_settings
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -26,7 +27,7 @@ app = typer.Typer()
 
 @app.command()
 def check(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ID", help="Only this invariant; repeatable.")
     ] = None,

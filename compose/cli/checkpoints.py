@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection
 
 app = typer.Typer(no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command("list")

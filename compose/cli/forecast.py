@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from compose import limits as compose_limits
+from compose.cli.options import AsJson
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -29,7 +30,6 @@ Days = Annotated[
     typer.Option(min=0, max=compose_limits.FORECAST_DAYS_MAX, help="How far back; Kafka keeps commands for a week."),
 ]
 Records = Annotated[int, typer.Option(min=1, max=compose_limits.FORECAST_RECORDS_MAX, help="Commands read at most.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from compose.supervise.state import read_state
@@ -30,7 +31,7 @@ _WORDS: Final = {True: "yes", False: "no", None: "-"}
 @app.command()
 def info(
     name: Annotated[str | None, typer.Argument(help="Only this one, such as http; bare, for a script.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     secrets: Annotated[bool, typer.Option("--secrets", help="Print passwords, too.")] = False,
 ) -> None:
     """Say where everything is: addresses, topics, versions. Passwords are shown with --secrets alone."""

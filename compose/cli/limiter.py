@@ -13,6 +13,7 @@ from compose.cli.limiter_gateways import gateways
 from compose.cli.limiter_replay import replay
 from compose.cli.limiter_table import print_table
 from compose.cli.limiter_top import top
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -29,7 +30,6 @@ app.command()(replay)
 app.command()(gateways)
 app.add_typer(limiter_shards.app, name="shards")
 app.add_typer(limiter_keys.app, name="keys")
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()

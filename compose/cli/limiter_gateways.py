@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from compose import limits
 from compose.cli.limiter_table import print_table
+from compose.cli.options import AsJson
 from compose.settings.limiter_gateways import running_gateways
 from compose.settings.settings import load_settings
 from compose.supervise.state import read_state
@@ -31,7 +30,7 @@ COLUMNS: Final = ("name", "state", "pid", "restarts", *_OUTCOMES, *_FIGURES, "no
 
 
 def gateways(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every gateway process of this machine: where its frames are, and what it has decided since it started."""
     found = look(load_settings())

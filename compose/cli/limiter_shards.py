@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose.cli.limiter_table import print_table
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from limiter.store.shard_changes import ShardChanges
 
 app = typer.Typer()
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Name = Annotated[str, typer.Argument(metavar="SHARD")]
 Tenant = Annotated[str, typer.Argument(metavar="TENANT")]
 Url = Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 
@@ -23,7 +24,7 @@ By = Annotated[str | None, typer.Option("--by", help="Who decides; your login na
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     every_state: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False,
 ) -> None:
     """Show what waits for a decision."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.cli.parked import By, Note
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
@@ -16,7 +17,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
-def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+def list_(as_json: AsJson = False) -> None:
     """Show every partition with its owner, epoch and position, and what to do about a halted one."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.partitions import partitions_list  # noqa: PLC0415 - imports the driver

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from compose.cli.cases import AsJson
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.kafka_access import written_outside
 from compose.settings.settings import Settings, load_settings

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -34,7 +35,7 @@ def reconcile(
         list[Path] | None, typer.Option(exists=True, dir_okay=False, help="A report or bank statement; repeatable.")
     ] = None,
     file_format: Annotated[str | None, typer.Option("--format", help="Of the files: " + ", ".join(FORMATS))] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     propose_fees: Annotated[
         bool, typer.Option("--propose-fees", help="Only print contracts that explain the fees of the files.")
     ] = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.cases import AsJson
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -52,7 +53,7 @@ def replay(
     source: Annotated[SourceName, typer.Option(help="The events topic, or the outbox in Postgres.")] = SourceName.kafka,
     swap: Annotated[bool, typer.Option("--swap", help="Exchange the shadow and the live one afterwards.")] = False,
     keep_shadow: Annotated[bool, typer.Option("--keep-shadow", help="Leave the shadow for a closer look.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rebuild a projection, from zero unless told; exit status 1 when it differs and is not swapped."""
     from reconciliation.replay.run import run_replay  # noqa: PLC0415 - imports every client

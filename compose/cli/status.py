@@ -6,10 +6,10 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from compose.cli.options import AsJson
 from compose.stack.home import Home
 from compose.supervise.state import StackState, read_state
 
@@ -18,7 +18,7 @@ app = typer.Typer()
 
 @app.command()
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every process; exit status 3 when the stack is not ready."""
     # The variable is read directly: loading all settings would take longer than everything else here.

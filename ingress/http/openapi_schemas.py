@@ -98,6 +98,11 @@ _KINDS: Final[dict[Kind, Json]] = {
 }
 
 
+def list_of(item: Json) -> Json:
+    """A list that comes whole, of such items."""
+    return a_schema({"data": {"type": "array", "items": item}})
+
+
 def page_of(item: Json) -> Json:
     """One page of a list, of such items."""
     items = {"type": "array", "items": item}

@@ -53,5 +53,4 @@ def _require_fields(body: Mapping[str, Any], known: frozenset[str]) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    times = {name: None if row[name] is None else rendering.timestamp(row[name]) for name in _TIMES}
-    return {"object": "access_denial", **row, **times}
+    return {"object": "access_denial", **row, **rendering.timestamps(row, _TIMES)}

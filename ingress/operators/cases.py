@@ -61,11 +61,9 @@ def _place(case: dict[str, Any]) -> Place:
 
 
 def _render(case: dict[str, Any]) -> dict[str, Any]:
-    resolved_at = case["resolved_at"]
     return {
         **case,
         "object": "case",
         "evidence": msgspec.Raw(case["evidence"].encode()),  # as it was stored, whatever numbers are in it
-        "opened_at": rendering.timestamp(case["opened_at"]),
-        "resolved_at": None if resolved_at is None else rendering.timestamp(resolved_at),
+        **rendering.timestamps(case, ("opened_at", "resolved_at")),
     }

@@ -93,10 +93,9 @@ def components() -> dict[str, Json]:
         "denied_at": TIME,
     }
     decided = {"kind": kinds, "name": STRING, "state": {"enum": ["denied", "lifted"]}}
-    page = {"data": {"type": "array", "items": openapi_schemas.ref("AccessDenial")}}
     return {
         "AccessDenial": openapi_schemas.a_schema(row),
-        "AccessDenials": openapi_schemas.a_schema(page),
+        "AccessDenials": openapi_schemas.list_of(openapi_schemas.ref("AccessDenial")),
         "AccessDecided": openapi_schemas.a_schema({"result": openapi_schemas.a_schema(decided)}),
         "DenyAccess": openapi_schemas.a_schema(
             {**said, "tokens_so_far": {"type": "boolean", "default": False}}, ["name", "reason"], closed=True

@@ -91,10 +91,8 @@ class PaymentsHttp(HttpService):
         add(Accounts(store, add(Balances(store))))
         add(Reports(store, platform.cursors))
         add(Processors(store, config.processors))
-        add(Closings(audited))
-        add(Outcomes(audited, platform.exchange))
-        add(MoneyProposals(audited, platform.exchange))
-        add(Repairs(audited, platform.exchange))
+        for proposals in (Closings, Outcomes, MoneyProposals, Repairs):
+            add(proposals(audited, platform.exchange))
         add(Assessments(store))
         add(PolicyVersions(audited, config.processors))
         add(FeePolicies(store))

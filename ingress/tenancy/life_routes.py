@@ -68,38 +68,28 @@ class Lives:
 @router.get("/v1/tenants/{tenant_id}/exports/{export_id}")
 async def get_export(request: Request, tenant_id: str, export_id: str) -> Response:
     """An export, and whether it is ready."""
-    _, known = await callers.of_tenant(request, tenant_id)
-    calling.require_id(export_id)
-    lives = parts_of(request).get(Lives)
-    found = await lives.one("tenant_exports_by_id", tenant_id=known.tenant.tenant_id, export_id=export_id)
+    _, found = await _one(request, tenant_id, "tenant_exports_by_id", export_id=export_id)
     return calling.json(export_document(found))
 
 
 @router.get("/v1/tenants/{tenant_id}/exports/{export_id}/content")
 async def get_export_content(request: Request, tenant_id: str, export_id: str) -> Response:
     """The resources, a line each, in the order of their ids."""
-    _, known = await callers.of_tenant(request, tenant_id)
-    calling.require_id(export_id)
-    lives = parts_of(request).get(Lives)
-    found = await lives.one("tenant_exports_by_id", tenant_id=known.tenant.tenant_id, export_id=export_id)
+    known, found = await _one(request, tenant_id, "tenant_exports_by_id", export_id=export_id)
     await parts_of(request).get(SafeMode).require_off()  # staff's, too: it is all that the tenant has
     if found["state"] != "ready":
         raise errors.StateConflict("The export is not ready yet.")
     if known.is_shredded:
         raise errors.KeyShredded
-    return StreamingResponse(lives.parts(known, export_id), headers=calling.NO_STORE, media_type=_NDJSON)
+    return StreamingResponse(
+        parts_of(request).get(Lives).parts(known, export_id), headers=calling.NO_STORE, media_type=_NDJSON
+    )
 
 
 @router.get("/v1/tenants/{tenant_id}/certificates/{certificate_id}")
 async def get_certificate(request: Request, tenant_id: str, certificate_id: str) -> Response:
     """A certificate of what was destroyed, with its signature."""
-    _, known = await callers.of_tenant(request, tenant_id)
-    calling.require_id(certificate_id)
-    found = (
-        await parts_of(request)
-        .get(Lives)
-        .one("tenant_certificates_by_id", tenant_id=known.tenant.tenant_id, certificate_id=certificate_id)
-    )
+    _, found = await _one(request, tenant_id, "tenant_certificates_by_id", certificate_id=certificate_id)
     return calling.json(msgspec.json.decode(found["document"]) | {"jws": found["jws"]})
 
 
@@ -114,10 +104,7 @@ async def list_migrations(request: Request, tenant_id: str) -> Response:
 @router.get("/v1/tenants/{tenant_id}/migrations/{migration_id}")
 async def get_migration(request: Request, tenant_id: str, migration_id: str) -> Response:
     """One move, and how far it is."""
-    _, known = await callers.of_tenant(request, tenant_id)
-    calling.require_id(migration_id)
-    lives = parts_of(request).get(Lives)
-    found = await lives.one("tenant_migrations_by_id", tenant_id=known.tenant.tenant_id, migration_id=migration_id)
+    _, found = await _one(request, tenant_id, "tenant_migrations_by_id", migration_id=migration_id)
     return calling.json(move_document(found))
 
 
@@ -125,3 +112,11 @@ async def get_migration(request: Request, tenant_id: str, migration_id: str) -> 
 async def certificate_keys(request: Request) -> Response:
     """The public keys that certificates are verified with."""
     return calling.json(parts_of(request).get(CertificateKeys).public())
+
+
+async def _one(request: Request, tenant_id: str, query: str, **named: str) -> tuple[Known, dict[str, Any]]:
+    """A tenant, and what it has under an id. Raises as ``callers.of_tenant``, and NotFound."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    for each in named.values():
+        calling.require_id(each)
+    return known, await parts_of(request).get(Lives).one(query, tenant_id=known.tenant.tenant_id, **named)

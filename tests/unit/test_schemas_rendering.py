@@ -25,6 +25,14 @@ def test_times_are_exact(time_us: int, text: str) -> None:
     assert rendering.timestamp(time_us) == text
 
 
+def test_a_time_that_is_not_yet_stays_null() -> None:
+    row = {"id": "x_1", "opened_at": 0, "resolved_at": None}
+    assert rendering.timestamps(row, ("opened_at", "resolved_at")) == {
+        "opened_at": "1970-01-01T00:00:00.000000Z",
+        "resolved_at": None,
+    }
+
+
 def test_an_intent_shows_every_field_it_has() -> None:
     """A field that is added to the record and not to the rendering would be lost for readers."""
     intent = cases.authorized().intent

@@ -46,6 +46,7 @@ Key = Annotated[
     str,
     typer.Option("--idempotency-key", help="Of a call that was cut: sent again under it, nothing is done twice."),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for the tenant's name.")]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="So many lines.")]
 Cursor = Annotated[str, typer.Option(help="Go on behind a page, as it says at its end.")]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from compose.cli.cases import Token
+from compose.cli.options import AsJson
 from compose.operator_access import operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -15,7 +16,6 @@ from schemas.tenancy import limits
 
 app = typer.Typer()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Note = Annotated[str, typer.Option("--note", help="Why; it stands in the audit log, under your name.")]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from compose.cli.tenants import calls
-from compose.cli.tenants.calls import AsJson, Key, Reason, Tenant, Token
+from compose.cli.tenants.calls import AsJson, Key, Reason, Tenant, Token, Yes
 
 app = typer.Typer()
 _PANEL: Final = "Keys"
@@ -40,7 +40,7 @@ def shred(
     tenant: Tenant,
     reason: Reason,
     token: Token,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the tenant's name.")] = False,
+    yes: Yes = False,
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:

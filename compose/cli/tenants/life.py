@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from compose.cli.tenants import calls, given
-from compose.cli.tenants.calls import AsJson, Key, Reason, Tenant, Token
+from compose.cli.tenants.calls import AsJson, Key, Reason, Tenant, Token, Yes
 
 app = typer.Typer()
 PANEL: Final = "Life"
@@ -135,7 +135,7 @@ def delete(
     tenant: Tenant,
     reason: Reason,
     token: Token,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the tenant's name.")] = False,
+    yes: Yes = False,
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:

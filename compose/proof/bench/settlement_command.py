@@ -16,6 +16,7 @@ import psycopg
 import typer
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.options import AsJson, Home
 from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ _FAULTS: Final = ("short", "duplicate", "missing")
 
 
 def settlement(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     lines: Annotated[
         int, typer.Option(min=1_000, max=proof_limits.BENCH_SETTLEMENT_LINES_MAX, help="Captures in the report.")
     ] = proof_limits.BENCH_SETTLEMENT_LINES_DEFAULT,
-    home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
+    home: Home = None,
 ) -> None:
     """Measure reconciliation: lines matched per second, and the memory that it took."""
     from compose.proof.bench.world import bench_world  # noqa: PLC0415 - the help needs none of it

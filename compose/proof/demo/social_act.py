@@ -1,14 +1,10 @@
-"""The social act of the demo: posts into homes, a privacy change, a takedown of a picture, an erasure; each looked at.
-
-It waits more than it works, so it plays beside the other acts, on the same stack.
-"""
+"""The social act of the demo: posts into homes, a privacy change, a takedown, an erasure; each looked at."""
 
 from __future__ import annotations
 
 import io
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,13 +12,14 @@ import httpx
 from PIL import Image
 
 from compose.proof import limits
+from compose.proof.demo.beside import beside, take
 from compose.proof.demo.social_cast import generated_cast, read_cast
-from compose.proof.kit.patient_caller import CallRefused, NotInTime
 from compose.proof.social.client import SocialClient
 from ingress.identity.issuer import KeyFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from compose.proof.demo.social_cast import Cast
@@ -54,26 +51,17 @@ class SocialPlay:
         return {"social_posts": self.posts, "social_homes_exact": self.homes, "social_steps": len(self.steps)}
 
 
-@contextmanager
-def social_playing(stack: OwnStack, folder: Path | None) -> Iterator[Callable[[], SocialPlay]]:
+def social_playing(stack: OwnStack, folder: Path | None) -> AbstractContextManager[Callable[[], SocialPlay]]:
     """Plays beside the block, which asks for what came of it. Raises as ``read_cast``, before it begins."""
     cast = read_cast(folder) if folder else generated_cast()
-    with ThreadPoolExecutor(1, thread_name_prefix="social-act") as beside:
-        playing = beside.submit(_play, stack, cast)
-        yield playing.result
+    return beside("social-act", lambda: _play(stack, cast))
 
 
 def _play(stack: OwnStack, cast: Cast) -> SocialPlay:
     play = SocialPlay()
     with httpx.Client(base_url=stack.world["base_url"], timeout=limits.DEMO_ACT_WAIT_S, trust_env=False) as http:
         stage = _Stage(http, KeyFolder(stack.home / "keys"), cast, play)
-        for step in (stage.tell_all, stage.turn_private, stage.take_down, stage.erase):
-            try:
-                step()
-            except (httpx.HTTPError, CallRefused, NotInTime) as error:
-                play.problems.append(f"social posts: {step.__name__}: {error}")
-                break
-            play.steps.append(step.__name__)
+        take((stage.tell_all, stage.turn_private, stage.take_down, stage.erase), play, "social posts")
     return play
 
 

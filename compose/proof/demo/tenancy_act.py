@@ -1,7 +1,4 @@
-"""The act of tenants: a metered day, a move under writes whose mover is killed, an attempt at another's resource.
-
-It waits more than it works, so it plays beside the other acts, on the same stack.
-"""
+"""The act of tenants: a metered day, a move under writes whose mover is killed, an attempt at another's resource."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import signal
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -19,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from compose.proof import limits as proof_limits
-from compose.proof.kit.patient_caller import CallRefused, NotInTime, PatientCaller
+from compose.proof.demo.beside import beside, take
+from compose.proof.kit.patient_caller import PatientCaller
 from ingress.identity.issuer import SCOPES_TENANT, KeyFolder, issue_token
 from schemas import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from compose.proof.kit.own_stack import OwnStack
 
@@ -54,25 +53,16 @@ class TenancyPlay:
         return {"tenancy_events": self.events, "tenancy_writes_moved": self.writes, "tenancy_steps": len(self.steps)}
 
 
-@contextmanager
-def tenancy_playing(stack: OwnStack) -> Iterator[Callable[[], TenancyPlay]]:
+def tenancy_playing(stack: OwnStack) -> AbstractContextManager[Callable[[], TenancyPlay]]:
     """Plays beside the block, which asks for what came of it."""
-    with ThreadPoolExecutor(1, thread_name_prefix="tenancy-act") as beside:
-        playing = beside.submit(_play, stack)
-        yield playing.result
+    return beside("tenancy-act", lambda: _play(stack))
 
 
 def _play(stack: OwnStack) -> TenancyPlay:
     play = TenancyPlay()
     with httpx.Client(base_url=stack.world["base_url"], timeout=proof_limits.DEMO_ACT_WAIT_S, trust_env=False) as http:
         stage = _Stage(stack, http, play)
-        for step in (stage.make_tenants, stage.meter_a_day, stage.move_under_writes, stage.refuse_a_leak):
-            try:
-                step()
-            except (httpx.HTTPError, CallRefused, NotInTime) as error:
-                play.problems.append(f"tenants: {step.__name__}: {error}")
-                break
-            play.steps.append(step.__name__)
+        take((stage.make_tenants, stage.meter_a_day, stage.move_under_writes, stage.refuse_a_leak), play, "tenants")
     return play
 
 
@@ -116,8 +106,8 @@ class _Stage:
         written = {member.do("POST", "/v1/resources", {"n": n})["resource_id"]: n for n in range(_RESOURCES)}
         generation = self._tenant(tenant)["placement"]["generation"]
         over, writer = threading.Event(), self._caller(tenant, SCOPES_TENANT, kind="tenant")
-        with ThreadPoolExecutor(1) as beside:
-            writing = beside.submit(_write_until, over, writer, written)
+        with ThreadPoolExecutor(1) as thread:
+            writing = thread.submit(_write_until, over, writer, written)
             try:
                 said = {"placement": {"mode": "partitioned"}, "rows_per_second": _RESOURCES}
                 move = self._staff.do("POST", f"/v1/tenants/{tenant}/migrations", said)["migration_id"]

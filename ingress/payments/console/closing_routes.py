@@ -30,16 +30,14 @@ async def close(request: Request, case_id: str) -> Response:
 @router.post("/cases/{case_id}/closings/{closing_id}/approve")
 async def approve(request: Request, case_id: str, closing_id: str) -> Response:
     """Closes as another person than the author."""
-    async with decision.deciding(request, "case.close", case_id, closing_id) as form:
-        await form.parts.get(Closings).approve(case_id, closing_id, form.person)
+    await decision.approve(request, Closings, "case.close", closing_id, case_id)
     return decision.to("cases", case_id)
 
 
 @router.post("/cases/{case_id}/closings/{closing_id}/reject")
 async def reject(request: Request, case_id: str, closing_id: str) -> Response:
     """Rejects a proposed closing, or withdraws one's own."""
-    async with decision.deciding(request, "case.reject_closing", case_id, closing_id) as form:
-        await form.parts.get(Closings).reject(case_id, closing_id, form.words(["note"]), form.person)
+    await decision.reject(request, Closings, "case.reject_closing", closing_id, case_id)
     return decision.to("cases", case_id)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from ingress.payments.repair.proposals import Proposals
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -57,6 +59,22 @@ async def deciding(request: Request, action: str, audited_id: str, *ids: str) ->
         for each in (audited_id, *ids):
             calling.require_id(each)
         yield Decision(parts_of(request), operating.person(visit.who.caller()), fields)
+
+
+async def approve(
+    request: Request, proposals: type[Proposals], action: str, proposal_id: str, case_id: str | None = None
+) -> None:
+    """Approves a proposal as another person than the author. Raises as ``deciding`` and ``Proposals.approve``."""
+    async with deciding(request, action, *proposals.kind.ids(proposal_id, case_id)) as form:
+        await form.parts.get(proposals).approve(proposal_id, form.person, case_id)
+
+
+async def reject(
+    request: Request, proposals: type[Proposals], action: str, proposal_id: str, case_id: str | None = None
+) -> None:
+    """Rejects a proposal, or withdraws one's own. Raises as ``deciding`` and ``Proposals.reject``."""
+    async with deciding(request, action, *proposals.kind.ids(proposal_id, case_id)) as form:
+        await form.parts.get(proposals).reject(proposal_id, form.words(["note"]), form.person, case_id)
 
 
 def to(kind: str, object_id: str) -> Response:

@@ -54,14 +54,12 @@ async def propose(request: Request, case_id: str) -> Response:
 @router.post("/cases/{case_id}/outcomes/{outcome_id}/approve")
 async def approve(request: Request, case_id: str, outcome_id: str) -> Response:
     """Approves as another person than the author, and tells the owner."""
-    async with decision.deciding(request, "attempt.approve_outcome", outcome_id, case_id) as form:
-        await form.parts.get(Outcomes).approve(case_id, outcome_id, form.person)
+    await decision.approve(request, Outcomes, "attempt.approve_outcome", outcome_id, case_id)
     return decision.to("cases", case_id)
 
 
 @router.post("/cases/{case_id}/outcomes/{outcome_id}/reject")
 async def reject(request: Request, case_id: str, outcome_id: str) -> Response:
     """Rejects a proposed outcome, or withdraws one's own."""
-    async with decision.deciding(request, "attempt.reject_outcome", outcome_id, case_id) as form:
-        await form.parts.get(Outcomes).reject(case_id, outcome_id, form.words(["note"]), form.person)
+    await decision.reject(request, Outcomes, "attempt.reject_outcome", outcome_id, case_id)
     return decision.to("cases", case_id)

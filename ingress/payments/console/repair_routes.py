@@ -92,16 +92,14 @@ async def show_repair(request: Request, repair_id: str) -> Response:
 @router.post("/repairs/{repair_id}/approve")
 async def approve(request: Request, repair_id: str) -> Response:
     """Approves as another person than the author, and posts."""
-    async with decision.deciding(request, "repair.approve", repair_id) as form:
-        await form.parts.get(Repairs).approve(repair_id, form.person)
+    await decision.approve(request, Repairs, "repair.approve", repair_id)
     return decision.to("repairs", repair_id)
 
 
 @router.post("/repairs/{repair_id}/reject")
 async def reject(request: Request, repair_id: str) -> Response:
     """Rejects a proposal, or withdraws one's own."""
-    async with decision.deciding(request, "repair.reject", repair_id) as form:
-        await form.parts.get(Repairs).reject(repair_id, form.words(["note"]), form.person)
+    await decision.reject(request, Repairs, "repair.reject", repair_id)
     return decision.to("repairs", repair_id)
 
 

@@ -254,13 +254,11 @@ def _place(item: Json) -> Place:
 
 
 def _endpoint(found: Json) -> Json:
-    return {**found, "object": "webhook_endpoint", **_times(found, "created_at", "verified_at", "last_success_at")}
+    times = rendering.timestamps(found, ("created_at", "verified_at", "last_success_at"))
+    return {**found, "object": "webhook_endpoint", **times}
 
 
 def _delivery(found: Json) -> Json:
-    shown = {**found, "object": "webhook_delivery", **_times(found, "next_at", "created_at", "finished_at")}
+    times = rendering.timestamps(found, ("next_at", "created_at", "finished_at"))
+    shown = {**found, "object": "webhook_delivery", **times}
     return shown if found["state"] == "waiting" else shown | {"next_at": None}
-
-
-def _times(found: Json, *names: str) -> Json:
-    return {name: None if found[name] is None else rendering.timestamp(found[name]) for name in names}

@@ -6,8 +6,8 @@ from typing import Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
-from ingress.payments.openapi.repairs import KEY, NOTE, Json, call
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.payments.openapi.proposals import DECIDED, KEY, NOTE, Json, call, decided
 from schemas.payments import case_closing
 
 _CASE: Final = elements.object_id("case_id")
@@ -20,8 +20,6 @@ def paths() -> Json:
     found = {"200": elements.answer("The closing", elements.JSON, "CaseClosing")}
     listed = {"200": elements.answer("Newest first", elements.JSON, "CaseClosings")}
     reopened = {"200": elements.answer("The case, open", elements.JSON, "Case")}
-    one = f"/v1/cases/{{case_id}}/closings/{{{_CLOSING['name']}}}"
-    both = [_CASE, _CLOSING]
     return {
         "/v1/cases/{case_id}/closings": {
             "get": call("list_closings", "The closings of a case", [_CASE], listed),
@@ -34,20 +32,15 @@ def paths() -> Json:
                 action="case.close",
             ),
         },
-        one: {"get": call("get_closing", "One closing", both, found)},
-        f"{one}/approve": {
-            "post": call("approve_closing", "Close as another person than the author", both, found, action="case.close")
-        },
-        f"{one}/reject": {
-            "post": call(
-                "reject_closing",
-                "Reject, or withdraw one's own",
-                both,
-                found,
-                "RepairDecision",
-                action="case.reject_closing",
-            )
-        },
+        **decided(
+            "/v1/cases/{case_id}/closings/{closing_id}",
+            "closing",
+            [_CASE, _CLOSING],
+            found,
+            ("case.close", "case.reject_closing"),
+            shows="One closing",
+            approves="Close as another person than the author",
+        ),
         "/v1/cases/{case_id}/reopen": {
             "post": call(
                 "reopen_case",
@@ -73,17 +66,13 @@ def components() -> dict[str, Json]:
         "author": STRING,
         "four_eyes": {"type": "boolean"},
         "state": {"enum": ["proposed", "rejected", "closed", "reopened"]},
-        "proposed_at": TIME,
-        "decided_by": TEXT_OR_NULL,
-        "decided_at": TIME_OR_NULL,
-        "decision_note": TEXT_OR_NULL,
+        **DECIDED,
         "reopened_by": TEXT_OR_NULL,
         "reopened_at": TIME_OR_NULL,
         "reopen_note": TEXT_OR_NULL,
     }
-    listed = {"data": {"type": "array", "items": openapi_schemas.ref("CaseClosing")}}
     return {
         "CaseClosing": openapi_schemas.a_schema(closing),
-        "CaseClosings": openapi_schemas.a_schema(listed),
+        "CaseClosings": openapi_schemas.list_of(openapi_schemas.ref("CaseClosing")),
         "CaseClosingRequest": openapi_schemas.a_schema({"reason": reason, "note": NOTE}, closed=True),
     }

@@ -6,12 +6,11 @@ from typing import Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
-from ingress.payments.openapi.repairs import Json, call
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.payments.openapi.proposals import DECIDED, Json, call, decided
 from schemas.payments import money_by_hand
 
 _STATES: Final = ["proposed", "approved", "rejected", "done", "refused"]
-_ID: Final = elements.object_id("proposal_id")
 #: what the routes of proposing answer with
 PROPOSED: Final = {"201": elements.answer("Proposed for a second person", elements.JSON, "MoneyProposal")}
 
@@ -22,29 +21,17 @@ def paths() -> Json:
     later = {"202": elements.answer("Approved, not carried out yet", elements.JSON, "MoneyProposal")}
     listed = {"200": elements.answer("Newest first", elements.JSON, "MoneyProposals")}
     state = elements.query("state", {"enum": _STATES}, "Only those of this state")
-    one = "/v1/money_proposals/{proposal_id}"
     return {
         "/v1/money_proposals": {"get": call("list_money_proposals", "Money moved by hand", [state], listed)},
-        one: {"get": call("get_money_proposal", "One proposal", [_ID], found)},
-        f"{one}/approve": {
-            "post": call(
-                "approve_money_proposal",
-                "Approve as another person than the author",
-                [_ID],
-                found | later,
-                action="money.approve",
-            )
-        },
-        f"{one}/reject": {
-            "post": call(
-                "reject_money_proposal",
-                "Reject, or withdraw one's own",
-                [_ID],
-                found,
-                "RepairDecision",
-                action="money.reject",
-            )
-        },
+        **decided(
+            "/v1/money_proposals/{proposal_id}",
+            "money_proposal",
+            [elements.object_id("proposal_id")],
+            found,
+            ("money.approve", "money.reject"),
+            shows="One proposal",
+            approved=found | later,
+        ),
     }
 
 
@@ -58,13 +45,12 @@ def components() -> dict[str, Json]:
         "payload": {"type": "object"},
         "author": STRING,
         "state": {"enum": _STATES},
-        "proposed_at": TIME,
-        "decided_by": TEXT_OR_NULL,
-        "decided_at": TIME_OR_NULL,
-        "decision_note": TEXT_OR_NULL,
+        **DECIDED,
         "event_id": TEXT_OR_NULL,
         "refusal": TEXT_OR_NULL,
         "settled_at": TIME_OR_NULL,
     }
-    page = {"data": {"type": "array", "items": openapi_schemas.ref("MoneyProposal")}}
-    return {"MoneyProposal": openapi_schemas.a_schema(proposal), "MoneyProposals": openapi_schemas.a_schema(page)}
+    return {
+        "MoneyProposal": openapi_schemas.a_schema(proposal),
+        "MoneyProposals": openapi_schemas.list_of(openapi_schemas.ref("MoneyProposal")),
+    }

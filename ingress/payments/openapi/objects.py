@@ -12,6 +12,7 @@ from ingress.http.openapi_schemas import (
     TIME,
     TIME_OR_NULL,
     a_schema,
+    list_of,
     page_of,
     ref,
     resource,
@@ -60,7 +61,7 @@ def _fee_policy() -> Json:
 
 def _balances() -> Json:
     row = a_schema({"currency": STRING, "pending": INTEGER, "available": INTEGER, "reserved": INTEGER})
-    return a_schema({"data": {"type": "array", "items": row}})
+    return list_of(row)
 
 
 def _processors() -> Json:
@@ -73,7 +74,7 @@ def _processors() -> Json:
         "share_bps": {"type": ["integer", "null"], "minimum": 0},
         "health": {"anyOf": [a_schema(health), {"type": "null"}]},
     }
-    return a_schema({"data": {"type": "array", "items": a_schema(row)}})
+    return list_of(a_schema(row))
 
 
 def _attempt() -> Json:

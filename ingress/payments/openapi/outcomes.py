@@ -6,8 +6,8 @@ from typing import Final
 
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
-from ingress.payments.openapi.repairs import KEY, NOTE, Json, call
+from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.payments.openapi.proposals import DECIDED, KEY, NOTE, Json, call, decided
 from schemas.payments import attempt_outcome
 
 _CASE: Final = elements.object_id("case_id")
@@ -22,8 +22,6 @@ def paths() -> Json:
     found = {"200": elements.answer("The outcome", elements.JSON, "AttemptOutcome")}
     later = {"202": elements.answer("Approved, not recorded yet", elements.JSON, "AttemptOutcome")}
     listed = {"200": elements.answer("Newest first", elements.JSON, "AttemptOutcomes")}
-    both = [_CASE, _OUTCOME]
-    one = "/v1/cases/{case_id}/outcomes/{outcome_id}"
     return {
         "/v1/processor_attempts/{operation_id}/ask": {
             "post": call(
@@ -46,26 +44,15 @@ def paths() -> Json:
                 action="attempt.propose_outcome",
             ),
         },
-        one: {"get": call("get_outcome", "One outcome", both, found)},
-        f"{one}/approve": {
-            "post": call(
-                "approve_outcome",
-                "Approve as another person than the author",
-                both,
-                found | later,
-                action="attempt.approve_outcome",
-            )
-        },
-        f"{one}/reject": {
-            "post": call(
-                "reject_outcome",
-                "Reject, or withdraw one's own",
-                both,
-                found,
-                "RepairDecision",
-                action="attempt.reject_outcome",
-            )
-        },
+        **decided(
+            "/v1/cases/{case_id}/outcomes/{outcome_id}",
+            "outcome",
+            [_CASE, _OUTCOME],
+            found,
+            ("attempt.approve_outcome", "attempt.reject_outcome"),
+            shows="One outcome",
+            approved=found | later,
+        ),
     }
 
 
@@ -91,17 +78,13 @@ def components() -> dict[str, Json]:
         "note": STRING,
         "author": STRING,
         "state": {"enum": ["proposed", "approved", "rejected", "recorded", "refused"]},
-        "proposed_at": TIME,
-        "decided_by": TEXT_OR_NULL,
-        "decided_at": TIME_OR_NULL,
-        "decision_note": TEXT_OR_NULL,
+        **DECIDED,
         "refusal": TEXT_OR_NULL,
         "recorded_at": TIME_OR_NULL,
     }
-    listed = {"data": {"type": "array", "items": openapi_schemas.ref("AttemptOutcome")}}
     return {
         "AttemptAsked": openapi_schemas.a_schema({"operation_id": STRING, "status": {"const": "asked"}}),
         "AttemptOutcome": openapi_schemas.a_schema(outcome),
-        "AttemptOutcomes": openapi_schemas.a_schema(listed),
+        "AttemptOutcomes": openapi_schemas.list_of(openapi_schemas.ref("AttemptOutcome")),
         "AttemptOutcomeProposal": openapi_schemas.a_schema(fact | {"note": NOTE}, ["status", "note"], closed=True),
     }

@@ -1,1 +1,1 @@
-"""What two persons decide about money: closings, outcomes of attempts, repairs."""
+"""What two persons decide about money: closings, outcomes of attempts, money by hand, repairs."""

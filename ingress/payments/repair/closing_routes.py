@@ -11,6 +11,7 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.operators import decisions
 from ingress.operators.cases import Cases
+from ingress.payments.repair import proposal_calls
 from ingress.payments.repair.closings import Closings
 
 router: Final = APIRouter()
@@ -34,23 +35,19 @@ async def list_closings(request: Request, case_id: str) -> Response:
 @router.get("/v1/cases/{case_id}/closings/{closing_id}")
 async def get_closing(request: Request, case_id: str, closing_id: str) -> Response:
     """One closing, and what became of it."""
-    async with decisions.looking(request, "case.read_closing", case_id, closing_id) as parts:
-        return calling.json(await parts.get(Closings).get(case_id, closing_id))
+    return await proposal_calls.show(request, Closings, "case.read_closing", closing_id, case_id)
 
 
 @router.post("/v1/cases/{case_id}/closings/{closing_id}/approve")
 async def approve_closing(request: Request, case_id: str, closing_id: str) -> Response:
     """Closes the case as another person than the author."""
-    async with decisions.deciding(request, "case.close", case_id, closing_id) as asked:
-        asked.require_no_body()
-        return calling.json(await asked.parts.get(Closings).approve(case_id, closing_id, asked.person))
+    return await proposal_calls.approve(request, Closings, "case.close", closing_id, case_id)
 
 
 @router.post("/v1/cases/{case_id}/closings/{closing_id}/reject")
 async def reject_closing(request: Request, case_id: str, closing_id: str) -> Response:
     """Rejects a proposed closing, or withdraws one's own; its case waits again."""
-    async with decisions.deciding(request, "case.reject_closing", case_id, closing_id) as asked:
-        return calling.json(await asked.parts.get(Closings).reject(case_id, closing_id, asked.body, asked.person))
+    return await proposal_calls.reject(request, Closings, "case.reject_closing", closing_id, case_id)
 
 
 @router.post("/v1/cases/{case_id}/reopen")

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress.operators import decisions
-from schemas import errors, identity, rendering
+from ingress.payments.repair.proposals import Kind, Proposals, identified
 from schemas.payments import case_closing, limits, repair
 
 if TYPE_CHECKING:
     from ingress.commands.envelope import Fields
-    from ingress.http.store import Store
 
-_TIMES: Final = ("proposed_at", "decided_at", "reopened_at")
+_HORIZON: Final = {"horizon_days": limits.SETTLEMENT_HORIZON_DAYS}
 #: why a case cannot be closed, or opened again, by the database's word
 _CONFLICTS: Final = {
     "review_waits": "Its payment waits for a review, which closes the case.",
@@ -27,11 +26,20 @@ _CONFLICTS: Final = {
 }
 
 
-class Closings:
-    """Decisions about cases, over a store whose commits wait for the disk."""
+class Closings(Proposals):
+    """Decisions about cases that end them without money."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    kind = Kind(
+        name="case_closing",
+        times=("proposed_at", "decided_at", "reopened_at"),
+        one="closings_of_case",
+        approve="closings_approve",
+        reject="closings_reject",
+        in_force="closed",
+        bounds=_HORIZON,
+        conflicts=_CONFLICTS,
+        audits_case=True,
+    )
 
     async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
         """The closing, once for each identity: in force at once where one person may, else a proposal for a second.
@@ -40,36 +48,10 @@ class Closings:
         """
         key, payload = decisions.identity_and_payload(body, fields)
         wanted = repair.read_decision(case_closing.CLOSING, payload)
-        closing_id = identity.derived_id("cc", author, f"close {case_id}", key)
-        parameters = {
-            "id": closing_id,
-            "case": case_id,
-            "reason": wanted["reason"],
-            "note": wanted["note"],
-            "author": author,
-            "hash": identity.request_hash("close", case_id, wanted),
-            "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
-        }
+        made = identified("cc", "close", case_id, author, key, wanted)
+        parameters = {**made, "case": case_id, "reason": wanted["reason"], **_HORIZON}
         decisions.require(await self._store.word("closings_propose", parameters), "proposed", _CONFLICTS)
-        return await self.get(case_id, closing_id)
-
-    async def approve(self, case_id: str, closing_id: str, approver: str) -> dict[str, Any]:
-        """The closing, in force. Raises FourEyesRequired, NotFound or StateConflict."""
-        parameters = {
-            "id": closing_id,
-            "case": case_id,
-            "actor": approver,
-            "horizon_days": limits.SETTLEMENT_HORIZON_DAYS,
-        }
-        decisions.require(await self._store.word("closings_approve", parameters), "closed", _CONFLICTS)
-        return await self.get(case_id, closing_id)
-
-    async def reject(self, case_id: str, closing_id: str, body: dict[str, Any], person: str) -> dict[str, Any]:
-        """The closing, rejected; its case waits again. Its author may withdraw it so."""
-        wanted = repair.read_decision(repair.DECISION, body)
-        parameters = {"id": closing_id, "case": case_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._store.word("closings_reject", parameters), "rejected")
-        return await self.get(case_id, closing_id)
+        return await self.get(made["id"], case_id)
 
     async def reopen(self, case_id: str, body: dict[str, Any], person: str) -> None:
         """The case waits again, as old as it was. Raises InvalidCommand, NotFound or StateConflict."""
@@ -77,21 +59,6 @@ class Closings:
         parameters = {"case": case_id, "actor": person, "note": wanted["note"]}
         decisions.require(await self._store.word("closings_reopen", parameters), "reopened", _CONFLICTS)
 
-    async def get(self, case_id: str, closing_id: str) -> dict[str, Any]:
-        """One closing of a case. Raises NotFound."""
-        rows = await self._store.records("closings_of_case", {"case": case_id, "id": closing_id, "limit": 1})
-        if not rows:
-            raise errors.NotFound
-        return _render(rows[0])
-
     async def of_case(self, case_id: str) -> dict[str, Any]:
         """The closings of a case, newest first. Raises NotFound."""
-        if not await self._store.rows("repairs_case", {"id": case_id}):
-            raise errors.NotFound
-        wanted = {"case": case_id, "id": None, "limit": limits.REPAIRS_OF_CASE_MAX}
-        return {"data": [_render(row) for row in await self._store.records("closings_of_case", wanted)]}
-
-
-def _render(found: dict[str, Any]) -> dict[str, Any]:
-    times = {name: None if found[name] is None else rendering.timestamp(found[name]) for name in _TIMES}
-    return {**found, **times, "object": "case_closing"}
+        return await self._of_case("closings_of_case", case_id)

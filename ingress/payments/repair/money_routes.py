@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http import reading
 from ingress.operators import decisions
-from ingress.payments.repair import money_proposals
+from ingress.payments.repair import money_proposals, proposal_calls
 from ingress.payments.repair.money_proposals import MoneyProposals
 
 router: Final = APIRouter()
@@ -28,21 +28,16 @@ async def list_money_proposals(request: Request) -> Response:
 @router.get("/v1/money_proposals/{proposal_id}")
 async def get_money_proposal(request: Request, proposal_id: str) -> Response:
     """One proposal, and what became of it."""
-    async with decisions.looking(request, "money.read", proposal_id) as parts:
-        return calling.json(await parts.get(MoneyProposals).get(proposal_id))
+    return await proposal_calls.show(request, MoneyProposals, "money.read", proposal_id)
 
 
 @router.post("/v1/money_proposals/{proposal_id}/approve")
 async def approve_money_proposal(request: Request, proposal_id: str) -> Response:
     """Approves as another person than the author, and carries it out; 202 when the owner has not decided yet."""
-    async with decisions.deciding(request, "money.approve", proposal_id) as asked:
-        asked.require_no_body()
-        found = await asked.parts.get(MoneyProposals).approve(proposal_id, asked.person)
-    return calling.json(found, status=202 if found["state"] == "approved" else 200)
+    return await proposal_calls.approve(request, MoneyProposals, "money.approve", proposal_id)
 
 
 @router.post("/v1/money_proposals/{proposal_id}/reject")
 async def reject_money_proposal(request: Request, proposal_id: str) -> Response:
     """Rejects a proposal, or withdraws one's own."""
-    async with decisions.deciding(request, "money.reject", proposal_id) as asked:
-        return calling.json(await asked.parts.get(MoneyProposals).reject(proposal_id, asked.body, asked.person))
+    return await proposal_calls.reject(request, MoneyProposals, "money.reject", proposal_id)

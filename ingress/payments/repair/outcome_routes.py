@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.operators import decisions
+from ingress.payments.repair import proposal_calls
 from ingress.payments.repair.outcomes import Outcomes
 
 router: Final = APIRouter()
@@ -41,21 +42,16 @@ async def list_outcomes(request: Request, case_id: str) -> Response:
 @router.get("/v1/cases/{case_id}/outcomes/{outcome_id}")
 async def get_outcome(request: Request, case_id: str, outcome_id: str) -> Response:
     """One proposed outcome, and what became of it."""
-    async with decisions.looking(request, "attempt.read_outcome", outcome_id, case_id) as parts:
-        return calling.json(await parts.get(Outcomes).get(case_id, outcome_id))
+    return await proposal_calls.show(request, Outcomes, "attempt.read_outcome", outcome_id, case_id)
 
 
 @router.post("/v1/cases/{case_id}/outcomes/{outcome_id}/approve")
 async def approve_outcome(request: Request, case_id: str, outcome_id: str) -> Response:
     """Approves as another person than the author; 202 when the owner has not decided yet."""
-    async with decisions.deciding(request, "attempt.approve_outcome", outcome_id, case_id) as asked:
-        asked.require_no_body()
-        found = await asked.parts.get(Outcomes).approve(case_id, outcome_id, asked.person)
-    return calling.json(found, status=202 if found["state"] == "approved" else 200)
+    return await proposal_calls.approve(request, Outcomes, "attempt.approve_outcome", outcome_id, case_id)
 
 
 @router.post("/v1/cases/{case_id}/outcomes/{outcome_id}/reject")
 async def reject_outcome(request: Request, case_id: str, outcome_id: str) -> Response:
     """Rejects a proposed outcome, or withdraws one's own; its case waits again."""
-    async with decisions.deciding(request, "attempt.reject_outcome", outcome_id, case_id) as asked:
-        return calling.json(await asked.parts.get(Outcomes).reject(case_id, outcome_id, asked.body, asked.person))
+    return await proposal_calls.reject(request, Outcomes, "attempt.reject_outcome", outcome_id, case_id)

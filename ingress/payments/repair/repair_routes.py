@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.operators import decisions
+from ingress.payments.repair import proposal_calls
 from ingress.payments.repair.repairs import Repairs
 
 router: Final = APIRouter()
@@ -33,24 +34,19 @@ async def list_repairs(request: Request, case_id: str) -> Response:
 @router.get("/v1/repairs/{repair_id}")
 async def get_repair(request: Request, repair_id: str) -> Response:
     """One proposal with its preview, and what became of it."""
-    async with decisions.looking(request, "repair.read", repair_id) as parts:
-        return calling.json(await parts.get(Repairs).get(repair_id))
+    return await proposal_calls.show(request, Repairs, "repair.read", repair_id)
 
 
 @router.post("/v1/repairs/{repair_id}/approve")
 async def approve_repair(request: Request, repair_id: str) -> Response:
     """Approves as another person than the author, and posts; 202 when it is approved and not posted yet."""
-    async with decisions.deciding(request, "repair.approve", repair_id) as asked:
-        asked.require_no_body()
-        found = await asked.parts.get(Repairs).approve(repair_id, asked.person)
-    return calling.json(found, status=202 if found["state"] == "approved" else 200)
+    return await proposal_calls.approve(request, Repairs, "repair.approve", repair_id)
 
 
 @router.post("/v1/repairs/{repair_id}/reject")
 async def reject_repair(request: Request, repair_id: str) -> Response:
     """Rejects a proposal, or withdraws one's own; its case waits again."""
-    async with decisions.deciding(request, "repair.reject", repair_id) as asked:
-        return calling.json(await asked.parts.get(Repairs).reject(repair_id, asked.body, asked.person))
+    return await proposal_calls.reject(request, Repairs, "repair.reject", repair_id)
 
 
 @router.post("/v1/repairs/{repair_id}/reverse")

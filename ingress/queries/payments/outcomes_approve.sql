@@ -1,2 +1,3 @@
--- POST /v1/cases/{id}/outcomes/{outcome_id}/approve: durable before anything is sent.
-select attempt_outcome_approve(%(id)s, %(actor)s)
+-- POST /v1/cases/{id}/outcomes/{outcome_id}/approve: durable before anything is sent. Of another case it is not found.
+select coalesce((select attempt_outcome_approve(o.id, %(actor)s)
+                 from attempt_outcome_proposal o where o.id = %(id)s and o.case_id = %(case)s), 'not_found')

@@ -6,6 +6,6 @@ select p.id, p.case_id, p.template, p.entries::text as entries, p.note, p.author
        (extract(epoch from p.decided_at) * 1000000)::bigint as decided_at, p.decision_note, p.txn_id, p.refusal,
        (extract(epoch from p.posted_at) * 1000000)::bigint as posted_at
 from repair_proposal p
-where p.case_id = %(id)s
+where p.case_id = %(case)s
 order by p.proposed_at desc, p.id desc
 limit %(limit)s

@@ -130,6 +130,10 @@ def test_money_that_two_persons_vouch_for_is_posted_once_whatever_the_processor_
         payment, case_id, operation = past_its_budget(public, merchant, "tok_sim_error_after_commit")
         outcome = propose(ann, case_id, status="captured", amount=1_300, currency="USD").json()
         refused(decided(ann, outcome, "approve"), 403, "four_eyes_required")
+        assert (person(ann), "attempt.approve_outcome", "refused") in audited(public, outcome["id"])
+        for verb in ("approve", "reject"):
+            refused(decided(bob, outcome | {"case_id": "case_unknown"}, verb), 404, "not_found")
+        assert ann.http.get(f"/v1/cases/{case_id}/outcomes/{outcome['id']}").json()["state"] == "proposed"
         assert decided(bob, outcome, "reject", note="which 3rd?").json()["state"] == "rejected"
         assert state_of(ann, case_id) == "open"
         outcome = propose(ann, case_id, status="captured", amount=1_300, currency="USD").json()

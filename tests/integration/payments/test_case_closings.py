@@ -133,6 +133,8 @@ def test_a_rejected_closing_leaves_its_case_open(public: PublicSystem, ann: Merc
     assert state_of(ann, case_id) == "open"
     refused(decided(ann, closing, "approve"), 403, "four_eyes_required")
     refused(decided(bob, closing, "approve"), 409, "state_conflict")
+    kept = [row for row in audited(public, case_id) if row[2] == "refused"]
+    assert kept == [(person(caller), "case.close", "refused") for caller in (ann, bob)], "under the case"
     assert close(ann, case_id).status_code == 201
 
 

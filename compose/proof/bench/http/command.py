@@ -11,6 +11,7 @@ import typer
 
 from compose import limits as compose_limits
 from compose.proof import limits as proof_limits
+from compose.proof.bench.options import AsJson
 from ingress import limits as ingress_limits
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _OF_WEBHOOKS: Final = ("webhook_worker", "merchant_webhooks")
 
 
 def http(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     connections: Annotated[
         int, typer.Option(min=1, max=proof_limits.BENCH_CONNECTIONS_MAX, help="Connections for single commands.")
     ] = proof_limits.BENCH_CONNECTIONS_DEFAULT,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from compose.proof import limits
+from compose.proof.bench.options import AsJson
 
 _COMPARED_SHARE: Final = 10  # other libraries are slower: the comparison makes a tenth of the decisions
 _FRAMES_AT_ONCE: Final = 3
@@ -25,7 +26,7 @@ _AIMS: Final = {  # what the design promises: the ratio of each is 1 or more whe
 
 
 def limiter(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     decisions: Annotated[
         int,
         typer.Option(min=100_000, max=limits.BENCH_LIMITER_DECISIONS_MAX, help="Decisions of the in-process part."),

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.options import AsJson
 from schemas.limiter import limits as limiter_limits
 
 _COLUMNS: Final = ("decisions_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms")
 
 
 def limiter_outage(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     seconds: Annotated[
         float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="How long the broker is frozen, twice.")
     ] = proof_limits.BENCH_OUTAGE_S,

@@ -10,10 +10,11 @@ import typer
 
 from compose import limits as compose_limits
 from compose.proof import limits as proof_limits
+from compose.proof.bench.options import AsJson, Home
 
 
 def owner(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     commands: Annotated[
         int, typer.Option(min=1_000, max=proof_limits.BENCH_OWNER_COMMANDS_MAX, help="Commands in the topic.")
     ] = proof_limits.BENCH_OWNER_COMMANDS_DEFAULT,
@@ -24,7 +25,7 @@ def owner(
     seconds: Annotated[
         float, typer.Option(min=1, max=proof_limits.BENCH_SECONDS_MAX, help="Length of the latency measurement.")
     ] = proof_limits.BENCH_SECONDS_DEFAULT,
-    home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
+    home: Home = None,
     save: Annotated[Path | None, typer.Option(help="Append the result to this file, one JSON line a run.")] = None,
 ) -> None:
     """Measure partition owners: commands per second, ratios, CPU per command, latency, and the end state."""

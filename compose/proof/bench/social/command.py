@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.options import AsJson
 from ingress import limits as ingress_limits
 from schemas.social import limits as social_limits
 
 
 def social(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     followers: Annotated[
         int, typer.Option(min=1, max=social_limits.PUSH_FOLLOWERS_MAX, help="Followers of each author who posts.")
     ] = proof_limits.BENCH_FOLLOWERS_DEFAULT,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from compose.proof import limits
+from compose.proof.bench.options import AsJson, Home
 
 if TYPE_CHECKING:
     from compose.proof.bench.world import World
@@ -17,7 +17,7 @@ _DATABASE: Final = "bench_tenancy"
 
 
 def tenancy(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     events: Annotated[
         int, typer.Option(min=1_000, max=limits.BENCH_USAGE_EVENTS_MAX, help="Events of usage.")
     ] = limits.BENCH_USAGE_EVENTS_DEFAULT,
@@ -30,7 +30,7 @@ def tenancy(
     seconds: Annotated[
         float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each measurement of latency.")
     ] = limits.BENCH_SECONDS_DEFAULT,
-    home: Annotated[Path | None, typer.Option(help="Use the servers that run in this home, and leave them.")] = None,
+    home: Home = None,
 ) -> None:
     """Measure tenants made, a move, fairness beside a noisy tenant, metering (each event once), and isolated reads."""
     from compose.proof.bench.tenancy.metering import bench_metering  # noqa: PLC0415 - the help needs none of it
