@@ -15,7 +15,7 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from ingress import limits
-from ingress.http import browser
+from ingress.browser import protection
 from schemas.currency import EXPONENTS, format_minor
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = browser.headers(CONTENT_SECURITY_POLICY)
+HEADERS: Final = protection.headers(CONTENT_SECURITY_POLICY)
 _MINUS: Final = "\u2212"
 _NO_CURRENCY: Final = "\u2014"
 _GROUP: Final = 3

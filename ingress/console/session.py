@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ingress import limits
-from ingress.http.browser import FormTokens
+from ingress.browser.protection import FormTokens
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from ingress.identity.roles import CONSOLE_READ, OPERATORS

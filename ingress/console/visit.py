@@ -17,10 +17,11 @@ from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
 from ingress import limits
+from ingress.browser import protection
 from ingress.console import pages
 from ingress.console import session as sessions
 from ingress.console.state import Console
-from ingress.http import browser, problems
+from ingress.http import problems
 from ingress.http.parts import parts_of
 from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
@@ -91,12 +92,12 @@ class Visit:
 
     def keep(self, response: Response, name: str, value: str, seconds: int | None = None) -> None:
         """Sets a cookie that no script reads and no other site sends."""
-        browser.keep(self.request, response, name, value, HOME, seconds)
+        protection.keep(self.request, response, name, value, HOME, seconds)
 
     async def form(self) -> dict[str, str]:
         """The fields of a form that this person's page made. Raises Forbidden for any other, MalformedRequest."""
-        found = await browser.form(self.request, limits.CONSOLE_FORM_BYTES_MAX, limits.CONSOLE_FORM_FIELDS_MAX)
-        self.console.sessions.require_form_token(self._holder, found.pop(browser.FORM_TOKEN, ""))
+        found = await protection.form(self.request, limits.CONSOLE_FORM_BYTES_MAX, limits.CONSOLE_FORM_FIELDS_MAX)
+        self.console.sessions.require_form_token(self._holder, found.pop(protection.FORM_TOKEN, ""))
         return found
 
 

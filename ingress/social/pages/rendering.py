@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
-from ingress.http import browser
+from ingress.browser import protection
 from schemas import limits
 from schemas.social import limits as social_limits
 from schemas.social.media_operations import MIMES
@@ -55,7 +55,7 @@ def html(
 ) -> Response:
     """A page, or a part of one."""
     text = _environment.get_template(template).render(context)
-    return HTMLResponse(text, status, browser.headers(policy(media_url)) | dict(headers or {}))
+    return HTMLResponse(text, status, protection.headers(policy(media_url)) | dict(headers or {}))
 
 
 def linked(text: str) -> Markup:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from ingress.http.browser import FormTokens
+from ingress.browser.protection import FormTokens
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from schemas import errors

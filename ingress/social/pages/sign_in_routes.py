@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.http import browser
+from ingress.browser import protection
 from ingress.identity.auth import Authenticator
 from ingress.social.pages import session as sessions
 from ingress.social.pages import visit as visits
@@ -85,5 +85,5 @@ async def static(name: str) -> Response:
     """A stylesheet, a script or the icon; they hold nothing private."""
     if name not in _STATIC:
         raise errors.NotFound
-    headers = browser.headers("default-src 'none'") | {"Cache-Control": f"max-age={limits.APP_STATIC_KEPT_S}"}
+    headers = protection.headers("default-src 'none'") | {"Cache-Control": f"max-age={limits.APP_STATIC_KEPT_S}"}
     return Response(_FILES[name], headers=headers, media_type=_STATIC[name])

@@ -12,8 +12,9 @@ from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response
 
 from ingress import limits as ingress_limits
+from ingress.browser import protection
 from ingress.commands.form_commands import in_words
-from ingress.http import browser, problems
+from ingress.http import problems
 from ingress.http.parts import parts_of
 from ingress.social.config import SocialConfig
 from ingress.social.pages import rendering
@@ -103,12 +104,12 @@ class Visit:
 
     def keep(self, response: Response, name: str, value: str, seconds: int | None = None) -> None:
         """Sets a cookie that no script reads and no other site sends."""
-        browser.keep(self.request, response, name, value, HOME, seconds)
+        protection.keep(self.request, response, name, value, HOME, seconds)
 
     async def form(self) -> dict[str, str]:
         """The fields of a form that this person's page made. Raises Forbidden for any other, MalformedRequest."""
-        found = await browser.form(self.request, social_limits.APP_FORM_BYTES_MAX, social_limits.APP_FORM_FIELDS_MAX)
-        self.pages.sessions.form_tokens.require(self._holder, found.pop(browser.FORM_TOKEN, ""))
+        found = await protection.form(self.request, social_limits.APP_FORM_BYTES_MAX, social_limits.APP_FORM_FIELDS_MAX)
+        self.pages.sessions.form_tokens.require(self._holder, found.pop(protection.FORM_TOKEN, ""))
         return found
 
 
