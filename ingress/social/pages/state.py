@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import cookie_parser
 
-from ingress.social.pages.session import COOKIE, Sessions
+from ingress.browser.signed_in import SignedIn
+from ingress.social.pages.session import COOKIE, Session, Sessions
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -15,32 +16,17 @@ if TYPE_CHECKING:
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
     from ingress.identity.denials import Denials
-    from ingress.social.pages.session import Session
     from sinks.kept_secrets import Secrets
 
 
-class Pages:
-    """Sessions of this process; that one has ended is kept in the database, for all processes."""
+class Pages(SignedIn[Session]):
+    """Sessions of users."""
+
+    ended_query = "app_session_ended"
+    end_query = "app_session_end"
 
     def __init__(self, store: Store, secret: bytes | Secrets, denials: Denials) -> None:
-        self.store = store
-        self._denials = denials
-        self.sessions = Sessions(secret)
-
-    async def session(self, cookie: str | None) -> Session:
-        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
-        session = self.sessions.read(cookie)
-        try:
-            await self._denials.require(session.caller())
-        except errors.Suspended as error:  # to a browser the session is over
-            raise errors.Unauthenticated(error.public) from error
-        if await self.store.rows("app_session_ended", {"id": session.id}):
-            raise errors.Unauthenticated("You have signed out; sign in again.")
-        return session
-
-    async def end(self, session: Session) -> None:
-        """The cookie is worth nothing from now on, at any process."""
-        await self.store.rows("app_session_end", {"id": session.id, "expires_at": session.expires_at})
+        super().__init__(Sessions(secret), store, denials)
 
     def caller_of(self, headers: Headers) -> Caller | None:
         """Who comes without a token, by its signed cookie alone: whose places and quota it takes."""
