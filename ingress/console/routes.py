@@ -7,9 +7,9 @@ from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from ingress.console import pages, pipeline_routes, sign_in
+from ingress.console import pipeline_routes, sign_in
 from ingress.console import visit as visits
 from ingress.console.declared import ConsolePages
 from schemas import errors
@@ -24,7 +24,7 @@ async def lost(request: Request, rest: str) -> Response:
     if found.session is None:
         raise errors.Unauthenticated("Sign in to go on.")
     if not rest:
-        return RedirectResponse(visits.HOME, 303, pages.HEADERS)
+        return visits.go(visits.HOME)
     raise errors.NotFound("There is no such page.")
 
 

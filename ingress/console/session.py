@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 #: any of these opens a session
 SCOPES: Final = (CONSOLE_READ, *OPERATORS)
 COOKIE: Final = "millrace_console"
-#: who has not signed in yet: binds the form tokens of the sign-in page to one browser
-VISITOR: Final = "millrace_visitor"
 
 
 class Session(sessions.Session, frozen=True, kw_only=True):

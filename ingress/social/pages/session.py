@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sinks.kept_secrets import Secrets
 
 COOKIE: Final = "millrace_app"
-#: who has not signed in yet: binds the form tokens of the sign-in page to one browser
-VISITOR: Final = "millrace_app_visitor"
 _SCOPES: Final = (READ, WRITE, MODERATOR)
 
 
