@@ -84,6 +84,7 @@ class Visit(Generic[Person]):
         """A page for this person in this theme."""
         theme = self.request.cookies.get(self.site.theme)
         context = {
+            "site": self.site,
             "session": self.session,
             "form_token": self.known.sessions.form_token(self._holder),
             "theme": theme if theme in THEMES else "",
