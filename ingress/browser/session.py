@@ -7,7 +7,7 @@ own, so that a session of one proves nothing to another.
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,8 @@ from sinks.kept_secrets import derived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ingress.http.store import Store
+    from ingress.identity.denials import Denials
     from sinks.kept_secrets import Secrets
 
 _ID_BYTES: Final = 16
@@ -117,3 +119,30 @@ class Sessions(Generic[Person]):
     def require_form_token(self, holder: str, given: str) -> None:
         """Raises Forbidden for a form that this session's pages did not make; in constant time."""
         self.form_tokens.require(holder, given)
+
+
+class SignedIn(Generic[Person]):
+    """Who is signed in at one kind of pages. A cookie proves a session; that it has ended, the database says to all."""
+
+    ended_query: ClassVar[str]
+    end_query: ClassVar[str]
+
+    def __init__(self, sessions: Sessions[Person], store: Store, denials: Denials) -> None:
+        self.sessions = sessions
+        self.store = store
+        self._denials = denials
+
+    async def session(self, cookie: str | None) -> Person:
+        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
+        session = self.sessions.read(cookie)
+        try:
+            await self._denials.require(session.caller())
+        except errors.Suspended as error:  # to a browser the session is over
+            raise errors.Unauthenticated(error.public) from error
+        if await self.store.rows(self.ended_query, {"id": session.id}):
+            raise errors.Unauthenticated("You have signed out; sign in again.")
+        return session
+
+    async def end(self, session: Person) -> None:
+        """The cookie is worth nothing from now on, at any process."""
+        await self.store.rows(self.end_query, {"id": session.id, "expires_at": session.expires_at})

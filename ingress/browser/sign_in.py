@@ -14,8 +14,6 @@ from ingress.identity.auth import Authenticator
 from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fastapi import APIRouter
 
     from ingress.browser.visit import Visit
@@ -25,14 +23,13 @@ _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image
 
 
 class SignIn:
-    """These routes for one kind of pages; ``package`` has the folder of their files."""
+    """These routes for one kind of pages."""
 
-    def __init__(self, visits: type[Visit[Any]], package: str, file_headers: Mapping[str, str]) -> None:
+    def __init__(self, visits: type[Visit[Any]]) -> None:
         self._visits = visits
         self._site = visits.site
-        files = {file.name: file for file in (resources.files(package) / "static").iterdir()}
+        files = {file.name: file for file in (resources.files(self._site.package) / "static").iterdir()}
         self._files = {name: file.read_bytes() for name, file in files.items() if _kind(name) in _MEDIA_TYPES}
-        self._file_headers = file_headers
 
     def router(self) -> APIRouter:
         """All of them."""
@@ -94,7 +91,7 @@ class SignIn:
         """A stylesheet, a script or the icon; they hold nothing private."""
         if name not in self._files:
             raise errors.NotFound
-        return Response(self._files[name], headers=self._file_headers, media_type=_MEDIA_TYPES[_kind(name)])
+        return Response(self._files[name], headers=self._site.file_headers, media_type=_MEDIA_TYPES[_kind(name)])
 
 
 def _kind(name: str) -> str:

@@ -25,6 +25,8 @@ class Site:
     visitor: str  # of who has not signed in yet: binds the form tokens of the sign-in page to one browser
     theme: str  # light, dark, or none: then the system's
     failed: str  # how the log calls an answer that we could not give
+    package: str  # whose folder ``static`` has the files that pages load
+    file_headers: Mapping[str, str]
     redirect_headers: Mapping[str, str]
     form_bytes_max: int
     form_fields_max: int

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ingress.browser.signed_in import SignedIn
+    from ingress.browser.session import SignedIn
     from ingress.browser.site import Site
     from ingress.http.parts import Part
     from ingress.http.problems import Row
@@ -146,29 +146,22 @@ class Visit(Generic[Person]):
 
 
 def router(visits: type[Visit[Any]]) -> APIRouter:
-    """A router of pages: under their home, in no published document."""
+    """A router of pages: under their home, in no published document. Its errors are pages, too."""
 
-    class Route(_PageRoute):
-        kind = visits
+    class Route(APIRoute):
+        """Answers who has no session with the sign-in, else says what is wrong and what to do."""
+
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            answer = super().get_route_handler()
+
+            async def handler(request: Request) -> Response:
+                try:
+                    return await answer(request)
+                except errors.Unauthenticated as error:
+                    return await visits.to_sign_in(request, error)
+                except errors.PlatformError as error:
+                    return await visits.failed(request, error)
+
+            return handler
 
     return APIRouter(prefix=visits.site.home, route_class=Route, include_in_schema=False)
-
-
-class _PageRoute(APIRoute):
-    """A route whose errors are pages: a sign-in for who has no session, else what is wrong and what to do."""
-
-    kind: ClassVar[type[Visit[Any]]]
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI asks for it."""
-        answer = super().get_route_handler()
-
-        async def handler(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except errors.Unauthenticated as error:
-                return await self.kind.to_sign_in(request, error)
-            except errors.PlatformError as error:
-                return await self.kind.failed(request, error)
-
-        return handler

@@ -9,11 +9,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.console import pipeline_routes, sign_in
+from ingress.browser.sign_in import SignIn
+from ingress.console import pipeline_routes
 from ingress.console import visit as visits
 from ingress.console.declared import ConsolePages
 from schemas import errors
 
+_sign_in: Final = SignIn(visits.Visit).router()
 _lost: Final = visits.router()
 
 
@@ -31,4 +33,4 @@ async def lost(request: Request, rest: str) -> Response:
 def routers(declared: Iterable[ConsolePages]) -> tuple[APIRouter, ...]:
     """In the order in which they are asked; the last one takes what is left."""
     of_services = (router for found in declared for router in found.routers)
-    return (sign_in.router, pipeline_routes.router, *of_services, _lost)
+    return (_sign_in, pipeline_routes.router, *of_services, _lost)

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import limits
-from ingress.browser.signed_in import SignedIn
+from ingress.browser.session import SignedIn
 from ingress.console.declared import place
 from ingress.console.lag import TopicEnds
 from ingress.console.pages import Templates

@@ -38,6 +38,8 @@ SITE: Final = Site(
     visitor="millrace_visitor",
     theme="millrace_theme",
     failed="console_page_failed",
+    package="ingress.console",
+    file_headers=pages.HEADERS | {"Cache-Control": f"max-age={limits.CONSOLE_STATIC_KEPT_S}"},
     redirect_headers=pages.HEADERS,
     form_bytes_max=limits.CONSOLE_FORM_BYTES_MAX,
     form_fields_max=limits.CONSOLE_FORM_FIELDS_MAX,
@@ -62,21 +64,15 @@ class Visit(visits.Visit[Session]):
         """Whether only a part of a page is asked for."""
         return self.request.headers.get("hx-request") == "true" and "hx-boosted" not in self.request.headers
 
-    def page(
-        self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, **found: Any
-    ) -> Response:
-        """A page for this person, whose session lives on while pages are asked for."""
-        response = super().page(template, status, headers, **found)
-        if self.session is not None and (renewed := self.console.sessions.renewed(self.session)) is not None:
-            self.keep(response, sessions.COOKIE, self.console.sessions.cookie(renewed))
-        return response
-
     def rendered(
         self, template: str, context: dict[str, Any], status: int, headers: Mapping[str, str] | None
     ) -> Response:
-        """The template, in the console's frame."""
+        """The template, in the console's frame; a session lives on while pages are asked for."""
         frame = self.console.frame(self.session, parts_of(self.request))
-        return self.console.templates.html(template, frame | context, status, headers)
+        response = self.console.templates.html(template, frame | context, status, headers)
+        if self.session is not None and (renewed := self.console.sessions.renewed(self.session)) is not None:
+            self.keep(response, sessions.COOKIE, self.console.sessions.cookie(renewed))
+        return response
 
     def error_page(self, error: errors.PlatformError, row: Row, headers: Mapping[str, str]) -> Response:
         """What is wrong, in words; of a part of a page a part."""

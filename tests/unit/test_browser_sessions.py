@@ -7,12 +7,12 @@ from itertools import permutations
 import pytest
 
 from ingress.browser import session
-from ingress.browser.signed_in import SignedIn
+from ingress.browser.session import SignedIn
 from ingress.console.session import Sessions as OfConsole
 from ingress.console.state import Console
 from ingress.identity.caller import Caller
+from ingress.social.pages.session import Pages
 from ingress.social.pages.session import Sessions as OfUsers
-from ingress.social.pages.state import Pages
 from schemas import errors
 
 SECRET = b"s" * 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.social.config import SocialConfig
 from ingress.social.pages import routes as user_routes
-from ingress.social.pages.state import Pages
+from ingress.social.pages.session import Pages
 from ingress.social.pages.visit import Visit as UserVisit
 from schemas import access_denial, errors
 from schemas.media_origin import MediaOrigin
@@ -163,7 +163,8 @@ def test_what_an_editor_leaves_beside_the_files_is_not_shown(tmp_path: Path, mon
     for name in ("a.css", "a.css~", "notes.txt", "secret"):
         (tmp_path / "left_beside" / "static" / name).write_text("x")
     monkeypatch.syspath_prepend(tmp_path)
-    files = SignIn(UserVisit, "left_beside", {})
+    monkeypatch.setattr(UserVisit, "site", replace(UserVisit.site, package="left_beside"))
+    files = SignIn(UserVisit)
     assert asyncio.run(files.file("a.css")).media_type == "text/css"
     for name in ("a.css~", "notes.txt", "secret"):
         with pytest.raises(errors.NotFound):

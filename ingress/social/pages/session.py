@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from starlette.requests import cookie_parser
+
 from ingress.browser import session as sessions
+from schemas import errors
 from schemas.social import limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.operations import WRITE
@@ -14,7 +17,11 @@ from schemas.social.service import READ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from starlette.datastructures import Headers
+
+    from ingress.http.store import Store
     from ingress.identity.caller import Caller
+    from ingress.identity.denials import Denials
     from sinks.kept_secrets import Secrets
 
 COOKIE: Final = "millrace_app"
@@ -49,3 +56,20 @@ class Sessions(sessions.Sessions[Session]):
         caller.require(READ)
         scopes = tuple(scope for scope in _SCOPES if scope in caller.scopes)
         return Session(**self.begun(caller, scopes, limits.APP_SESSION_S), principal=caller.principal)
+
+
+class Pages(sessions.SignedIn[Session]):
+    """What the pages keep in one ingress process: who is signed in. All else they ask of the API's own parts."""
+
+    ended_query = "app_session_ended"
+    end_query = "app_session_end"
+
+    def __init__(self, store: Store, secret: bytes | Secrets, denials: Denials) -> None:
+        super().__init__(Sessions(secret), store, denials)
+
+    def caller_of(self, headers: Headers) -> Caller | None:
+        """Who comes without a token, by its signed cookie alone: whose places and quota it takes."""
+        try:
+            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).caller()
+        except errors.Unauthenticated:
+            return None

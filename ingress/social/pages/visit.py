@@ -6,14 +6,14 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ingress.browser import protection
 from ingress.browser import visit as visits
 from ingress.browser.site import Site
 from ingress.commands.form_commands import in_words
 from ingress.social.config import SocialConfig
 from ingress.social.pages import rendering
 from ingress.social.pages import session as sessions
-from ingress.social.pages.session import Session
-from ingress.social.pages.state import Pages
+from ingress.social.pages.session import Pages, Session
 from ingress.social.users import Users
 from schemas import errors
 from schemas.social import limits
@@ -32,6 +32,8 @@ SITE: Final = Site(
     visitor="millrace_app_visitor",
     theme="millrace_app_theme",
     failed="app_page_failed",
+    package="ingress.social.pages",
+    file_headers=protection.headers("default-src 'none'") | {"Cache-Control": f"max-age={limits.APP_STATIC_KEPT_S}"},
     redirect_headers={"Cache-Control": "no-store"},
     form_bytes_max=limits.APP_FORM_BYTES_MAX,
     form_fields_max=limits.APP_FORM_FIELDS_MAX,
