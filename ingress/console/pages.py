@@ -11,11 +11,11 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from ingress import limits
-from ingress.http import browser
+from ingress.browser import protection
+from ingress.browser.rendering import environment
 from schemas.currency import EXPONENTS, format_minor
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = browser.headers(CONTENT_SECURITY_POLICY)
+HEADERS: Final = protection.headers(CONTENT_SECURITY_POLICY)
 _MINUS: Final = "\u2212"
 _NO_CURRENCY: Final = "\u2014"
 _GROUP: Final = 3
@@ -37,13 +37,7 @@ class Templates:
     """Renders the templates of the console, and of the packages that bring pages to it."""
 
     def __init__(self, packages: Sequence[str] = ()) -> None:
-        self._environment = jinja2.Environment(
-            loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package) for package in ("ingress.console", *packages)]),
-            autoescape=True,  # always: no template asks for a choice
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._environment = environment("ingress.console", *packages)
         self._environment.globals["counted_max"] = limits.CONSOLE_COUNTED_MAX
         self._environment.filters |= _FILTERS
         self._environment.tests |= _TESTS

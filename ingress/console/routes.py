@@ -7,13 +7,15 @@ from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from ingress.console import pages, pipeline_routes, sign_in
+from ingress.browser.sign_in import SignIn
+from ingress.console import pipeline_routes
 from ingress.console import visit as visits
 from ingress.console.declared import ConsolePages
 from schemas import errors
 
+_sign_in: Final = SignIn(visits.Visit).router()
 _lost: Final = visits.router()
 
 
@@ -24,11 +26,11 @@ async def lost(request: Request, rest: str) -> Response:
     if found.session is None:
         raise errors.Unauthenticated("Sign in to go on.")
     if not rest:
-        return RedirectResponse(visits.HOME, 303, pages.HEADERS)
+        return visits.go(visits.HOME)
     raise errors.NotFound("There is no such page.")
 
 
 def routers(declared: Iterable[ConsolePages]) -> tuple[APIRouter, ...]:
     """In the order in which they are asked; the last one takes what is left."""
     of_services = (router for found in declared for router in found.routers)
-    return (sign_in.router, pipeline_routes.router, *of_services, _lost)
+    return (_sign_in, pipeline_routes.router, *of_services, _lost)

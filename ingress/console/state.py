@@ -7,10 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import limits
+from ingress.browser.session import SignedIn
 from ingress.console.declared import place
 from ingress.console.lag import TopicEnds
 from ingress.console.pages import Templates
-from ingress.console.session import Sessions
+from ingress.console.session import Session, Sessions
 from ingress.http.store import Store
 from schemas import errors
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ingress.console.declared import ConsolePages
-    from ingress.console.session import Session
     from ingress.http.parts import Parts
     from ingress.identity.denials import Denials
     from sinks.kafka.connection import KafkaConnection
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 PIPELINE: Final = place("l", "/console/pipeline", "Pipeline")
 
 
-class Console:
+class Console(SignedIn[Session]):
     """``open`` before use, ``close`` after. It changes no business row: decisions go through payments/repair."""
+
+    sessions: Sessions
+    ended_query = "session_ended"
+    end_query = "session_end"
 
     def __init__(
         self,
@@ -38,46 +42,31 @@ class Console:
         declared: Sequence[ConsolePages],
         denials: Denials,
     ) -> None:
-        self._denials = denials
         packages = [pages.package for pages in declared]
-        self._store = Store(
+        store = Store(
             dsn,
             synchronous_commit="on",
             packages=("ingress.console", *packages),
             pool_max=limits.CONSOLE_POSTGRES_POOL_MAX,
         )
+        guests = [pages.guests for pages in declared if pages.guests]
+        super().__init__(Sessions(secret, guests=guests), store, denials)
         self._declared = declared
         self.templates = Templates(packages)
-        self.sessions = Sessions(secret, guests=[pages.guests for pages in declared if pages.guests])
         self.topic_ends = TopicEnds(kafka)
         self._refused_at: list[float] = []
 
     async def open(self) -> None:
         """Starts the pool in the background."""
-        await self._store.open()
+        await self.store.open()
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._store.close()
+        await self.store.close()
 
     async def records(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         """The rows of a query in ``queries/``. Raises Unavailable when the database is out."""
-        return await self._store.records(query, parameters)
-
-    async def session(self, cookie: str | None) -> Session:
-        """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""
-        session = self.sessions.read(cookie)
-        try:
-            await self._denials.require(session.caller())
-        except errors.Suspended as error:  # to a browser the session is over
-            raise errors.Unauthenticated(error.public) from error
-        if await self._store.rows("session_ended", {"id": session.id}):
-            raise errors.Unauthenticated("You have signed out; sign in again.")
-        return session
-
-    async def end(self, session: Session) -> None:
-        """The cookie is worth nothing from now on, at any process."""
-        await self._store.rows("session_end", {"id": session.id, "expires_at": session.expires_at})
+        return await self.store.records(query, parameters)
 
     def sign_in_refused(self) -> None:
         """Counts one. Raises QuotaExceeded when there were too many lately: strangers cannot fill the audit log.

@@ -1,4 +1,4 @@
-"""One request of somebody at the console: who it is, whether the form is ours, what is audited, how errors look.
+"""One request of somebody at the console: what is audited, what scripts are told, how errors look.
 
 Every page that shows something of the business is read through ``reading_of``, every decision goes through
 ``deciding``: both write the audit log before the answer leaves, refusals included.
@@ -6,113 +6,114 @@ Every page that shows something of the business is read through ``reading_of``, 
 
 from __future__ import annotations
 
-import secrets
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
-import structlog
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress import limits
+from ingress.browser import visit as visits
+from ingress.browser.site import Site
 from ingress.console import pages
 from ingress.console import session as sessions
+from ingress.console.session import Session
 from ingress.console.state import Console
-from ingress.http import browser, problems
 from ingress.http.parts import parts_of
+from ingress.identity.caller import Caller
 from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
 from schemas import errors, validation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
 
-    from ingress.console.session import Session
+    from ingress.http.problems import Row
 
-HOME: Final = "/console"
-SIGN_IN: Final = "/console/sign-in"
-THEME: Final = "millrace_theme"
-THEMES: Final = ("light", "dark")
-_VISITOR_BYTES: Final = 16
+SITE: Final = Site(
+    home="/console",
+    cookie=sessions.COOKIE,
+    visitor="millrace_visitor",
+    theme="millrace_theme",
+    failed="console_page_failed",
+    package="ingress.console",
+    file_headers=pages.HEADERS | {"Cache-Control": f"max-age={limits.CONSOLE_STATIC_KEPT_S}"},
+    redirect_headers=pages.HEADERS,
+    form_bytes_max=limits.CONSOLE_FORM_BYTES_MAX,
+    form_fields_max=limits.CONSOLE_FORM_FIELDS_MAX,
+)
+HOME: Final = SITE.home
+_STRANGER: Final = Caller(principal="", subject="console:stranger", scopes=frozenset(), expires_at=0)
 
 
-class Visit:
-    """A request, its session if there is one, and the pages it is answered with."""
+class Visit(visits.Visit[Session]):
+    """A request to the console. Sign-ins, refused ones too, and sign-outs are audited before anybody hears of them."""
 
-    def __init__(self, request: Request, session: Session | None) -> None:
-        self.request = request
-        self.session = session
-        self._visitor = request.cookies.get(sessions.VISITOR) or secrets.token_hex(_VISITOR_BYTES)
+    site = SITE
+    signed_in = Console
 
     @property
     def console(self) -> Console:
         """The console's parts of this process."""
-        return parts_of(self.request).get(Console)
-
-    @property
-    def who(self) -> Session:
-        """Who is signed in. Raises Unauthenticated when nobody is."""
-        if self.session is None:
-            raise errors.Unauthenticated("Sign in to go on.")
-        return self.session
+        return self.part(Console)
 
     @property
     def is_part(self) -> bool:
         """Whether only a part of a page is asked for."""
         return self.request.headers.get("hx-request") == "true" and "hx-boosted" not in self.request.headers
 
-    @property
-    def _holder(self) -> str:
-        return self.session.id if self.session else f"visitor\x1f{self._visitor}"
-
-    def page(
-        self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, **found: Any
+    def rendered(
+        self, template: str, context: dict[str, Any], status: int, headers: Mapping[str, str] | None
     ) -> Response:
-        """A page for this person in this theme."""
-        theme = self.request.cookies.get(THEME)
-        context = {
-            "session": self.session,
-            "form_token": self.console.sessions.form_token(self._holder),
-            "theme": theme if theme in THEMES else "",
-            "here": self.request.url.path,
-            "q": "",
-            **self.console.frame(self.session, parts_of(self.request)),
-        }
-        response = self.console.templates.html(template, context | found, status, headers)
+        """The template, in the console's frame; a session lives on while pages are asked for."""
+        frame = self.console.frame(self.session, parts_of(self.request))
+        response = self.console.templates.html(template, frame | context, status, headers)
         if self.session is not None and (renewed := self.console.sessions.renewed(self.session)) is not None:
             self.keep(response, sessions.COOKIE, self.console.sessions.cookie(renewed))
-        if self.session is None and sessions.VISITOR not in self.request.cookies:
-            self.keep(response, sessions.VISITOR, self._visitor)
         return response
 
-    def keep(self, response: Response, name: str, value: str, seconds: int | None = None) -> None:
-        """Sets a cookie that no script reads and no other site sends."""
-        browser.keep(self.request, response, name, value, HOME, seconds)
+    def error_page(self, error: errors.PlatformError, row: Row, headers: Mapping[str, str]) -> Response:
+        """What is wrong, in words; of a part of a page a part."""
+        wrong = error.errors if isinstance(error, errors.InvalidCommand) else []
+        template = "part_error.html" if self.is_part else "error.html"
+        return self.page(template, row.status, headers, error=error, title=row.title, status=row.status, wrong=wrong)
 
-    async def form(self) -> dict[str, str]:
-        """The fields of a form that this person's page made. Raises Forbidden for any other, MalformedRequest."""
-        found = await browser.form(self.request, limits.CONSOLE_FORM_BYTES_MAX, limits.CONSOLE_FORM_FIELDS_MAX)
-        self.console.sessions.require_form_token(self._holder, found.pop(browser.FORM_TOKEN, ""))
-        return found
+    async def opened(self, session: Session) -> None:
+        """Audited."""
+        await self._audit(session.caller(), "sign_in", "done", {"session": session.id})
+
+    async def refused(self, caller: Caller | None, error: errors.Rejected) -> None:
+        """Audited, unless there were too many lately: then QuotaExceeded is raised."""
+        self.console.sign_in_refused()
+        await self._audit(caller or _STRANGER, "sign_in", "refused", {"code": error.code})
+
+    async def ended(self, session: Session) -> None:
+        """Audited."""
+        await self._audit(session.caller(), "sign_out", "done", {"session": session.id})
+
+    async def _audit(self, caller: Caller, action: str, outcome: str, details: dict[str, str]) -> None:
+        await self.part(Audit).append(caller, f"console.{action}", "console", outcome, details)
+
+    @classmethod
+    async def to_sign_in(cls, request: Request, error: errors.Unauthenticated) -> Response:
+        """A script is told to go there: a part of a page has no place for another page."""
+        if request.headers.get("hx-request") == "true" and request.url.path != SITE.sign_in:
+            return Response(status_code=401, headers=pages.HEADERS | {"HX-Redirect": SITE.sign_in_for(request)})
+        return await super().to_sign_in(request, error)
 
 
-async def visit(request: Request) -> Visit:
-    """The visit of whoever asks, signed in or not."""
-    console = parts_of(request).get(Console)
-    try:
-        return Visit(request, await console.session(request.cookies.get(sessions.COOKIE)))
-    except errors.Unauthenticated:
-        return Visit(request, None)
+visit: Final = Visit.of
+inside: Final = SITE.inside
+go: Final = SITE.go
+router: Final = partial(visits.router, Visit)
 
 
 @asynccontextmanager
 async def reading_of(request: Request, action: str, name: str) -> AsyncIterator[Visit]:
     """A visit that reads; audited as ``console.<action>``. Raises Unauthenticated without a session."""
-    found = await _signed_in(request)
+    found = await Visit.of_person(request)
     audit = parts_of(request).get(Audit)
     details = {"query": validation.visible(request.url.query)}
     async with audit.privileged(found.who.caller(), sessions.SCOPES, f"console.{action}", name, details):
@@ -125,60 +126,7 @@ async def deciding(request: Request, action: str, name: str) -> AsyncIterator[tu
 
     Raises Unauthenticated without a session, Forbidden for an operator who may not, and with a form that is not ours.
     """
-    found = await _signed_in(request)
+    found = await Visit.of_person(request)
     audit = parts_of(request).get(Audit)
     async with audit.privileged(found.who.caller(), scopes_for(action), action, name, {}, audits_itself=True):
         yield found, await found.form()
-
-
-async def _signed_in(request: Request) -> Visit:
-    console = parts_of(request).get(Console)
-    return Visit(request, await console.session(request.cookies.get(sessions.COOKIE)))
-
-
-def router() -> APIRouter:
-    """A router of pages: under the console's path, and in no published document."""
-    return APIRouter(prefix=HOME, route_class=ConsoleRoute, include_in_schema=False)
-
-
-class ConsoleRoute(APIRoute):
-    """A route whose errors are pages: a sign-in for who has no session, else what is wrong and what to do."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI asks for it."""
-        answer = super().get_route_handler()
-
-        async def handler(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except errors.Unauthenticated as error:
-                return await _to_sign_in(request, error)
-            except errors.PlatformError as error:
-                return await error_page(request, error)
-
-        return handler
-
-
-async def _to_sign_in(request: Request, error: errors.Unauthenticated) -> Response:
-    if request.url.path == SIGN_IN:
-        return await error_page(request, error)
-    back = request.url.path if request.method == "GET" else HOME
-    target = f"{SIGN_IN}?next={quote(back)}"
-    if request.headers.get("hx-request") == "true":
-        return Response(status_code=401, headers=pages.HEADERS | {"HX-Redirect": target})
-    return RedirectResponse(target, 303, pages.HEADERS)
-
-
-async def error_page(request: Request, error: errors.PlatformError) -> Response:
-    """What is wrong, in words, with the status of its code."""
-    row = problems.row(error.code)
-    if not isinstance(error, errors.Rejected):
-        structlog.get_logger().warning("console_page_failed", code=error.code, **error.context)
-    try:
-        found = await visit(request)
-    except errors.Unavailable:  # the database is out: the page says so without asking it again
-        found = Visit(request, None)
-    wrong = error.errors if isinstance(error, errors.InvalidCommand) else []
-    headers = {"Retry-After": str(limits.RETRY_AFTER_S)} if row.retry else {}
-    template = "part_error.html" if found.is_part else "error.html"
-    return found.page(template, row.status, headers, error=error, title=row.title, status=row.status, wrong=wrong)

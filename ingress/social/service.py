@@ -23,7 +23,7 @@ from ingress.social.own_data.own_data import OwnData
 from ingress.social.pages import routes as page_routes
 from ingress.social.pages.cards import Cards
 from ingress.social.pages.media_routes import MediaBoard
-from ingress.social.pages.state import Pages
+from ingress.social.pages.session import Pages
 from ingress.social.posts import Posts
 from ingress.social.sealed_texts import SealedTexts
 from ingress.social.timelines import Timelines

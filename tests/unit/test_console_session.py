@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingress import limits
 from ingress.console.session import Session, Sessions
-from ingress.console.sign_in import _inside
+from ingress.console.visit import inside as _inside
 from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from ingress.payments.console.search import clean, event_place

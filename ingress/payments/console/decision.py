@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import Parts, parts_of
 from ingress.operators import operating
@@ -79,7 +78,7 @@ async def reject(
 
 def to(kind: str, object_id: str) -> Response:
     """Back to the page of a case, a repair or a queue."""
-    return RedirectResponse(f"{visits.HOME}/{kind}/{object_id}", 303, pages.HEADERS)
+    return visits.go(f"{visits.HOME}/{kind}/{object_id}")
 
 
 def _minor(amount: str, currency: str) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating
@@ -32,7 +31,7 @@ async def decide(request: Request, topic: str, partition: str, offset: str) -> R
         note = repair.read_decision(repair.REVERSE, {"note": fields.get("note", "").strip()})["note"]
         person = operating.person(visit.who.caller())
         await parts_of(request).get(ParkedCommands).decide(place, fields.get("decision", ""), person, note)
-    return RedirectResponse(_QUEUE, 303, pages.HEADERS)
+    return visits.go(_QUEUE)
 
 
 def _place(topic: str, partition: str, offset: str) -> Place:

@@ -6,11 +6,10 @@ from typing import Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.commands.envelope import Fields
-from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating
@@ -43,4 +42,4 @@ async def review(request: Request, intent_id: str) -> Response:
         )
     if answer.code is not None:  # audited with the command: not once more
         raise errors.StateConflict(msgspec.json.decode(answer.body)["detail"])
-    return RedirectResponse(f"/console/story/{intent_id}", 303, pages.HEADERS)
+    return visits.go(f"/console/story/{intent_id}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress import limits
 from ingress.console import pages
@@ -49,7 +49,7 @@ async def _found(request: Request, asked: str) -> Response:
         asked = search.clean(asked)
         hits = await search.find(visit.console, asked) if asked else []
     if len(hits) == 1:
-        return RedirectResponse(hits[0].target, 303, pages.HEADERS)
+        return visits.go(hits[0].target)
     scopes = limits.CONSOLE_SCOPES_SEARCHED_MAX
     return visit.page("search.html", 200 if hits or not asked else 404, hits=hits, q=asked, scopes=scopes)
 

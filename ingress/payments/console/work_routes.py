@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress import limits as ingress_limits
-from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import cases
@@ -43,7 +42,7 @@ async def overview(request: Request) -> Response:
     """What waits, what does not reconcile, and whether everything runs: the first page of a day, but of guests."""
     found = await visits.visit(request)
     if found.session is not None and (guests := found.console.sessions.guests_of(found.session)):
-        return RedirectResponse(guests.home, 303, pages.HEADERS)
+        return visits.go(guests.home)
     async with visits.reading_of(request, "overview", "overview") as visit:
         console = visit.console
         counts, discrepancies, accounts, totals, partitions, processors = await asyncio.gather(

@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress import limits as ingress_limits
 from ingress.commands.form_commands import carry_out
-from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators.audit import Audit
@@ -144,4 +143,4 @@ def _part(found: Visit, kind: type[Any]) -> Any:
 
 
 def _to(place: str) -> Response:
-    return RedirectResponse(f"{DESK}{place}", 303, pages.HEADERS)
+    return visits.go(f"{DESK}{place}")

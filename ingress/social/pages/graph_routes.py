@@ -95,5 +95,5 @@ async def erase(request: Request) -> Response:
     outcome = await acts.act(found, "erase_user", fields.get("key", ""), {"confirm": fields.get("confirm", "").strip()})
     if outcome.is_refused:
         return acts.refused(found, outcome)
-    await found.pages.end(found.who)
+    await found.known.end(found.who)
     return visits.go(visits.SIGN_IN)

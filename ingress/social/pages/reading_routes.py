@@ -57,7 +57,7 @@ async def _while_signed_in(found: Visit, frames: AsyncIterator[bytes]) -> AsyncI
     async for frame in frames:
         yield frame
         try:
-            await found.pages.session(cookie)
+            await found.known.session(cookie)
         except (errors.Unauthenticated, errors.Unavailable):
             return
 

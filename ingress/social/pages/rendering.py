@@ -7,11 +7,11 @@ import zlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import jinja2
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
-from ingress.http import browser
+from ingress.browser import protection
+from ingress.browser.rendering import environment
 from schemas import limits
 from schemas.social import limits as social_limits
 from schemas.social.media_operations import MIMES
@@ -28,13 +28,7 @@ _LINKED: Final = re.compile(rf"https?://[^\s<>\"']{{1,2000}}|(?<![A-Za-z0-9_])@{
 _LINK: Final = Markup('<a href="{}" rel="nofollow noopener noreferrer ugc">{}</a>')
 _MENTION: Final = Markup('<a href="/app/users/{}">@{}</a>')
 
-_environment: Final = jinja2.Environment(
-    loader=jinja2.PackageLoader("ingress.social.pages"),
-    autoescape=True,  # always: no template asks for a choice
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_environment: Final = environment("ingress.social.pages")
 
 
 def policy(media_url: str) -> str:
@@ -55,7 +49,7 @@ def html(
 ) -> Response:
     """A page, or a part of one."""
     text = _environment.get_template(template).render(context)
-    return HTMLResponse(text, status, browser.headers(policy(media_url)) | dict(headers or {}))
+    return HTMLResponse(text, status, protection.headers(policy(media_url)) | dict(headers or {}))
 
 
 def linked(text: str) -> Markup:

@@ -7,7 +7,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.social.pages import graph_routes, media_routes, post_routes, reading_routes, sign_in_routes
+from ingress.browser.sign_in import SignIn
+from ingress.social.pages import graph_routes, media_routes, post_routes, reading_routes
 from ingress.social.pages import visit as visits
 from schemas import errors
 
@@ -25,7 +26,7 @@ async def lost(request: Request, rest: str) -> Response:
 
 #: in the order in which they are asked; the last one takes what is left
 ROUTERS: Final = (
-    sign_in_routes.router,
+    SignIn(visits.Visit).router(),
     reading_routes.router,
     post_routes.router,
     graph_routes.router,

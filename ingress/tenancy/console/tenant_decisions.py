@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import structs
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.commands.commands import Commands
 from ingress.commands.envelope import Fields, read_call
 from ingress.commands.form_commands import carry_out
-from ingress.console import pages
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating
@@ -183,4 +182,4 @@ def _number(text: str, name: str) -> int:
 
 
 def _to(path: str) -> Response:
-    return RedirectResponse(f"{visits.HOME}{path}", 303, pages.HEADERS)
+    return visits.go(f"{visits.HOME}{path}")

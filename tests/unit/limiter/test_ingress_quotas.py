@@ -16,8 +16,7 @@ from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource
 from ingress.limiter.api_limits import EXEMPT, PROVEN_OTHERWISE, STRANGERS, Askers, is_for_our_api
 from ingress.payments.webhooks import routes as webhooks
-from ingress.social.pages.session import COOKIE
-from ingress.social.pages.state import Pages
+from ingress.social.pages.session import COOKIE, Pages
 from limiter.edge.asgi import Asker
 from limiter.policy import keys as limit_keys
 from tests.worlds.limiter.counter_server import policies, policy

@@ -1,0 +1,1 @@
+"""What all pages for browsers share, whoever they are for: they differ in their declaration, never in their guard."""
