@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 # before tests.gate is imported, which draws the seed of a proof and leaves that of a gate fixed
 os.environ["MILLRACE_PROOF"] = "1"
+# what is skipped proves nothing; and as many workers as those of the gate wait as patiently
+os.environ.setdefault("REQUIRE_SERVERS", "1")
+os.environ.setdefault("TEST_PATIENCE", "4")
 
 from tests.gate import RUN_SEED
 
@@ -54,7 +57,7 @@ _OUTSIDERS: Final = (
 PARTS: Final = {
     "tests": Part(
         "every test, also those that the gate leaves out, with all examples, on real servers",
-        (_PYTHON, "-m", "pytest", "-n", "3", "--dist", "loadfile"),
+        (_PYTHON, "-m", "pytest", "-n", "auto", "--dist", "loadfile"),
     ),
     "outsiders": Part("what outsiders try, with the times of a quiet merchant beside floods", (*_PYTEST, *_OUTSIDERS)),
     "mutation": Part(

@@ -49,8 +49,10 @@ def test_a_store_that_never_answers_is_waited_for_as_long_as_the_caller_can(tmp_
             assert gateway.store_waits.cumulative()[-1] == ("+Inf", 1)
             assert (gateway._calls._under_way, len(gateway._calls._left_alone)) == (0, 1)
             store: Any = gateway._store
-            line = next(iter(store.stores.values()))._line
-            assert line is not None
+            of_shard = next(iter(store.stores.values()))
+            while of_shard._line is None:  # noqa: ASYNC110 - on a busy machine the caller left before it was there
+                await asyncio.sleep(0)
+            line = of_shard._line
             assert not line.lost  # others may be well
             line.lose("the test ends")
             await asyncio.wait(gateway._calls._left_alone)
