@@ -13,7 +13,7 @@ import hypothesis
 import psutil
 import pytest
 
-from tests import compiled, run_folder, servers, starts, time_by_file
+from tests import compiled, failures, run_folder, servers, starts, time_by_file
 from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
@@ -67,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.pluginmanager.register(time_by_file)
     config.pluginmanager.register(compiled)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(failures.Failures(config))
     starts.install()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(RUN_SEED)

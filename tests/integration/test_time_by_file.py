@@ -1,4 +1,4 @@
-"""The record of a run: whole files that passed, kept for the next run, which compares and begins with the longest."""
+"""The record of a run: whole files that passed, kept for the next run, which compares and begins with the longest; and what fails, told at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from tests.time_by_file import slower
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
-from tests import time_by_file
+from tests import failures, time_by_file
 def pytest_configure(config):
     config.pluginmanager.register(time_by_file)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(failures.Failures(config))
 def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: -time_by_file.known_seconds(config).get(item.nodeid.partition("::")[0], 0.0))
 """
@@ -74,3 +76,22 @@ def test_the_longest_file_is_first_also_in_a_worker(folder: Path, workers: str) 
     printed = run(folder, "-n", workers, "--dist", "loadfile")
     first = [printed.index(f"test_{name}.py::test_1") for name in ("b", "c", "a")]
     assert first == sorted(first)
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_failure_is_told_before_the_run_ends(folder: Path, workers: str) -> None:
+    """A test and a set-up that fail: a line each, once, while others are still to come."""
+    (folder / "test_a.py").write_text(
+        "import pytest\n"
+        "def test_1(): assert 1 == 2, 'first\\nsecond'\n"
+        "@pytest.fixture\n"
+        "def server(): raise ValueError('away')\n"
+        "def test_2(server): pass\n"
+    )
+    lines = run(folder, "-n", workers, "--dist", "loadfile").splitlines()
+    told = [line for line in lines if line.startswith("failed: ")]
+    assert told == [
+        "failed: test_a.py::test_1 (call): AssertionError: first",
+        "failed: test_a.py::test_2 (setup): ValueError: away",
+    ]
+    assert lines.index(told[-1]) < next(number for number, line in enumerate(lines) if "= ERRORS =" in line)
