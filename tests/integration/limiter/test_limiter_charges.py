@@ -184,7 +184,9 @@ def test_a_slot_is_another_leases_only_when_its_charges_are_safe(tmp_path: Path)
 @pytest.mark.parametrize("safe", [False, True])
 def test_a_process_that_really_was_killed_left_its_charges_to_the_next(tmp_path: Path, safe: bool) -> None:
     """Flushed and not safe, or never flushed: of the lease that had the slot then, and of no other that has it now."""
-    program = "import sys; from tests.unit.limiter.test_limiter_charges import be_killed; be_killed(*sys.argv[1:])"
+    program = (
+        "import sys; from tests.integration.limiter.test_limiter_charges import be_killed; be_killed(*sys.argv[1:])"
+    )
     child = [sys.executable, "-c", program, str(tmp_path), "safe" if safe else ""]
     assert subprocess.run(child, check=False, timeout=patient(60), cwd=ROOT).returncode == -signal.SIGKILL
     before = msgspec.msgpack.decode((tmp_path / "arrived").read_bytes(), type=list[bytes])
