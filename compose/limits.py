@@ -6,10 +6,10 @@ from typing import Final
 
 # --- embedded stack, supervisor and CLI
 HOME_FREE_BYTES_MIN: Final = 2 * 1024**3  # less than this on the home's disk and nothing is started
-SERVER_START_TIMEOUT_S: Final = 60
+SERVER_START_TIMEOUT_S: Final = 120
 SERVER_RECOVERY_TIMEOUT_S: Final = 900  # after a kill: who ends a recovery because it is slow begins it anew for ever
-SERVICE_START_TIMEOUT_S: Final = 60
-STACK_START_TIMEOUT_S: Final = 180  # cold: Kafka's jars are fetched first
+SERVICE_START_TIMEOUT_S: Final = 120  # all start at once, beside whatever else the machine does
+STACK_START_TIMEOUT_S: Final = 300  # cold: Kafka's jars are fetched first
 HEALTH_CHECK_TIMEOUT_S: Final = 2
 SUPERVISOR_TICK_S: Final = 0.2
 GUARD_READ_BYTES_MAX: Final = 64 * 1024

@@ -172,8 +172,14 @@ def test_any_id_leads_to_its_story(public: PublicSystem, scene: Scene, ann: Visi
         scene.repair: f"/console/repairs/{scene.repair}",
         scene.merchant: f"/console/merchants/{scene.merchant}",
     }
-    found = {q: ann.get("/console/search", params={"q": q}).headers.get("location") for q in wanted}
-    assert found == wanted
+
+    def led(q: str) -> str | None:
+        """To the one page; to a list with a link to it where a case of another test is about the same payment."""
+        answer = ann.get("/console/search", params={"q": q})
+        listed = wanted[q] if f'href="{wanted[q]}"' in answer.text else None
+        return answer.headers.get("location", listed)
+
+    assert {q: led(q) for q in wanted} == wanted
     for q in (scene.key, f"{scene.merchant}/{scene.key}"):
         answer = ann.get("/console/search", params={"q": q})
         assert answer.headers["location"].startswith(f"{story}#"), answer.text

@@ -183,6 +183,7 @@ def test_a_page_shows_what_the_api_shows_through_every_change(
         bob.done(f"/app/users/{ann.name}/follow", next="/app")
         assert f"@{bob.name}" in ann.get("/app/requests").text
         ann.done(f"/app/requests/{bob.name}/accept")
+        becomes(lambda: bob.cards("/app"), [post])  # what is earlier than the edge comes into the home after it
         agree()
         assert bob.get(f"/app/posts/{post}").status_code == 200
         ann.done(f"/app/users/{bob.name}/block", next="/app")
