@@ -55,7 +55,7 @@ def test_all_processes_of_a_kind_killed(system: System, name: str) -> None:
     """Rule: a service is restarted and goes on from durable state; commands in flight finish once."""
     system.kill(name)
     system.more_payments()
-    system.assert_nothing_lost()
+    system.assert_nothing_lost(may_fail=name == "simulator")
 
 
 @pytest.mark.proof
