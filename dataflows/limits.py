@@ -26,6 +26,7 @@ NOISE_MOVE_WINDOWS: Final = 3  # of one occasion: then a move is proposed
 PUBLISH_BACKLOG_MAX: Final = 20_000  # committed, not yet acknowledged events of one process: past it, stop reading
 OWNER_JOIN_TIMEOUT_S: Final = 60.0  # outside its consumer group for so long, an owner starts over with a new consumer
 OWNER_RETRY_MAX: Final = 1  # retries of a whole batch before it is bisected
+TRANSACTIONS_UNTIL_LARGER: Final = 20  # of the size that followed one that took too long
 OWNER_DATABASE_BACKOFF_MAX_MS: Final = 2_000
 OWNER_DRAIN_TIMEOUT_S: Final = 10
 HALTED_POLL_INTERVAL_S: Final = 1

@@ -24,6 +24,7 @@ from ingress.identity.slots import Bounds, Slots
 from ingress.limiter.api_limits import Askers
 from ingress.operators import access_routes, operators
 from ingress.operators.access_watch import AccessWatch
+from ingress.reference import routes as reference
 from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
@@ -49,7 +50,7 @@ API_ROUTERS: Final = (
 PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
 _BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLER_MAX, limits.REQUESTS_OF_STRANGERS_MAX, limits.REQUESTS_OF_ADDRESS_MAX)
 CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
-ROUTERS: Final = (*API_ROUTERS, *PAGES, *CONSOLE_ROUTERS)
+ROUTERS: Final = (*API_ROUTERS, reference.router, *PAGES, *CONSOLE_ROUTERS)
 
 
 class ClearHeaders:
@@ -71,7 +72,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     """The application over one ingress; who made the ingress starts and closes it."""
     app = FastAPI(
         title=openapi.TITLE,
-        docs_url=None,  # the pages would load scripts from elsewhere
+        docs_url=None,  # its pages would load scripts from elsewhere; ours is ``reference``
         redoc_url=None,
         redirect_slashes=False,
     )

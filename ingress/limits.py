@@ -127,6 +127,7 @@ CONSOLE_LAG_WAIT_S: Final = 1.5  # for the ends of topics; then the page is show
 CONSOLE_POSTGRES_POOL_MAX: Final = 4
 CONSOLE_REFUSED_FACTS_MAX: Final = 1_000  # newest ones that the queue looks at
 CONSOLE_STATIC_KEPT_S: Final = 300
+REFERENCE_KEPT_S: Final = 300
 CONSOLE_TOTALS_KEPT_S: Final = 15  # the trial balance on the overview
 
 # --- policies and maintenance

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas import card_number, currency, limits
+from schemas import card_number, currency, legible_text, limits
 
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
 Json = dict[str, Any]
@@ -76,7 +76,13 @@ def without_card(text: str) -> str:
 
 
 def free_text(value: object, length_max: int, length_min: int = 1) -> str | None:
-    """As ``clean_text``, for what a caller writes as it likes: a card number in it is refused, and not repeated."""
+    """As ``clean_text``, for what a caller writes and people read: it is legible, and a card number not repeated."""
+    reason = sought_text(value, length_max, length_min)
+    return reason or (legible_text.line_fault(value) if isinstance(value, str) else None)
+
+
+def sought_text(value: object, length_max: int, length_min: int = 1) -> str | None:
+    """As ``free_text``, for what is looked for: an earlier release stored what is not legible, and it is found."""
     if reason := clean_text(value, length_max, length_min):
         return reason
     return card_number.REFUSED if isinstance(value, str) and card_number.holds_card_number(value) else None
@@ -98,16 +104,16 @@ def currency_code(value: object) -> str | None:
     return None
 
 
-def metadata(value: object) -> str | None:
-    """A caller's own texts by name."""
+def metadata(value: object, text: Callable[[object, int, int], str | None] = free_text) -> str | None:
+    """A caller's own texts by name; ``text``: why one of them is refused, with its bounds."""
     if not isinstance(value, dict):
         return "must be an object of strings"
     if len(value) > limits.METADATA_KEYS_MAX:
         return f"must have at most {limits.METADATA_KEYS_MAX} keys"
-    for key, text in value.items():
-        if reason := free_text(key, limits.METADATA_KEY_LENGTH_MAX):
+    for key, said in value.items():
+        if reason := text(key, limits.METADATA_KEY_LENGTH_MAX, 1):
             return f"a key {reason}"
-        if reason := free_text(text, limits.METADATA_VALUE_LENGTH_MAX, length_min=0):
+        if reason := text(said, limits.METADATA_VALUE_LENGTH_MAX, 0):
             return f"the value of {key[:20]!r} {reason}"
     return f"taken together {card_number.REFUSED}" if card_number.is_split_over(value) else None
 
@@ -126,8 +132,9 @@ def time_us(value: object) -> str | None:
 
 
 def is_person(subject: str) -> bool:
-    """Whether a token's subject can stand for a person: a short text that every store of ours can hold."""
-    return clean_text(subject, limits.REPAIR_PERSON_LENGTH_MAX) is None and bool(subject.strip())
+    """Whether a token's subject can stand for a person: a short text that every store can hold and others can read."""
+    is_held = clean_text(subject, limits.REPAIR_PERSON_LENGTH_MAX) is None
+    return is_held and legible_text.line_fault(subject) is None and bool(subject.strip())
 
 
 def boolean(value: object) -> str | None:
@@ -150,11 +157,6 @@ def whole(smallest: int, largest: int) -> Check:
 def text(value: object) -> str | None:
     """A line of text."""
     return clean_text(value, limits.TEXT_LENGTH_MAX)
-
-
-def note(value: object) -> str | None:
-    """A line that a person writes: no card number is in it."""
-    return free_text(value, limits.TEXT_LENGTH_MAX)
 
 
 def count(value: object) -> str | None:

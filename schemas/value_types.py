@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from schemas import currency, limits, validation
+from schemas.legible_text import LEGIBLE
 from schemas.validation import Check, Json, ValueType
 
 #: any visible text: control characters are refused, everything else is the caller's own
@@ -15,18 +16,18 @@ VISIBLE: Final = r"^[^\u0000-\u001f\u007f]*$"
 _ID_PATTERN: Final = rf"^[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}$"
 
 
-def text_schema(length_max: int, length_min: int = 1) -> Json:
+def text_schema(length_max: int, length_min: int = 1, pattern: str = VISIBLE) -> Json:
     """A visible text in JSON Schema."""
-    return {"type": "string", "minLength": length_min, "maxLength": length_max, "pattern": VISIBLE}
+    return {"type": "string", "minLength": length_min, "maxLength": length_max, "pattern": pattern}
 
 
 def texts_schema(kinds_max: int, name_length_max: int, length_max: int, length_min: int) -> Json:
-    """An object of texts in JSON Schema."""
+    """An object of texts that people read in JSON Schema."""
     return {
         "type": "object",
         "maxProperties": kinds_max,
-        "propertyNames": {"minLength": 1, "maxLength": name_length_max, "pattern": VISIBLE},
-        "additionalProperties": text_schema(length_max, length_min),
+        "propertyNames": {"minLength": 1, "maxLength": name_length_max, "pattern": LEGIBLE},
+        "additionalProperties": text_schema(length_max, length_min, LEGIBLE),
     }
 
 
@@ -42,8 +43,9 @@ def whole(smallest: int, largest: int, check: Check | None = None, avro: Any = "
 
 
 def free_text(length_max: int) -> ValueType:
-    """A text that a caller writes as it likes: no card number is in it."""
-    return ValueType(lambda value: validation.free_text(value, length_max), "string", text_schema(length_max))
+    """A line that a caller writes and people read: legible, and no card number is in it."""
+    schema = text_schema(length_max, pattern=LEGIBLE)
+    return ValueType(lambda value: validation.free_text(value, length_max), "string", schema)
 
 
 AMOUNT: Final = whole(1, limits.AMOUNT_MINOR_MAX, validation.amount_minor)
@@ -55,7 +57,7 @@ CURRENCY: Final = ValueType(validation.currency_code, "string", {"enum": sorted(
 BOOLEAN: Final = ValueType(validation.boolean, "boolean", {"type": "boolean"})
 ID: Final = ValueType(validation.identity, "string", {"type": "string", "pattern": _ID_PATTERN})
 TEXT: Final = ValueType(validation.text, "string", text_schema(limits.TEXT_LENGTH_MAX))
-NOTE: Final = ValueType(validation.note, "string", text_schema(limits.TEXT_LENGTH_MAX))
+NOTE: Final = free_text(limits.TEXT_LENGTH_MAX)
 WEB_ADDRESS: Final = ValueType(
     validation.web_address, "string", {"type": "string", "format": "uri", "maxLength": limits.REDIRECT_URL_LENGTH_MAX}
 )

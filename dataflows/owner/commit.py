@@ -14,6 +14,7 @@ The spec's order (1, section 3) in two round trips. The caller was authenticated
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ from dataflows.owner.joining import joined
 from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.service import Workspace
+from dataflows.owner.transaction_size import TransactionSize
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
@@ -54,8 +56,9 @@ class Share(Struct):
 class Committer:
     """Commits rounds over one connection."""
 
-    def __init__(self, connection: OwnerConnection, leases: Leases) -> None:
+    def __init__(self, connection: OwnerConnection, leases: Leases, size: TransactionSize | None = None) -> None:
         self.connection = connection
+        self._size = size or TransactionSize()
         self._trips = RoundTrips(connection)
         self.leases = leases
         self.service = leases.service
@@ -71,14 +74,17 @@ class Committer:
         InvariantViolation, and psycopg errors; after any of them nothing of the round is in the database.
         """
         fail_points.reach("before_claim")
+        records, began = sum(len(share.batch.records) for share in shares), time.monotonic()
         try:
             decided = self._transaction(sorted(shares, key=lambda share: share.lease.partition))
         except psycopg.Error as error:
+            self._size.failed(records, time.monotonic() - began)
             self._roll_back()
             raise _translated(error) from error
         except BaseException:
             self._roll_back()
             raise
+        self._size.committed(records)
         for share, folded, workspace in decided:
             workspace.committed()
             lease = share.lease

@@ -22,6 +22,7 @@ from dataflows.owner.publisher import MarkTimer, Publisher
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Keys, Senders
 from dataflows.owner.service import OwnedService
+from dataflows.owner.transaction_size import TransactionSize
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection, connect
@@ -39,8 +40,10 @@ class OwnerProcess:
         group: str,
         stop: threading.Event,
         keys: Keys,
+        size: TransactionSize | None = None,
     ) -> None:
         self.stop = stop
+        self.size = size or TransactionSize()
         self.leases = Leases(service, owner_id)
         self._reader_connection = connect(dsn, f"{owner_id}-reader")
         self.publisher = Publisher(kafka, service, owner_id)
@@ -107,7 +110,8 @@ class Lane:
         self._leases = process.leases
         self._reader = process.reader
         self._publisher = process.publisher
-        self._committer = Committer(connection, process.leases)
+        self._size = process.size
+        self._committer = Committer(connection, process.leases, process.size)
         self._marks = MarkTimer()
 
     def finished(self) -> bool:
@@ -167,17 +171,22 @@ class Lane:
         return Share(lease, batch, self._publisher.published_seq(batch.partition))
 
     def _commit(self, shares: list[Share], pieces: list[CommittedBatch]) -> None:
-        """All together; after a failure each alone: only the partition that failed is fenced, parked or halted."""
-        if len(shares) > 1 and (committed := committed_together(self._committer, shares)):
+        """All together; after a failure each alone: only the partition that failed is fenced, parked or halted.
+
+        In pieces where the last transactions took too long.
+        """
+        is_one = len(shares) > 1 and self._size.takes(sum(len(share.batch.records) for share in shares))
+        if is_one and (committed := committed_together(self._committer, shares)):
             _count(*committed)
             pieces += committed
             return
         fenced: Fenced | None = None
         for share in shares:
             try:
-                for piece in commit_or_park(self._committer, share.lease, share.batch, share.published_seq):
-                    _count(piece)
-                    pieces.append(piece)
+                for batch in self._size.pieces(share.batch):
+                    for piece in commit_or_park(self._committer, share.lease, batch, share.published_seq):
+                        _count(piece)
+                        pieces.append(piece)
             except Fenced as error:
                 if self._leases.get(share.lease.partition) is not None:
                     fenced = error  # told when the others are committed

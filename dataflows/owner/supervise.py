@@ -21,6 +21,7 @@ from dataflows.owner.metrics import PARTITIONS_OWNED, RESTARTS
 from dataflows.owner.process import OwnerProcess
 from dataflows.owner.senders import Keys
 from dataflows.owner.service import OwnedService
+from dataflows.owner.transaction_size import TransactionSize
 from schemas.errors import OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 
@@ -46,11 +47,11 @@ def supervise(
     database that is away must not need a human to be noticed when it is back. A broken invariant halts its partition
     only, for every owner.
     """
-    failures = 0
+    failures, size, named = 0, TransactionSize(), group or service.declared.owner_group
     while not stop.is_set():
         process = None
         try:
-            process = OwnerProcess(kafka, dsn, service, owner_id, group or service.declared.owner_group, stop, keys)
+            process = OwnerProcess(kafka, dsn, service, owner_id, named, stop, keys, size)
             if on_start is not None:
                 on_start(process)
             PARTITIONS_OWNED.set_function(partial(_owned, process))

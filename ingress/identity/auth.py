@@ -176,6 +176,7 @@ class Authenticator:
             expires_at=expires_at,
             issued_at=issued_at,
             token_id=_token_id(claims),
+            is_service=self.issuer == SERVICES_ISSUER,
             grant_id=self._grant_of(claims),
         )
 

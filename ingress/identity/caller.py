@@ -25,6 +25,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     expires_at: float  # seconds since the epoch
     issued_at: float = 0  # of its token, in seconds since the epoch
     token_id: str = ""  # its token's ``jti``, by which that one can be revoked
+    is_service: bool = False  # a process of ours: its token is of the issuer that they alone have
     grant_id: str = ""  # of the support grant that it acts under: every call of it is looked at, and audited
 
     @property

@@ -11,6 +11,7 @@ from ingress.commands.admission import Admission
 from ingress.identity.issuer import STAFF_KIND
 from ingress.identity.roles import OPERATOR, PLATFORM
 from schemas import errors
+from schemas.limiter.limit_policy import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,14 @@ class Reach(Admission):
         if not is_bound or tenant is None or tenant in (caller.principal, name if colon else kind):
             return None
         return errors.Forbidden("The token is for keys of its own tenant only.")
+
+    def why_no_snapshot(self, caller: Caller) -> errors.PlatformError | None:
+        """Why the caller may not read a policy snapshot; None where it may.
+
+        Rule: one holds the policies of all tenants, and its signature is over all of them: it is read whole or not at
+        all, by our own processes and by who rules over every tenant.
+        """
+        return None if caller.is_service else self.why_not(caller, ANY)
 
 
 def _tenant_of(scope: object) -> str | None:

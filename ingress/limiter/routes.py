@@ -19,7 +19,6 @@ from ingress.limiter.quota_policies import QuotaPolicies
 from ingress.operators.audit import Audit
 from limiter.policy import keys
 from schemas.limiter import limits
-from schemas.limiter.limit_policy import ANY
 from schemas.limiter.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ _PUBLISH: Final = "policy.publish"
 _WITHDRAW: Final = "policy.withdraw"
 _POLICIES: Final = "policies"  # the object where no policy is named
 _REFUSED: Final = 400
-#: a merchant's token with the scope is that of a program which decides by it
-_PROGRAMS: Final = Reach(merchants_are_bound=False)
 _FOR_EVER: Final = "private, max-age=31536000, immutable"  # private: it is told to whoever has the scope
 
 router: Final = APIRouter()
@@ -123,9 +120,9 @@ async def usage(request: Request, key: str) -> Response:
 
 
 async def _gateway(request: Request) -> None:
-    """Rule: a snapshot holds the policies of all tenants, and a token of one tenant or user reads none."""
+    """Raises Forbidden for who may not read the policies of all tenants."""
     caller = await calling.caller_of(request, READ)
-    if (refusal := _PROGRAMS.why_not(caller, ANY)) is not None:
+    if (refusal := parts_of(request).get(Reach).why_no_snapshot(caller)) is not None:
         raise refusal
 
 

@@ -10,6 +10,7 @@ from ingress.http.openapi_schemas import STRING, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from ingress.operators import access_routes, openapi_cases
 from schemas import access_denial, limits
+from schemas.legible_text import LEGIBLE
 
 Json = dict[str, Any]
 
@@ -17,7 +18,7 @@ _TEXT: Final[Json] = {
     "type": "string",
     "minLength": 1,
     "maxLength": limits.TEXT_LENGTH_MAX,
-    "pattern": openapi_schemas.TEXT,
+    "pattern": LEGIBLE,
 }
 _DENY: Final = (
     "In force at every door within 5 s: a suspension (merchant, tenant, user, subject) refuses with 403 suspended, a"

@@ -146,7 +146,7 @@ def _listed(request: Request, record: type[Struct]) -> dict[str, str]:
     for one in declared(record):
         value = reading.query(request, one.name) if one.column.listed else None
         if value is not None:
-            if reason := validation.free_text(value, _length_max(one)):
+            if reason := validation.sought_text(value, _length_max(one)):
                 raise errors.InvalidCommand([{"field": one.name, "reason": reason}])
             found[one.name] = value
     return found
@@ -181,7 +181,7 @@ def _amount(request: Request, name: str) -> int | None:
 def _metadata(request: Request) -> dict[str, str]:
     names = sorted({n for n in request.query_params if n.startswith(f"{METADATA}[") and n.endswith("]")})
     found = {name[len(METADATA) + 1 : -1]: reading.query(request, name) or "" for name in names}
-    reason = validation.metadata(found)
+    reason = validation.metadata(found, validation.sought_text)
     if len(found) > payments_limits.METADATA_FILTERS_MAX:
         reason = f"has at most {payments_limits.METADATA_FILTERS_MAX} keys in a filter"
     if reason:

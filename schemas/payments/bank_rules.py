@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from schemas import limits
+from schemas import legible_text, limits
 from schemas.payments import limits as payments_limits
 from schemas.payments.risk_policy import Currency, Minor, Name
 
@@ -54,6 +54,9 @@ def faults(document: BankRules) -> list[dict[str, str]]:
         if rule.name in names:
             found.append({"field": f"{place}.name", "reason": "is the name of an earlier rule"})
         names.add(rule.name)
+        for field, said in (("text", rule.text), ("party", rule.party)):
+            if hidden := legible_text.line_fault(said or ""):
+                found.append({"field": f"{place}.{field}", "reason": hidden})
         has_amount = rule.amount_min is not None or rule.amount_max is not None
         if has_amount and rule.currency is None:
             found.append({"field": f"{place}.currency", "reason": "must say of what currency the amounts are"})

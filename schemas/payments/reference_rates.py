@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from schemas import currency
+from schemas import currency, legible_text
 from schemas import limits as shared_limits
 from schemas.payments import limits
 
@@ -62,6 +62,8 @@ def faults(document: ReferenceRates) -> list[dict[str, str]]:
         if not timedelta() < life <= timedelta(hours=limits.FX_REFERENCE_HOURS_MAX):
             reason = f"must be after as_of, and {limits.FX_REFERENCE_HOURS_MAX} hours after it at most"
             found.append({"field": "valid_until", "reason": reason})
+    if hidden := legible_text.line_fault(document.source):
+        found.append({"field": "source", "reason": hidden})
     for pair in document.rates:
         source, _, target = pair.partition(_SEPARATOR)
         if source == target or not {source, target} <= currency.EXPONENTS.keys():

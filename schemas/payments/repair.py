@@ -13,6 +13,7 @@ from typing import Any, Final
 from schemas import limits, validation
 from schemas import value_types as types
 from schemas.errors import InvalidCommand
+from schemas.legible_text import SAYS_SOMETHING
 from schemas.payments import facts, value_types
 from schemas.payments import limits as payments_limits
 from schemas.records import Command
@@ -52,7 +53,9 @@ def _name(value: object) -> str | None:
     return None if isinstance(value, str) and re.fullmatch(_NAME, value) else "must be a name"
 
 
-_NOTE_TYPE: Final = ValueType(_note, "string", types.text_schema(payments_limits.REPAIR_NOTE_LENGTH_MAX))
+_NOTE_TYPE: Final = ValueType(
+    _note, "string", types.text_schema(payments_limits.REPAIR_NOTE_LENGTH_MAX, pattern=SAYS_SOMETHING)
+)
 _ACCOUNT_TYPE: Final = ValueType(_account, "string", {"type": "string"})
 _NAME_TYPE: Final = ValueType(_name, "string", {"type": "string", "pattern": f"^{_NAME}$"})
 PROPOSAL: Final[validation.Fields] = {

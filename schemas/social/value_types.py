@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas import card_number, limits
+from schemas import card_number, legible_text, limits
 from schemas.social import limits as social_limits
 from schemas.validation import ValueType
 from schemas.value_types import choice, free_text
@@ -13,7 +13,6 @@ from schemas.value_types import choice, free_text
 #: what a user's name may be: what tokens say
 USER_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
 _ID: Final = re.compile(rf"[a-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
-_LINES: Final = "\n\t"
 _NOT_A_TEXT: Final = f"must be a string of at most {social_limits.POST_TEXT_LENGTH_MAX} characters"
 
 
@@ -22,11 +21,11 @@ def _user(value: object) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    """Why a post's text is refused. Line ends and tabs are its own; what no store of ours can hold is not."""
+    """Why a post's text is refused. Line ends, tabs and marks of direction are its own."""
     if not isinstance(value, str) or len(value) > social_limits.POST_TEXT_LENGTH_MAX:
         return _NOT_A_TEXT
-    if any((c < " " and c not in _LINES) or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in value):
-        return "must not contain control characters"
+    if reason := legible_text.prose_fault(value):
+        return reason
     return card_number.REFUSED if card_number.holds_card_number(value) else None
 
 

@@ -2,7 +2,8 @@
 
 Within the window of remembered tokens a second insert of a block is dropped by ClickHouse. Past it, or when it cannot
 be known, ``complete`` looks first and inserts what is missing. Traps: a token has no effect on a table without a
-window, and the same token with other rows drops the new rows silently, so a token is never used for other rows.
+window, and the same token with other rows drops the new rows silently, so a token is never used for other rows; a block
+over several months goes in month by month, so that a kill leaves some of it.
 """
 
 from __future__ import annotations
@@ -39,22 +40,27 @@ class Inserter:
                 self._insert(table, made[table.name], token)
 
     def complete(self, made: TableRows, ranges: Sequence[Range], token: str) -> dict[str, int]:
-        """Inserts what is missing of a block and returns how many rows of each table were missing."""
+        """Inserts what is missing of a block and returns how many rows of each table were missing.
+
+        A block becomes a part in every month, and ClickHouse knows each by token and month. A killed process's insert
+        may still be running: the months that are not in come under its own token, which lets one of the two in.
+        """
         missing = {}
         for table in self._tables:
             wanted = made[table.name]
             present = self._present(table, ranges) if wanted else set()
             width = [table.columns.index(column) for column in table.identity]
-            rest = [row for row in wanted if tuple(row[i] for i in width) not in present]
-            missing[table.name] = len(rest)
-            if len(rest) == len(wanted):
-                # The killed process's own insert may still be running: the same token lets only one of the two in.
-                rest_token = token
-            else:
+            whole: list[Row] = []
+            rest: list[Row] = []
+            for part in table.parts(wanted):
+                lacking = [row for row in part if tuple(row[i] for i in width) not in present]
+                (whole if len(lacking) == len(part) else rest).extend(lacking)
+            missing[table.name] = len(whole) + len(rest)
+            if whole:
+                self._insert(table, whole, token)
+            if rest:  # somebody took rows of a part away: no insert is under way that could bring them
                 keys = repr([tuple(row[i] for i in width) for row in rest])
-                rest_token = f"{token}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}"
-            if rest:
-                self._insert(table, rest, rest_token)
+                self._insert(table, rest, f"{token}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}")
         return missing
 
     def _present(self, table: Table, ranges: Sequence[Range]) -> set[tuple[Any, ...]]:

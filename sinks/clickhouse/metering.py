@@ -52,7 +52,8 @@ _USAGE: Final = (
 def metered_table(service: str) -> Table:
     """Where the usage of a service is kept."""
     columns = ("kafka_partition", "seq", "dimension", "subject", "quantity", "occurred_at")
-    return Table(name=f"{_PREFIX}{service}", columns=columns, row_key=("dimension", "subject"))
+    name = f"{_PREFIX}{service}"
+    return Table(name=name, columns=columns, row_key=("dimension", "subject"), month_of="occurred_at")
 
 
 def definition(table: Table) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +18,11 @@ from schemas.column import Declared, declared
 from schemas.errors import InvariantViolation, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clickhouse_connect.driver.client import Client
 
+_SECOND_US: Final = 1_000_000
 Row = tuple[Any, ...]
 TableRows = dict[str, list[Row]]  # by table, in the order of its columns
 
@@ -37,11 +41,24 @@ class Table:
     columns: tuple[str, ...]
     #: what tells the rows of one event apart; together with (kafka_partition, seq) it is a row's identity
     row_key: tuple[str, ...] = ()
+    #: the time (microseconds) whose month, in UTC, is the partition that a row lies in; None = all lie in one
+    month_of: str | None = None
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that tell a row from every other."""
         return ("kafka_partition", "seq", *self.row_key)
+
+    def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """The rows as ClickHouse puts them in: those of one partition are in or not, together."""
+        if self.month_of is None:
+            return [list(rows)] if rows else []
+        found: dict[tuple[int, int], list[Row]] = {}
+        place = self.columns.index(self.month_of)
+        for row in rows:
+            at = datetime.fromtimestamp(row[place] // _SECOND_US, UTC)
+            found.setdefault((at.year, at.month), []).append(row)
+        return list(found.values())
 
 
 def analytical(record: type[Struct]) -> list[Declared]:
@@ -50,9 +67,14 @@ def analytical(record: type[Struct]) -> list[Declared]:
 
 
 def of_record(name: str, record: type[Struct], *further: str, row_key: tuple[str, ...] = ()) -> Table:
-    """The table of a record: a row for every state of it. ``further``: what its event says beside it, in order."""
+    """The table of a record: a row for every state of it, in the month in which it was made.
+
+    ``further``: what its event says beside it, in order.
+    """
     fields = tuple(field.column.shown or field.name for field in analytical(record))
-    return Table(name=name, columns=("kafka_partition", "seq", *further, *fields), row_key=row_key)
+    return Table(
+        name=name, columns=("kafka_partition", "seq", *further, *fields), row_key=row_key, month_of="created_at"
+    )
 
 
 def schema_files(package: str) -> list[tuple[str, str]]:

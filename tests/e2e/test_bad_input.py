@@ -187,7 +187,7 @@ def test_tokens(public: PublicSystem, merchant: Merchant) -> None:
 
 
 def test_unknown_routes_and_methods(merchant: Merchant) -> None:
-    for path in ("/", "/v1", "/v2/payment_intents", "/v1/payment_intents/", "/v1/payment_intents/a/b/c", "/%00"):
+    for path in ("/v1", "/v2/payment_intents", "/v1/payment_intents/", "/v1/payment_intents/a/b/c", "/%00"):
         refused(merchant.http.get(path), 404, "not_found")
     for method, path, allowed in (
         ("DELETE", PATH, "GET, POST"),

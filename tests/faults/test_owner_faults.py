@@ -302,3 +302,20 @@ def _is_back(world: OwnerWorld) -> bool:
         return bool(world.producer.list_topics(payments_topics.COMMANDS, timeout=5).topics)
     except (psycopg.OperationalError, KafkaException):
         return False
+
+
+def test_a_transaction_that_takes_too_long_gets_smaller(owner_world: OwnerWorld) -> None:
+    """A slow database ends what takes longer than its bound: the same commands come in smaller pieces, each once."""
+    with psycopg.connect(owner_world.dsn, autocommit=True) as superuser:
+        superuser.execute(
+            "create function slow() returns trigger language plpgsql as"
+            " $$ begin perform pg_sleep(0.4); return new; end $$;"
+            "create trigger slow before insert on idempotency for each row execute function slow()"
+        )
+        owner_world.send_payments(40, duplicates=False)
+        owner_world.start_owner()
+        owner_world.await_all()
+        superuser.execute("drop trigger slow on idempotency; drop function slow")
+    owner_world.send_payments(20)
+    owner_world.await_all()
+    owner_world.assert_exact()

@@ -12,6 +12,7 @@ from compose.settings.settings import Settings
 from compose.settings.unknown_variables import refuse_unknown
 from compose.stack.errors import StackError
 from ingress.identity.auth import Authenticator
+from ingress.identity.caller import Caller
 from ingress.identity.issuer import AUDIENCE, SERVICES_ISSUER, KeyFolder, issue_token
 from schemas import errors
 
@@ -28,11 +29,12 @@ def outside(tmp_path: Path) -> KeyFolder:
     return folder
 
 
-def scopes_of(settings: Settings, keys: Path, token: str) -> frozenset[str]:
-    async def asked() -> frozenset[str]:
-        return (await Authenticator.of(settings.trusted(keys)).caller(f"Bearer {token}")).scopes
+def caller_of(settings: Settings, keys: Path, token: str) -> Caller:
+    return asyncio.run(Authenticator.of(settings.trusted(keys)).caller(f"Bearer {token}"))
 
-    return asyncio.run(asked())
+
+def scopes_of(settings: Settings, keys: Path, token: str) -> frozenset[str]:
+    return caller_of(settings, keys, token).scopes
 
 
 def test_an_issuer_outside_is_believed_and_that_of_the_home_no_more(tmp_path: Path, outside: KeyFolder) -> None:
@@ -40,6 +42,7 @@ def test_an_issuer_outside_is_believed_and_that_of_the_home_no_more(tmp_path: Pa
     before = Settings()
     at_home = issue_token(before.development_issuer(keys), "m_1")
     assert scopes_of(before, keys, at_home)
+    assert not caller_of(before, keys, at_home).is_service
     after = Settings(issuer=OUTSIDE, jwks_file=outside.jwks, audience="api,other")
     for audience in ("api", "other"):
         given = issue_token(outside, "m_1", ("x",), issuer=OUTSIDE, audience=audience)
@@ -58,6 +61,7 @@ def test_our_services_have_an_issuer_apart_that_opens_little(tmp_path: Path, cha
     services = settings.service_issuer(tmp_path)
     token = issue_token(services, "gateway", ("limits:read", "operator"), issuer=SERVICES_ISSUER)
     assert scopes_of(settings, tmp_path, token) == {"limits:read"}
+    assert caller_of(settings, tmp_path, token).is_service
     other = KeyFolder(tmp_path / "other")
     other.ensure()
     with pytest.raises(errors.Unauthenticated):

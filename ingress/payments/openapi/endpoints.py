@@ -9,6 +9,7 @@ from ingress.http import openapi_schemas
 from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.payments.merchants import endpoints
 from schemas import limits
+from schemas.legible_text import LEGIBLE
 from schemas.payments import limits as payments_limits
 
 Json = dict[str, Any]
@@ -95,7 +96,7 @@ def components() -> dict[str, Json]:
     description = {
         "type": ["string", "null"],
         "maxLength": limits.TEXT_LENGTH_MAX,
-        "pattern": openapi_schemas.TEXT,
+        "pattern": LEGIBLE,
     }
     return {
         "CreateWebhookEndpoint": openapi_schemas.a_schema(

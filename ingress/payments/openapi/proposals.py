@@ -8,6 +8,7 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.http.openapi_schemas import TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
+from schemas.legible_text import SAYS_SOMETHING
 from schemas.payments import limits
 
 Json = dict[str, Any]
@@ -26,7 +27,7 @@ NOTE: Final[Json] = {
     "type": "string",
     "minLength": 1,
     "maxLength": limits.REPAIR_NOTE_LENGTH_MAX,
-    "pattern": r"^[^\u0000-\u001f\u007f]*[^\u0000-\u0020\u007f][^\u0000-\u001f\u007f]*$",
+    "pattern": SAYS_SOMETHING,
 }
 #: what every proposal tells of its decision
 DECIDED: Final[Json] = {

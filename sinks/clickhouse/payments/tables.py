@@ -14,6 +14,7 @@ EVENTS: Final = Table(
         *("aggregate_key", "version", "merchant_id", "operation", "state", "currency", "attempt_status"),
         *("ledger_txns", "ledger_lines"),
     ),
+    month_of="occurred_at",
 )
 LEDGER_LINES: Final = Table(
     name="ledger_lines",
@@ -22,6 +23,7 @@ LEDGER_LINES: Final = Table(
         *("currency_exponent", "merchant_id", "aggregate_key", "effective_at", "occurred_at"),
     ),
     row_key=("txn_id", "line"),
+    month_of="occurred_at",
 )
 PAYMENT_INTENTS: Final = of_record("payment_intents", PaymentIntent, "currency_exponent")
 PROCESSOR_ATTEMPTS: Final = of_record(

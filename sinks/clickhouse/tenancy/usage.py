@@ -15,6 +15,7 @@ USAGE: Final = Table(
         *("kafka_partition", "seq", "tenant_id", "source", "event_id"),
         *("dimension", "subject", "quantity", "occurred_at"),
     ),
+    month_of="occurred_at",
 )
 USAGE_SINK: Final = DeclaredSink(
     name="tenancy_usage",

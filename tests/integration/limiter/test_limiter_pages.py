@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import httpx
@@ -54,6 +56,7 @@ def test_no_block_is_left_out() -> None:
         "Anywhere": 2,
         "FastAPI": 2,
         "Flask": 1,
+        "Django": 1,
         "One function": 1,
     }
 
@@ -90,6 +93,33 @@ def test_wsgi() -> None:
     assert answers[0].headers["RateLimit-Policy"] == '"pl_1";q=10;w=1'
     assert answers[-1].headers["Retry-After"] == "1"
     assert answers[-1].headers["RateLimit"] == '"pl_1";r=0;t=1'
+
+
+@dataclass
+class HttpResponse:
+    """As Django's is made (5.x, ``django.http``), which is not installed here: content, status, and fields of its own."""
+
+    content: str
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class HttpRequest:
+    """What the view reads of Django's."""
+
+    META: dict[str, str]
+
+
+def test_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    django = ModuleType("django.http")
+    vars(django)["HttpResponse"] = HttpResponse
+    monkeypatch.setitem(sys.modules, "django", ModuleType("django"))
+    monkeypatch.setitem(sys.modules, "django.http", django)
+    view = run("Django")["search"]
+    answers = [view(HttpRequest({"REMOTE_ADDR": "192.0.2.7"})) for _ in range(11)]
+    assert answers == [HttpResponse("found")] * 10 + [HttpResponse("later", 429, {"Retry-After": "1"})]
+    assert view(HttpRequest({"REMOTE_ADDR": "192.0.2.8"})) == HttpResponse("found")
 
 
 def test_one_function() -> None:

@@ -33,6 +33,22 @@ def test_a_tenant_rules_over_itself(*, bound: bool) -> None:
         assert not any(may(one, tenant, bound=bound) for tenant in ("*", "acm", "tenant", "", "acme:x"))
 
 
+@pytest.mark.parametrize("bound", [False, True])
+def test_who_reads_the_policies_of_all_tenants(*, bound: bool) -> None:
+    """In production a merchant is a tenant: what others are allowed is not its business."""
+    reach = Reach(merchants_are_bound=bound)
+
+    def reads(one: Caller) -> bool:
+        return reach.why_no_snapshot(one) is None
+
+    assert reads(caller("m_1", "limits:read")) is not bound
+    assert not any(reads(caller(name, "limits:read")) for name in ("tenant:acme", "user:u_1"))
+    assert [reads(caller("staff:ann", "limits:read", role)) for role in ("operator", "operator:platform")] == [True] * 2
+    assert not reads(caller("staff:ann", "limits:read", "operator:support"))
+    ours = Caller(principal="gateway", subject="s", scopes=frozenset(("limits:read",)), expires_at=0, is_service=True)
+    assert reads(ours)
+
+
 def test_a_merchant_rules_over_all_in_development_and_over_itself_in_production() -> None:
     one, operator = caller("m_1"), caller("staff:m_1", "operator:platform")
     assert all(may(one, tenant, bound=False) for tenant in ("m_1", "m_2", "*"))

@@ -1,0 +1,62 @@
+"""How many records one transaction of an owner takes: fewer after one that took too long, more again when all is well.
+
+The database ends a transaction past its bound (a slow disk, a lock that somebody holds). The same records in the same
+transaction would end so again, and the partition would never go on. One object outlives the restarts of an owner.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import structlog
+
+from dataflows import limits
+from dataflows.owner.batch import PartitionBatch
+from sinks import limits as sinks_limits
+
+_MS = 1_000
+log = structlog.get_logger()
+
+
+class TransactionSize:
+    """What the lanes of one owner share; any of them may call it."""
+
+    def __init__(self) -> None:
+        self.records: int | None = None  # None = whatever was read
+        self._well = 0  # transactions of that size in a row
+        self._lock = threading.Lock()
+
+    def takes(self, records: int) -> bool:
+        """Whether so many may be committed together."""
+        bound = self.records
+        return bound is None or records <= bound
+
+    def pieces(self, batch: PartitionBatch) -> Iterator[PartitionBatch]:
+        """The batch as it may be committed, one after the other."""
+        while not self.takes(len(batch.records)):
+            bound = self.records or len(batch.records)
+            head, rest = batch.records[:bound], batch.records[bound:]
+            yield PartitionBatch(batch.partition, head, batch.epoch, left=batch.left, noisy=batch.noisy)
+            batch = PartitionBatch(batch.partition, rest, batch.epoch, left=batch.left)
+        yield batch
+
+    def failed(self, records: int, took_s: float) -> None:
+        """A transaction of so many records failed after so long: past its bound it was too large."""
+        if took_s * _MS < sinks_limits.OWNER_TRANSACTION_TIMEOUT_MS:
+            return
+        with self._lock:
+            before = records if self.records is None else min(self.records, records)
+            self.records, self._well = max(1, before // 2), 0
+        log.warning("transaction_too_long", records=records, took_s=round(took_s, 1), next_records=self.records)
+
+    def committed(self, records: int) -> None:
+        """A transaction of so many records went well; after some of the whole size the next ones are larger."""
+        bound = self.records
+        if bound is None or records < bound:
+            return
+        with self._lock:
+            self._well += 1
+            if self._well >= limits.TRANSACTIONS_UNTIL_LARGER:
+                larger = 2 * bound
+                self.records, self._well = (None if larger >= limits.BATCH_MESSAGES_MAX else larger), 0

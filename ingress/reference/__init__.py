@@ -1,0 +1,1 @@
+"""Every call of the API on one page, made of the OpenAPI document."""

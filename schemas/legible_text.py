@@ -1,0 +1,71 @@
+"""Texts that people read: what nobody sees, and what shows a text otherwise than it is, is refused.
+
+A mark of direction in a description turns the amount that follows it on a statement; a control character is obeyed by
+a terminal. Texts that only machines compare (ids, keys, what a processor says) are bound by ``validation.clean_text``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CONTROLS: Final = r"\u0000-\u001f\u007f-\u009f"
+_LINE_ENDS: Final = r"\u2028\u2029"
+_MARKS: Final = r"\u061c\u200e\u200f"
+_DIRECTIONS: Final = r"\u202a-\u202e\u2066-\u2069"
+_NO_CHARACTERS: Final = r"\ufdd0-\ufdef\ufffe\uffff"
+#: those of the other planes; a pattern of JSON Schema does not name them, the check does
+_FURTHER_NO_CHARACTERS: Final = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(1, 17))
+_SURROGATES: Final = r"\ud800-\udfff"
+_NEVER: Final = rf"{_LINE_ENDS}{_NO_CHARACTERS}{_FURTHER_NO_CHARACTERS}"
+
+_OF_NO_LINE: Final = rf"{_CONTROLS}{_LINE_ENDS}{_MARKS}{_DIRECTIONS}{_NO_CHARACTERS}"
+#: a legible line, as a pattern of JSON Schema has it
+LEGIBLE: Final = rf"^[^{_OF_NO_LINE}]*$"
+#: the same, in which something can be seen
+SAYS_SOMETHING: Final = rf"^[^{_OF_NO_LINE}]*[^\u0020{_OF_NO_LINE}][^{_OF_NO_LINE}]*$"
+
+_CONTROL: Final = re.compile(rf"[{_CONTROLS}{_SURROGATES}]")
+_CONTROL_OF_PROSE: Final = re.compile(rf"(?![\n\t])[{_CONTROLS}{_SURROGATES}]")
+_HIDDEN: Final = re.compile(rf"[{_NEVER}{_MARKS}{_DIRECTIONS}]")
+_HIDDEN_IN_PROSE: Final = re.compile(rf"[{_NEVER}]")
+#: what opens a direction, and what closes it (UAX #9)
+_CLOSED_BY: Final = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
+_CLOSING: Final = frozenset(_CLOSED_BY.values())
+_NOT_CONTROLS: Final = "must not contain control characters"
+
+
+def line_fault(text: str) -> str | None:
+    """Why a line is refused, or None. Joiners (in emoji, Persian) and everything that is seen are the writer's own."""
+    if text.isprintable():  # of all that is refused nothing is
+        return None
+    if _CONTROL.search(text):
+        return _NOT_CONTROLS
+    return _told(_HIDDEN.search(text))
+
+
+def prose_fault(text: str) -> str | None:
+    """Why prose of several lines is refused, or None. Line ends and tabs are its own.
+
+    Arabic and Hebrew need marks of direction and isolates: they may stand there, and what opens a direction is closed
+    on its line, so that nothing which stands beside the text is turned with it.
+    """
+    if text.isprintable():
+        return None
+    if _CONTROL_OF_PROSE.search(text):
+        return _NOT_CONTROLS
+    return _told(_HIDDEN_IN_PROSE.search(text)) or next(filter(None, map(_direction_fault, text.split("\n"))), None)
+
+
+def _told(found: re.Match[str] | None) -> str | None:
+    return None if found is None else f"must not contain U+{ord(found[0]):04X}, which nobody sees"
+
+
+def _direction_fault(line: str) -> str | None:
+    opened: list[str] = []
+    for c in line:
+        if c in _CLOSED_BY:
+            opened.append(c)
+        elif c in _CLOSING and (not opened or _CLOSED_BY[opened.pop()] != c):
+            return f"must not close a direction that it did not open (U+{ord(c):04X})"
+    return f"must close every direction on the line where it opens (U+{ord(opened[-1]):04X})" if opened else None
