@@ -79,6 +79,7 @@ ACCESS_DENIED_RETRY_S: Final = 0.5  # after a read that failed: callers meanwhil
 JWKS_BYTES_MAX: Final = 256 * 1024
 JWKS_KEYS_MAX: Final = 64
 CURSOR_KEY_OVERLAP_S: Final = 90 * 86_400  # a caller may go on from a cursor of so long ago
+CURSOR_SEALS_KEPT: Final = 64  # keys made of secrets, in a process: a few secrets for each kind of pages
 JWKS_REFRESH_S: Final = 60
 JWKS_REFRESH_COOLDOWN_S: Final = 5  # unknown key ids cannot make us hammer the issuer
 JWKS_TIMEOUT_S: Final = 3

@@ -1,4 +1,4 @@
-"""Sessions at pages: a signed cookie that names a person, its scopes and its end. It holds no token.
+"""Sessions at pages: a sealed cookie that names a person, its scopes and its end. It holds no token.
 
 Without the key nobody can make one or read another's into it. Each kind of pages has a key, a cookie and a form of its
 own, so that a session of one proves nothing to another.

@@ -48,7 +48,7 @@ _CURSOR_KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class KeyFolder:
-    """The files of one home: ``issuer.json`` signs tokens, ``jwks.json`` is public, ``cursor.key`` signs cursors."""
+    """The files of one home: ``issuer.json`` signs tokens, ``jwks.json`` is public, ``cursor.key`` seals cursors."""
 
     path: Path
 
@@ -64,7 +64,7 @@ class KeyFolder:
 
     @property
     def cursor(self) -> Path:
-        """The secret that signs cursors."""
+        """The secret that cursors are sealed with."""
         return self.path / "cursor.key"
 
     def ensure(self) -> None:
@@ -94,13 +94,13 @@ class KeyFolder:
         return rows
 
     def cursor_key(self) -> KeptSecrets:
-        """The secrets that cursors are signed with; they follow the file."""
+        """The secrets that cursors are sealed with; they follow the file."""
         return KeptSecrets(self.cursor)
 
     def rotate_cursors(self, *, at_once: bool = False, settle: Callable[[], None] = lambda: None) -> None:
-        """Cursors and cookies are signed by a new secret; those of the one before are believed for a while yet.
+        """Cursors and cookies are sealed with a new secret; those of the one before are believed for a while yet.
 
-        ``at_once``: no longer at all. ``settle`` runs when every process can have the new one, and before it signs.
+        ``at_once``: no longer at all. ``settle`` runs when every process can have the new one, and before it seals.
         """
         new = (secrets.token_bytes(_CURSOR_KEY_BYTES), float("inf"))
         retires_at = time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S
