@@ -32,6 +32,9 @@ KAFKA_RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 # --- servers
 HEALTH_POLL_INTERVAL_S: Final = 0.05
 POSTGRES_ROLE_TRIES_MAX: Final = 5  # installations on one server may alter its roles at once
+MIGRATION_LOCK_TIMEOUT_MS: Final = 2_000  # a migration waits so long for a table: all who come behind it wait, too
+MIGRATION_LOCK_TRIES_MAX: Final = 60
+MIGRATION_LOCK_PAUSE_S: Final = 1.0  # between two tries those who waited are served
 
 # --- the ClickHouse front
 POSTGRES_KEEPALIVE_S: Final = 5

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import base64
 import hmac
+import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors, identity
+from schemas.validation import visible
 from vault import audit, limits, metrics, sealing
 from vault.sealing import Place, Sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ingress.identity.caller import Caller
     from vault.card import Card
     from vault.keyring import Keyring
     from vault.store import VaultStore
 
 _TOKEN_BYTES: Final = 15
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +105,14 @@ class Cards:
         place, card, fingerprint = await self._open(merchant, token_id)
         return _token(place, card, fingerprint)
 
-    async def reveal(self, merchant: str, token_id: str) -> Card:
-        """The card itself, for a call to a processor and nothing else. Raises NotFound."""
-        _, card, _ = await self._open(merchant, token_id)
+    async def reveal(self, merchant: str, token_id: str, said: Mapping[str, str]) -> Card:
+        """The card itself, for a call to a processor and nothing else; ``said`` of that stands in the audit log.
+
+        Raises NotFound.
+        """
+        details = {"merchant": merchant} | {name: visible(text) for name, text in said.items()}
+        logged = {"actor": audit.WORKER, "details": json.dumps(details)}
+        _, card, _ = await self._open(merchant, token_id, "card_reveal", logged)
         return card
 
     async def delete(self, caller: Caller, token_id: str, said: Mapping[str, str]) -> None:
@@ -116,10 +123,12 @@ class Cards:
             raise errors.NotFound
         metrics.TOKENS_DELETED.inc()
 
-    async def _open(self, merchant: str, token_id: str) -> tuple[Place, Card, str]:
+    async def _open(
+        self, merchant: str, token_id: str, query: str = "card_find", logged: Mapping[str, str] = _NOTHING
+    ) -> tuple[Place, Card, str]:
         _require_id(token_id)
         place = Place(token_id, merchant)
-        fingerprint, sealed = await self._read(place)
+        fingerprint, sealed = await self._read(place, query, logged)
         try:
             card = sealing.unseal(sealed, place, self._keyring.ring)
         except sealing.KeyMissing:  # re-wrapped since we read the keys, or since we read the card
@@ -128,8 +137,10 @@ class Cards:
             card = sealing.unseal(sealed, place, self._keyring.ring)
         return place, card, fingerprint
 
-    async def _read(self, place: Place) -> tuple[str, Sealed]:
-        rows = await self._store.rows("card_find", {"id": place.token_id, "merchant": place.merchant_id})
+    async def _read(
+        self, place: Place, query: str = "card_find", logged: Mapping[str, str] = _NOTHING
+    ) -> tuple[str, Sealed]:
+        rows = await self._store.rows(query, {"id": place.token_id, "merchant": place.merchant_id, **logged})
         if not rows:
             raise errors.NotFound
         ((fingerprint, key_id, wrapped_key, ciphertext),) = rows

@@ -95,6 +95,7 @@ class _Way:
     """The way to one processor: its address, so many places, and connections of its own."""
 
     def __init__(self, name: str, destination: Destination) -> None:
+        self.name = name
         self.adapter = adapter_of(name)
         self.url = destination.url.rstrip("/")
         self.places = limits.VAULT_FORWARDS_MAX
@@ -133,7 +134,8 @@ class Forwarder:
         way.places -= 1
         metrics.FORWARDS_OPEN.inc()
         try:
-            card = await self._cards.reveal(forward.merchant_id, forward.token)
+            said = {"processor": way.name, "path": forward.path}
+            card = await self._cards.reveal(forward.merchant_id, forward.token, said)
             content = card_forms.with_card(way.adapter, forward.token, forward.body, card)
             status, answered, body = await self._send(way, forward.path, content, headers)
         finally:

@@ -54,6 +54,16 @@ select request_digest, token_id from vault.token_request where merchant_id = %(m
 select fingerprint, key_id, wrapped_key, ciphertext from vault.card
 where id = %(id)s and merchant_id = %(merchant)s and deleted_at is null;
 
+-- name: card_reveal
+-- vault/cards.py: the same for a call to a processor, with its row of the audit log: no card leaves before that is durable. Primary key.
+with found as (
+    select id, fingerprint, key_id, wrapped_key, ciphertext from vault.card
+    where id = %(id)s and merchant_id = %(merchant)s and deleted_at is null
+), logged as (
+    select audit_append(%(actor)s, 'card.reveal', id, 'done', %(details)s::jsonb) as seq from found
+)
+select fingerprint, key_id, wrapped_key, ciphertext from found where (select count(*) from logged) = 1;
+
 -- name: card_shred
 -- vault/cards.py: nothing of the card is left but that it was. One row for a card that is gone now or was before.
 with shredded as (

@@ -21,13 +21,13 @@ from compose import limits as compose_limits
 from compose.settings import secret_files
 from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
-from compose.settings.issuer_settings import IssuerSettings
 from compose.settings.kafka_access import ACCESS
 from compose.settings.media_settings import MediaSettings
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
 from compose.settings.secret_files import secret_fields
+from compose.settings.store_transport import StoreTransport
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
 from compose.stack import varnish
 from compose.stack.errors import StackError
@@ -81,7 +81,7 @@ _FURTHER_SIMULATORS: Final = 8_091
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings, RolePasswords):
+class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings, RolePasswords):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -89,10 +89,8 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     home: Path = Path(".millrace")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    kafka_bootstrap: str | None = None
     #: begins the name of every topic and consumer group: several installations then share one cluster
     kafka_prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,64}$")
-    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     kafka_sasl_username: str | None = None
     kafka_sasl_password: SecretStr | None = None
@@ -102,10 +100,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     kafka_ssl_certificate_location: Path | None = None
     kafka_ssl_key_location: Path | None = None
     kafka_ssl_key_password: SecretStr | None = None
-
-    #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
-    postgres_dsn: SecretStr | None = None
-    postgres_address: str | None = None  # the same without user and password: all that our processes are told of it
 
     #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
     #: in the home, which is for development
@@ -125,11 +119,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
     vault_keys_file: Path | None = None
     #: what workers prove themselves to the vault with; otherwise made in the home
     vault_secret: SecretStr | None = Field(default=None, min_length=vault_limits.VAULT_SECRET_LENGTH_MIN)
-
-    redis_url: SecretStr | None = None  # rediss:// for TLS
-    clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
-    #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
-    clickhouse_reader_url: SecretStr | None = None
 
     kafka_port: int | None = Port
     kafka_controller_port: int | None = Port
@@ -174,13 +163,6 @@ class Settings(ProcessorSettings, GatewaySettings, IssuerSettings, MediaSettings
         for text in texts if isinstance(texts, tuple) else ():
             client_network(text)  # a ValueError says what is wrong
         return texts
-
-    @field_validator("postgres_dsn")
-    @classmethod
-    def _is_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("give a URL: postgresql://user:password@host:port/database")
-        return value
 
     @field_validator(
         "webhook_secrets_stripe", "webhook_secrets_standard", "webhook_secrets_adyen", "webhook_secrets_simulator"
@@ -372,13 +354,16 @@ def load_settings(home: Path | None = None) -> Settings:
     refuse_unknown(os.environ, {*Settings.model_fields, *secret_files.variables(Settings)})
     try:
         settings = Settings() if home is None else Settings(home=home)
-        return settings.model_copy(update=secret_files.from_files(Settings, os.environ))
+        found = settings.model_copy(update=secret_files.from_files(Settings, os.environ))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if not first["loc"]:  # of several together
             raise StackError(first["msg"].removeprefix("Value error, ")) from None
         name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
         raise StackError(f"{name} is wrong: {first['msg']}") from None
+    if fault := found.read_on_the_way():  # what a file said is known only now
+        raise StackError(fault)
+    return found
 
 
 def _derived(secret: str, name: str) -> str:

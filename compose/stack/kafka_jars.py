@@ -1,7 +1,8 @@
 """Kafka's jars and the Java that runs them.
 
 The jars come from Maven Central once and are kept in the user's cache; a later start reads their list from a
-file beside them and touches neither the network nor the resolver.
+file beside them and touches neither the network nor the resolver. Only those are taken whose bytes are the ones that
+this release was tried with (``kafka_jars.json``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import shutil
 import warnings
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -41,10 +43,22 @@ def class_path() -> str:
     cache = _cache_file()
     jars: list[str] = read_json(cache) or []
     if not jars or not all(Path(jar).exists() for jar in jars):
-        jars = _resolve()
+        jars = require_known(_resolve())
         cache.parent.mkdir(parents=True, exist_ok=True)
         write_private(cache, json.dumps(jars, indent=1))
     return os.pathsep.join(jars)
+
+
+def require_known(jars: list[str]) -> list[str]:
+    """The same jars, whose digests are known. Raises StackError for one that is another, or that nobody expects."""
+    known = json.loads((resources.files("compose.stack") / "kafka_jars.json").read_bytes())
+    for jar in map(Path, jars):
+        if hashlib.sha256(jar.read_bytes()).hexdigest() != known.get(jar.name):
+            raise StackError(
+                f"{jar} is not the jar that this release was made with: remove it and run this again; if it stays so, "
+                "whoever serves it to you changed it"
+            )
+    return jars
 
 
 def archive_path() -> Path:

@@ -106,25 +106,32 @@ class SnapshotFollower:
         try:
             answer = await self._client.get(PATH, headers=headers)
             if answer.status_code == _OK:
-                # a loop that decides does not wait for signatures and tens of thousands of policies
+                # a loop that decides does not wait for signatures, the disk, and tens of thousands of policies
                 self._put_in_use(*await asyncio.to_thread(self._read, answer.content))
                 self._etag = answer.headers.get("etag", "")
             elif answer.status_code != _NOT_MODIFIED:
                 _log.warning("snapshot_not_fetched", status=answer.status_code)
-        except (httpx.HTTPError, OSError) as error:
+        except httpx.HTTPError as error:
             _log.warning("snapshot_not_fetched", reason=type(error).__name__)
+        except OSError as error:  # a full disk
+            _log.error("revision_not_kept", reason=str(error), hint="the policies before it stay in use")
         except SnapshotRefused as error:
             self.refused += 1
             _log.error("snapshot_refused", reason=error.public)
 
     def take(self, document: bytes) -> None:
-        """Uses a document from now on. Raises SnapshotRefused, and then nothing changed."""
+        """Uses a document from now on. Raises SnapshotRefused or OSError, and then nothing changed."""
         self._put_in_use(*self._read(document))
 
     def _read(self, document: bytes) -> tuple[Snapshot, PolicySet]:
-        """Verified and computed; whoever asks is alone in it. Raises SnapshotRefused."""
+        """Verified, computed, its revision on the disk; whoever asks is alone in it. Raises SnapshotRefused, OSError.
+
+        Rule: what was decided by once is remembered before, or a loss of power would let an older one in again.
+        """
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
-        return snapshot, PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars, denied=snapshot.denied)
+        policies = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars, denied=snapshot.denied)
+        self._remember(snapshot.revision)
+        return snapshot, policies
 
     def _put_in_use(self, snapshot: Snapshot, policies: PolicySet) -> None:
         if snapshot.shards is not None and self._use_shards is not None:
@@ -132,7 +139,6 @@ class SnapshotFollower:
         self._use(policies)
         self.snapshot, self.is_lapsed = snapshot, False
         self.has_one.set()
-        self._remember(snapshot.revision)
         _log.info("snapshot_in_use", **described(snapshot))
 
     def _remember(self, revision: int) -> None:

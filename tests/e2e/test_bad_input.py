@@ -222,6 +222,30 @@ def test_header_fields_mean_one_thing(public: PublicSystem, merchant: Merchant) 
             assert (answer.status, json.loads(answer.read())["code"]) == (400, "malformed_request"), head
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Transfer-Encoding: identity\r\n",
+    ],
+)
+def test_a_body_has_one_length(public: PublicSystem, merchant: Merchant, fields: bytes) -> None:
+    """Where a proxy and we disagree about its end, the rest of it is a request of somebody else."""
+    token = merchant.http.headers["authorization"].encode()
+    with socket.create_connection(address(public), timeout=patient(30)) as line:
+        line.sendall(
+            b"POST /v1/payment_intents HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: " + token
+            + b"\r\n" + fields + b"\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+        )  # fmt: skip
+        heard = b""
+        while chunk := line.recv(10_000):
+            heard += chunk
+        assert heard.startswith(b"HTTP/1.1 400 "), heard
+        assert heard.count(b"HTTP/1.1 ") == 1, heard
+
+
 def test_a_connection_is_one_request_at_a_time(public: PublicSystem) -> None:
     """HTTP/2, of which one connection opens hundreds of requests, is not spoken."""
     with socket.create_connection(address(public), timeout=patient(30)) as line:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from compose.settings.settings import Settings
+from compose.settings.settings import Settings, load_settings
 from compose.settings.unknown_variables import refuse_unknown
 from compose.stack.errors import StackError
 from ingress.identity.auth import Authenticator
@@ -83,6 +83,64 @@ def test_our_services_have_an_issuer_apart_that_opens_little(tmp_path: Path, cha
 def test_half_an_issuer_is_none(changes: Any, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         Settings(**changes)
+
+
+FAR: Any = {"issuer": OUTSIDE, "jwks_url": "https://issuer.example/keys"}
+
+
+@pytest.mark.parametrize(
+    ("plain", "encrypted"),
+    [
+        (
+            {"kafka_bootstrap": "127.0.0.1:9092,kafka.corp:9092", "kafka_security_protocol": "SASL_PLAINTEXT"},
+            {"kafka_bootstrap": "kafka.corp:9092", "kafka_security_protocol": "SASL_SSL"},
+        ),
+        (
+            {"postgres_dsn": "postgresql://u:p@127.0.0.1,db.corp/millrace?sslmode=prefer"},
+            {"postgres_dsn": "postgresql://u:p@db.corp/millrace?sslmode=verify-full"},
+        ),
+        (
+            {"postgres_address": "postgresql://10.0.0.5/m"},
+            {"postgres_address": "postgresql://10.0.0.5/m?sslmode=require"},
+        ),
+        ({"redis_url": "redis://:p@cache.corp:6379/0"}, {"redis_url": "rediss://:p@cache.corp:6379/0"}),
+        ({"clickhouse_url": "http://u:p@192.0.2.7:8123/m"}, {"clickhouse_url": "https://u:p@192.0.2.7:8443/m"}),
+        ({"clickhouse_reader_url": "http://r:p@ch.corp/m"}, {"clickhouse_reader_url": "https://r:p@ch.corp/m"}),
+    ],
+)
+def test_in_production_no_password_crosses_a_network_in_the_clear(plain: Any, encrypted: Any) -> None:
+    (named, *_) = plain
+    setting = {"postgres_address": "MILLRACE_POSTGRES_DSN"}.get(named, f"MILLRACE_{named.upper()}")
+    with pytest.raises(ValueError, match=f"{setting} leads over a network in the clear: production needs"):
+        Settings(mode="production", **FAR, **plain)
+    Settings(mode="production", **FAR, **encrypted)
+    Settings(**plain)  # in development a network of containers is one's own
+
+
+def test_what_a_file_says_is_no_exception(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "redis_url"
+    secret.touch(mode=0o600)
+    monkeypatch.setenv("MILLRACE_MODE", "production")
+    monkeypatch.setenv("MILLRACE_ISSUER", OUTSIDE)
+    monkeypatch.setenv("MILLRACE_JWKS_URL", "https://issuer.example/keys")
+    monkeypatch.setenv("MILLRACE_REDIS_URL_FILE", str(secret))
+    secret.write_text("redis://:p@cache.corp:6379/0")
+    with pytest.raises(StackError, match="MILLRACE_REDIS_URL leads over a network in the clear"):
+        load_settings(tmp_path)
+    secret.write_text("rediss://:p@cache.corp:6379/0")
+    load_settings(tmp_path)
+
+
+def test_servers_of_this_machine_need_no_encryption_in_production() -> None:
+    Settings(mode="production", **FAR)
+    Settings(
+        mode="production",
+        **FAR,
+        kafka_bootstrap="localhost:9092, [::1]:9092",
+        postgres_dsn="postgresql://u:p@/millrace?host=/run/postgresql",
+        redis_url="redis://127.0.0.2:6379/0",
+        clickhouse_url="http://u:p@localhost:8123/m",
+    )
 
 
 def test_a_variable_that_nobody_reads_is_refused_with_the_nearest_one() -> None:

@@ -53,10 +53,9 @@ class Sender:
         try:
             target = webhook_url.parse(url, loopback=self._loopback)
             addresses = self._resolve(target.host, target.port)
-        except RefusedUrl:
+        except (RefusedUrl, OSError, UnicodeError):
+            # Told alike: else a merchant would learn from its log which names our own network knows.
             return Answer(None, "address_refused")
-        except (OSError, UnicodeError):
-            return Answer(None, "name_not_resolved")
         # One inner address is enough to refuse: whoever mixes them in is up to something.
         if not addresses or not all(self._may_go_to(target, address) for address in addresses):
             return Answer(None, "address_refused")

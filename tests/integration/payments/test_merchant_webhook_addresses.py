@@ -139,6 +139,21 @@ def test_names_that_resolve_to_inner_addresses_are_refused_at_the_send(addresses
         assert here.tries == []
 
 
+@pytest.mark.parametrize("failure", [socket.gaierror(-2, "Name or service not known"), UnicodeError("label too long")])
+def test_a_name_that_nobody_knows_is_told_like_an_inner_one(failure: Exception) -> None:
+    """A merchant's log of deliveries is no directory of our network."""
+
+    def unknown(_host: str, _port: int) -> list[str]:
+        raise failure
+
+    inner = Sender(resolver=lambda _host, _port: ["10.0.0.1"])
+    answers = [
+        sender.send("https://db.corp.example/", "evt_1", b"{}", [SECRET], NOW)
+        for sender in (inner, Sender(resolver=unknown))
+    ]
+    assert answers == [Answer(None, "address_refused")] * 2
+
+
 def test_without_tls_only_this_machine_is_told() -> None:
     """Also in development: a public name with http is refused by its text, and localhost that leads elsewhere by it."""
     public = Sender(loopback=True, resolver=lambda _host, _port: ["8.8.8.8"])

@@ -74,6 +74,17 @@ def test_a_token_without_the_scope_is_logged_and_a_stranger_is_not(world: VaultW
     assert world.rows("select count(*) from audit_log") == [(before[0][0] + 1,)]
 
 
+def test_every_card_that_leaves_is_logged_before_it_leaves(world: VaultWorld) -> None:
+    """Also when nobody was there to take it; a look at the token itself shows no card, and is no row."""
+    holder = world.holder()
+    token = holder.token()
+    for _ in range(2):
+        assert world.forward(token, holder.name).status_code == 503
+    assert holder.http.get(f"/v1/tokens/{token}").status_code == 200
+    assert [row[0] for row in logged(world, merchant=holder.name)] == ["token.create", "card.reveal", "card.reveal"]
+    assert is_sound(world)
+
+
 def test_forwards_that_are_refused_are_logged(world: VaultWorld, processor: Processor) -> None:
     """Another merchant's token above all; a number where a token belongs is not repeated."""
     owner, thief = world.holder(), world.holder()
@@ -81,7 +92,15 @@ def test_forwards_that_are_refused_are_logged(world: VaultWorld, processor: Proc
     assert world.forward(token, owner.name).status_code == 200
     assert world.forward(token, thief.name).status_code == 404
     assert world.forward(NUMBER, thief.name).status_code in (404, 422)
-    assert logged(world, merchant=owner.name) == [("token.create", token, "done", None)]
+    assert logged(world, merchant=owner.name) == [
+        ("token.create", token, "done", None),
+        ("card.reveal", token, "done", None),
+    ]
+    assert world.rows(
+        "select actor, details ->> 'processor', details ->> 'path' from audit_log"
+        " where action = 'card.reveal' and object = %s",
+        token,
+    ) == [("worker", "simulator", "/v1/operations")]
     assert ("card.forward", "tokens", "refused", "not_found") in logged(world, merchant=thief.name)
     assert len(processor.received) == 1
     assert world.rows("select 1 from audit_log l where l::text like %s", f"%{NUMBER}%") == []

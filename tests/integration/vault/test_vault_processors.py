@@ -99,7 +99,7 @@ def test_a_form_holds_texts_and_no_card_but_the_vaults(
 class OneCard:
     """Reveals the same card for every token."""
 
-    async def reveal(self, merchant_id: str, token: str) -> Card:
+    async def reveal(self, merchant_id: str, token: str, said: object) -> Card:
         return Card(number=NUMBER, network="visa", exp_month=12, exp_year=2035)
 
 

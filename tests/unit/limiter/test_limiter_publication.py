@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import threading
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -14,6 +18,7 @@ from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign
 from schemas.limiter.limit_policy import SAFE_INTEGER
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
+from sinks import private_file
 from tests.unit.limiter.test_limiter_policies import KEY, KEYS, policy
 from tests.worlds.payments import payment_cases as cases
 
@@ -59,6 +64,56 @@ def test_a_tenants_token_rules_over_that_tenant_alone(publisher: str, tenant: st
     command = cases.command("publish_policy", found, key="k", aggregate_key="pl_a", expected_version=None)
     decided = decide_publish(None, msgspec.structs.replace(command, scope=publisher), 1)
     assert (decided.code if isinstance(decided, Rejection) else "") == code
+
+
+def test_a_revision_is_on_the_disk_before_anybody_decides_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power between the two would let an older snapshot in; a disk that takes nothing changes nothing."""
+    remembered, seen = tmp_path / "of" / "r", list[str]()
+    follower = SnapshotFollower(
+        "http://x", str, lambda: KEYS, lambda _found: seen.append(remembered.read_text()), remembered
+    )
+    for revision in (1, 2):
+        follower.take(_signed(revision))
+    assert seen == ["1", "2"]
+    assert follower.snapshot is not None
+
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(private_file, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        follower.take(_signed(3))
+    assert (follower.snapshot.revision, seen) == (2, ["1", "2"])
+
+
+def test_the_loop_that_decides_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    real = private_file.replace
+
+    def replace(path: Path, text: str) -> None:
+        threads.append(threading.get_ident())
+        real(path, text)
+
+    monkeypatch.setattr(private_file, "replace", replace)
+
+    async def fetched() -> int:
+        follower = SnapshotFollower("http://x", str, lambda: KEYS, lambda _: None, tmp_path / "r")
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=_signed(7)))
+        follower._client = httpx.AsyncClient(base_url="http://x", transport=transport)
+        await follower._round()
+        assert follower.snapshot is not None
+        return threading.get_ident()
+
+    of_the_loop = asyncio.run(fetched())
+    assert len(threads) == 1
+    assert threads != [of_the_loop]
+    assert (tmp_path / "r").read_text() == "7"
+
+
+def _signed(revision: int) -> bytes:
+    return sign(Snapshot(revision=revision, issued_at=0, not_after=2**40, policies=[policy()]), KEY)
 
 
 def test_a_snapshot_that_cannot_be_counted_by_changes_nothing(tmp_path: Path) -> None:

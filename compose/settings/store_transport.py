@@ -1,0 +1,94 @@
+"""Where external servers are, and whether what our processes tell them can be read on the way."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr, field_validator, model_validator
+
+from compose.settings.issuer_settings import IssuerSettings
+
+_POSTGRES_TLS: Final = ("require", "verify-ca", "verify-full")
+
+
+class StoreTransport(IssuerSettings):
+    """Addresses of Kafka, Postgres, Valkey and ClickHouse elsewhere; one that is set replaces the embedded server."""
+
+    kafka_bootstrap: str | None = None
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    #: a superuser's (or database owner's) URL: migrations create the roles with it; sslmode and sslrootcert go in it
+    postgres_dsn: SecretStr | None = None
+    postgres_address: str | None = None  # the same without user and password: all that our processes are told of it
+    redis_url: SecretStr | None = None  # rediss:// for TLS
+    clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
+    #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
+    clickhouse_reader_url: SecretStr | None = None
+
+    @field_validator("postgres_dsn")
+    @classmethod
+    def _is_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("give a URL: postgresql://user:password@host:port/database")
+        return value
+
+    @model_validator(mode="after")
+    def _is_not_read_on_the_way(self) -> StoreTransport:
+        if fault := self.read_on_the_way():
+            raise ValueError(fault)
+        return self
+
+    def read_on_the_way(self) -> str | None:
+        """Why these addresses are refused. Rule: in production nothing of ours crosses a network in the clear."""
+        plain = {
+            "MILLRACE_KAFKA_BOOTSTRAP": (self._is_plain_kafka(), "MILLRACE_KAFKA_SECURITY_PROTOCOL=SASL_SSL"),
+            "MILLRACE_POSTGRES_DSN": (self._is_plain_postgres(), "sslmode=verify-full in it"),
+            "MILLRACE_REDIS_URL": (_is_plain_url(self.redis_url, "rediss"), "a rediss:// address"),
+            "MILLRACE_CLICKHOUSE_URL": (_is_plain_url(self.clickhouse_url, "https"), "an https:// address"),
+            "MILLRACE_CLICKHOUSE_READER_URL": (
+                _is_plain_url(self.clickhouse_reader_url, "https"),
+                "an https:// address",
+            ),
+        }
+        for name, (is_plain, remedy) in plain.items():
+            if is_plain and self.mode == "production":
+                return f"{name} leads over a network in the clear: production needs {remedy}"
+        return None
+
+    def _is_plain_kafka(self) -> bool:
+        if self.kafka_bootstrap is None or self.kafka_security_protocol in ("SSL", "SASL_SSL"):
+            return False
+        servers = (server.strip().rpartition(":")[0] for server in self.kafka_bootstrap.split(","))
+        return not all(_is_here(host) for host in servers)
+
+    def _is_plain_postgres(self) -> bool:
+        address = self.postgres_address if self.postgres_dsn is None else self.postgres_dsn.get_secret_value()
+        if address is None:
+            return False
+        try:
+            said = conninfo_to_dict(address)
+        except psycopg.ProgrammingError:
+            return True  # nobody can tell
+        hosts = str(said.get("hostaddr") or said.get("host") or "").split(",")
+        return said.get("sslmode") not in _POSTGRES_TLS and not all(_is_here(host) for host in hosts)
+
+
+def _is_plain_url(url: SecretStr | None, encrypted: str) -> bool:
+    if url is None:
+        return False
+    parts = urlsplit(url.get_secret_value())
+    return parts.scheme not in (encrypted, "unix") and not _is_here(parts.hostname or "")
+
+
+def _is_here(host: str) -> bool:
+    """Whether it is this machine: its loopback, or the folder of a socket (none is libpq's own)."""
+    name = host.strip("[]")
+    if name in ("", "localhost") or name.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
