@@ -1,7 +1,7 @@
-"""Names of CloudEvents' attributes: lower-case letters and digits alone, and never ``data`` (CloudEvents 1.0, 3.1). Pure.
+"""Names of CloudEvents attributes: lower-case letters and digits alone, and never ``data`` (1.0, section 3.1). Pure.
 
-A name that breaks the rule is refused and never left out: other readers of the same event would read another name in it,
-or none. Names may be of any length; 20 characters is what the specification advises.
+A name that breaks the rule is refused and never left out: other readers of the same event would read another name in
+it, or none. Names may be of any length; 20 characters is what the specification advises.
 """
 
 from __future__ import annotations
