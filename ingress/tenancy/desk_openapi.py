@@ -12,7 +12,7 @@ from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
 from ingress.tenancy.openapi import committed, read
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
 from schemas.services import OPERATIONS
-from schemas.tenancy import limits
+from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.operations import READ
 from schemas.tenancy.value_types import PRICES
@@ -189,7 +189,7 @@ def components() -> Json:
             "data": data,
         },
         ["specversion", "type", "id", "source", "time", "data"],
-    )
+    ) | {"propertyNames": {"pattern": attribute_names.PATTERN}}
     sums = a_schema({"from": _INSTANT, "to": _INSTANT, "events": INTEGER}, ["from", "to", "events"])
     conflict = a_schema({"source": STRING, "event_id": STRING, "seen_at": _INSTANT})
     run = a_schema({"billing_run_id": OBJECT_ID, "state": STRING, "invoice_id": TEXT_OR_NULL})

@@ -18,11 +18,13 @@ from ingress.tenancy.callers import member
 from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage
 from ingress.tenancy.usage_producer import UsageProducer
 from schemas import errors
-from schemas.tenancy import limits
+from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.instants import parsed
 from schemas.tenancy.usage_event import read_all, record_key, refuse_tenant
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+
     from ingress.tenancy.usage_producer import Letter
 
 router: Final = APIRouter()
@@ -40,6 +42,7 @@ async def meter(request: Request) -> Response:
     """Takes all events of a request, or none. 202: all replicas of Kafka have them."""
     _, known = await member(request, WRITE, writes=True, shows=False)
     raw = await reading.body(request, (_ONE, _BATCH), limits.USAGE_BODY_BYTES_MAX)
+    _require_fields(request.headers)
     found = strict_json.parse(raw)
     is_batch = request.headers.get("content-type", "").partition(";")[0].strip().lower() == _BATCH
     if is_batch != isinstance(found, list):
@@ -52,6 +55,14 @@ async def meter(request: Request) -> Response:
     letters = _letters(known.tenant.tenant_id, events, is_batch=is_batch)
     await parts_of(request).get(UsageProducer).send(letters)
     return calling.json({"accepted": len(letters)}, status=202)
+
+
+def _require_fields(headers: Headers) -> None:
+    """Fields of an event's binary form may stand beside its JSON, and say nothing more; their names are judged."""
+    names = [name.lower() for name in headers if name.lower().startswith(attribute_names.OF_HTTP)]
+    refuse_tenant({name.removeprefix(attribute_names.OF_HTTP): "" for name in names})
+    if wrong := attribute_names.of_fields(names, attribute_names.OF_HTTP):
+        raise errors.InvalidCommand(wrong[: limits.USAGE_ERRORS_MAX])
 
 
 def _letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter]:

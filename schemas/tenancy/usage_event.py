@@ -15,7 +15,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from schemas import errors, limits
+from schemas.tenancy import attribute_names
 from schemas.tenancy import limits as tenancy_limits
+from schemas.tenancy.attribute_names import Wrong
 from schemas.validation import clean_text
 
 TYPE: Final = "millrace.usage"
@@ -29,8 +31,6 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _SECOND_US: Final = 1_000_000
 _JSON: Final = "application/json"
 _KEY_HEX: Final = 32  # 128 bits of the digest
-
-Wrong = dict[str, str]  # field and reason
 
 
 class UsageEvent(Struct, frozen=True):
@@ -83,8 +83,8 @@ def read_all(events: list[object], now_us: int, *, is_batch: bool) -> list[Usage
     is_old_only = True
     for number, event in enumerate(events):
         found = read(event, now_us)
-        if isinstance(event, dict) and "data_base64" in event:  # at this door alone: what was taken before counts
-            found = [{"field": "data_base64", "reason": "must not be said: data is JSON"}]
+        if isinstance(event, dict) and (refused := _refused_at_the_door(event)):
+            found = refused + (found if isinstance(found, list) else [])
         if isinstance(found, UsageEvent):
             taken.append(found)
             continue
@@ -97,6 +97,12 @@ def read_all(events: list[object], now_us: int, *, is_batch: bool) -> list[Usage
     if wrong:
         raise errors.InvalidCommand(wrong[: tenancy_limits.USAGE_ERRORS_MAX])
     return taken
+
+
+def _refused_at_the_door(event: dict[str, Any]) -> list[Wrong]:
+    """What is refused from now on: events with it that were taken before count all the same."""
+    twice = [{"field": "data_base64", "reason": "must not be said: data is JSON"}] if "data_base64" in event else []
+    return twice + attribute_names.of_event(event)
 
 
 def _place(number: int, field: str, *, is_batch: bool) -> str:

@@ -13,19 +13,30 @@ import msgspec
 from dataflows.tenancy.usage.counting import Metered
 from schemas import errors
 from schemas.senders import INGRESS
-from schemas.tenancy import limits
+from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.usage_decoding import decoded
 from schemas.tenancy.usage_event import UsageEvent, read, record_key, refuse_tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
 _decode: Final = msgspec.json.Decoder().decode
+_decode_names: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _OF_TENANT: Final = "tenant:"
 
 
-def metered(key: bytes, value: bytes, appended_us: int, sender: str, scopes: Collection[str] | None) -> Metered | str:
-    """The usage that a record tells, or why it does not count. ``scopes``: of a producer outside; None = of ours."""
+def metered(
+    key: bytes,
+    value: bytes,
+    appended_us: int,
+    sender: str,
+    scopes: Collection[str] | None,
+    headers: Iterable[str] = (),
+) -> Metered | str:
+    """The usage that a record tells, or why it does not count. ``scopes``: of a producer outside; None = of ours.
+
+    ``headers``: the names of the record's header fields.
+    """
     tenant_id = key.decode(errors="replace").partition(":")[0]
     if scopes is None and sender != INGRESS:
         return "operation_not_allowed"
@@ -35,9 +46,17 @@ def metered(key: bytes, value: bytes, appended_us: int, sender: str, scopes: Col
     event = decoded(value, appended_us, slack_us) or _looked_at(value, appended_us, slack_us)
     if isinstance(event, str):
         return event
+    if scopes is not None and _names_wrongly(value, headers):
+        return "wrong_attribute_name"
     if record_key(tenant_id, event.source, event.event_id).encode() != key:
         return "key_differs"
     return Metered(tenant_id, event)
+
+
+def _names_wrongly(value: bytes, headers: Iterable[str]) -> bool:
+    """Asked of producers outside alone: what the ingress has answered with 202 counts, whichever release took it."""
+    names = attribute_names.of_event(_decode_names(value))
+    return bool(names or attribute_names.of_fields(headers, attribute_names.OF_KAFKA))
 
 
 def _looked_at(value: bytes, appended_us: int, slack_us: int) -> UsageEvent | str:

@@ -88,7 +88,9 @@ class UsageReader:
         sender, reason = self._senders.sender_of(USAGE, message, needs_mac=True)
         if reason is None:
             scopes = self._senders.scopes_of(sender)
-            taken = metered(message.key() or b"", message.value() or b"", _appended_us(message), sender, scopes)
+            key, value = message.key() or b"", message.value() or b""
+            headers = dict(message.headers() or ())
+            taken = metered(key, value, _appended_us(message), sender, scopes, headers)
             if isinstance(taken, Metered):
                 return taken
             reason = taken

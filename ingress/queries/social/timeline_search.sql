@@ -6,7 +6,7 @@ select p.created_at, true, null,
        p.is_pushed, p.created_at, p.edited_at
 from (select c.created_at as at, c.post_id from post c
       where c.state = 'published'
-        and social_words(c.text) @@ plainto_tsquery('simple', regexp_replace(%(words)s::text, '[^[:alnum:]]+', ' ', 'g'))
+        and social_words(c.text) @@ social_words_asked(%(words)s::text)
         and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
       order by c.created_at desc, c.post_id desc offset 0) as found
 join post p using (post_id)

@@ -192,6 +192,20 @@ def test_neither_old_versions_nor_pages_tell_of_what_is_hidden(system: PublicSys
     assert ([post["post_id"] for post in page["data"]], page["has_more"]) == ([shown["post_id"]], False)
 
 
+def test_a_search_folds_words_and_forgets_those_of_before_an_edit(people: list[SocialUser]) -> None:
+    author, fan, stranger = people
+    word = f"x{uuid.uuid4().hex[:12]}"
+    post = author.post(f"{word}\u00c9t\u00e9", visibility="public")
+    path = f"/v1/posts/{post['post_id']}"
+    asked = f"{word}ete".upper()
+    assert [len(user.ids("/v1/search", q=asked)) for user in people] == [1, 1, 1]
+    assert len(stranger.ids("/v1/search", q=f"{word}e\u0301te\u0301")) == 1
+    author.do("PATCH", path, {"text": f"{word}h\u00eetre"}, version=1)
+    assert [len(stranger.ids("/v1/search", q=said)) for said in (asked, f"{word}hitre")] == [0, 1]
+    author.do("PATCH", path, {"visibility": "private"}, version=2)
+    assert [len(user.ids("/v1/search", q=f"{word}HITRE")) for user in (author, fan, stranger)] == [1, 0, 0]
+
+
 def test_a_write_that_names_another_version_changes_nothing(people: list[SocialUser]) -> None:
     """Of an edge or a reaction, too; what is not there yet has version 0."""
     author, fan, _ = people

@@ -192,8 +192,13 @@ def test_who_writes_to_kafka_counts_for_the_tenants_of_its_key_and_no_others(sys
     (sender,) = keys.senders(["producer.meter"])
     kafka = system.settings.addresses().kafka
     producer = Producer(kafka.producer("meter"))
-    for owner, id_, is_signed in ((tenant, "a", True), (other, "b", True), (tenant, "c", False)):
-        key, value = record_key(owner.name, "/meter", id_), json.dumps(an_event(id_, 4)).encode()
+    for owner, id_, further, is_signed in (
+        (tenant, "a", {"traceparent": "00-1"}, True),
+        (other, "b", {}, True),
+        (tenant, "c", {}, False),
+        (tenant, "d", {"trace_id": "1"}, True),  # no name of an attribute
+    ):
+        key, value = record_key(owner.name, "/meter", id_), json.dumps(an_event(id_, 4) | further).encode()
         headers = sender.headers(USAGE, key, value) if is_signed else []
         producer.produce(kafka.topic(USAGE), value=value, key=key, headers=headers)
     producer.flush(patient(30))
@@ -201,6 +206,30 @@ def test_who_writes_to_kafka_counts_for_the_tenants_of_its_key_and_no_others(sys
     assert other.meter([an_event("z", 1)]) == 202
     becomes(lambda: other.used("tokens"), [(1, 1)])  # what was sent before it did not count
     assert tenant.used("tokens") == [(4, 1)]
+
+
+def test_an_attribute_that_is_named_wrongly_is_refused_in_every_form_and_nothing_is_taken(
+    system: PublicSystem,
+) -> None:
+    tenant = a_tenant(system)
+    one, several = "application/cloudevents+json", "application/cloudevents-batch+json"
+    good, bad = an_event("good", 1), an_event("bad", 1) | {"Trace-Id": "1"}
+    for kind, body, headers, fields in (
+        (one, bad, {}, ["Trace-Id"]),
+        (several, [good, bad], {}, ["[1].Trace-Id"]),
+        (one, good, {"ce-trace_id": "1"}, ["ce-trace_id"]),
+        (several, [good], {"CE-Data": "1"}, ["ce-data"]),
+    ):
+        refused = tenant.http.post(
+            "/v1/usage/events", content=json.dumps(body), headers={"Content-Type": kind, **headers}
+        )
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_command"), refused.text
+        assert [wrong["field"] for wrong in refused.json()["errors"]] == fields
+    for headers, status in (({"ce-tenantid": "tn_1", "Content-Type": one}, 400), ({"ce-id": "good"}, 415)):
+        kind = {"Content-Type": "application/json"} | headers
+        assert tenant.http.post("/v1/usage/events", content=json.dumps(good), headers=kind).status_code == status
+    assert tenant.meter([an_event("last", 1) | {"a" * 21: "1"}]) == 202
+    becomes(lambda: tenant.used("tokens"), [(1, 1)])
 
 
 @pytest.mark.faults

@@ -13,7 +13,7 @@ from dataflows.tenancy.usage.records import metered
 from ingress.tenancy.usage import Asked, bounds
 from schemas import errors
 from schemas.senders import INGRESS
-from schemas.tenancy import limits, pricing
+from schemas.tenancy import attribute_names, limits, pricing
 from schemas.tenancy.instants import instant, parsed
 from schemas.tenancy.invoice import InvoicePlace, basis, made
 from schemas.tenancy.usage_decoding import decoded
@@ -158,6 +158,47 @@ def test_data_is_said_once() -> None:
         read_all([GOOD, event], NOW_US, is_batch=True)
     assert [one["field"] for one in refused.value.errors] == ["[1].data_base64"]
     assert isinstance(read(event, NOW_US), UsageEvent)
+
+
+WRONG_NAMES: Final = ["My-Ext", "trace_id", "Subject", "", "a b", "\u00e9", "\u0661", "trace.id", "data_", "x\n"]
+RIGHT_NAMES: Final = ["traceparent", "a", "9", "x" * 21, "x" * 300]
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_a_name_that_no_attribute_can_have_is_refused_with_it_and_never_left_out(name: str) -> None:
+    event = GOOD | {name: "1"}
+    for events, is_batch, place in (([event], False, name), ([GOOD, event], True, f"[1].{name}" if name else "[1]")):
+        with pytest.raises(errors.InvalidCommand) as refused:
+            read_all(events, NOW_US, is_batch=is_batch)
+        assert (refused.value.code, [one["field"] for one in refused.value.errors]) == ("invalid_command", [place])
+    key, value = record_key("tn_1", "/meter", "e1").encode(), json.dumps(event).encode()
+    assert metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",)) == "wrong_attribute_name"
+    taken = Metered("tn_1", UsageEvent("/meter", "e1", "tokens", 3, None, NOW_US))
+    assert metered(key, value, NOW_US, INGRESS, None) == taken, "it was answered with 202"
+
+
+@pytest.mark.parametrize("name", RIGHT_NAMES)
+def test_extensions_are_taken_whatever_the_length_of_their_names(name: str) -> None:
+    assert read_all([GOOD | {name: "1"}], NOW_US, is_batch=True)
+    key, value = record_key("tn_1", "/meter", "e1").encode(), json.dumps(GOOD | {name: "1"}).encode()
+    headers = ["sender", "mac", "ce_id", f"ce_{name}", "ce"]
+    assert isinstance(metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",), headers), Metered)
+
+
+@pytest.mark.parametrize("name", [*WRONG_NAMES, "data"])
+def test_header_fields_name_attributes_by_the_same_rule(name: str) -> None:
+    key, value = record_key("tn_1", "/meter", "e1").encode(), json.dumps(GOOD).encode()
+    found = metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",), ["sender", f"ce_{name}"])
+    assert found == "wrong_attribute_name"
+    (wrong,) = attribute_names.of_fields(["content-type", f"ce-{name}", "ce-id"], attribute_names.OF_HTTP)
+    assert wrong["field"] == f"ce-{name}"
+
+
+def test_an_event_that_is_too_old_and_named_wrongly_is_no_old_event() -> None:
+    old = GOOD | {"time": instant(NOW_US - limits.USAGE_AGE_MAX_S * 1_000_000 - 1), "My-Ext": 1}
+    with pytest.raises(errors.InvalidCommand) as refused:
+        read_all([old], NOW_US, is_batch=False)
+    assert [one["field"] for one in refused.value.errors] == ["My-Ext", "time"]
 
 
 def test_the_usual_event_takes_the_short_way() -> None:
