@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
@@ -90,9 +91,17 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
     assert broken == {}
 
 
-def test_what_strangers_write_turns_and_covers_nothing_of_others(windows: Any, ann: PageUser, bob: PageUser) -> None:
-    """A name that turns what follows around, and letters with a tower of accents."""
-    bob.done("/app/settings", display_name="Bob\u202eexe")
+def test_what_strangers_write_turns_and_covers_nothing_of_others(
+    windows: Any, ann: PageUser, bob: PageUser, public: PublicSystem
+) -> None:
+    """A name that turns what follows around, which an earlier release took, and letters with a tower of accents."""
+    turned = "Bob\u202eexe"
+    refused = bob.press("/app/settings", display_name=turned)
+    assert (refused.status_code, "U+202E" in refused.text) == (422, True)
+    bob.done("/app/settings", display_name="Bob")
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as before:
+        stored = before.execute("update author set display_name = %s where user_id = %s", (turned, bob.name))
+        assert stored.rowcount == 1
     bob.done(f"/app/users/{ann.name}/follow", next="/app")
     bob.post("Z" + "\u0301" * 500)
     page = windows(ann.name)
