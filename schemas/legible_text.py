@@ -17,7 +17,6 @@ _NO_CHARACTERS: Final = r"\ufdd0-\ufdef\ufffe\uffff"
 #: those of the other planes; a pattern of JSON Schema does not name them, the check does
 _FURTHER_NO_CHARACTERS: Final = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(1, 17))
 _SURROGATES: Final = r"\ud800-\udfff"
-_NEVER: Final = rf"{_LINE_ENDS}{_NO_CHARACTERS}{_FURTHER_NO_CHARACTERS}"
 
 _OF_NO_LINE: Final = rf"{_CONTROLS}{_LINE_ENDS}{_MARKS}{_DIRECTIONS}{_NO_CHARACTERS}"
 #: a legible line, as a pattern of JSON Schema has it
@@ -26,9 +25,11 @@ LEGIBLE: Final = rf"^[^{_OF_NO_LINE}]*$"
 SAYS_SOMETHING: Final = rf"^[^{_OF_NO_LINE}]*[^\u0020{_OF_NO_LINE}][^{_OF_NO_LINE}]*$"
 
 _CONTROL: Final = re.compile(rf"[{_CONTROLS}{_SURROGATES}]")
-_CONTROL_OF_PROSE: Final = re.compile(rf"(?![\n\t])[{_CONTROLS}{_SURROGATES}]")
-_HIDDEN: Final = re.compile(rf"[{_NEVER}{_MARKS}{_DIRECTIONS}]")
-_HIDDEN_IN_PROSE: Final = re.compile(rf"[{_NEVER}]")
+#: posts of real people hold C1, where something took their UTF-8 for another encoding on the way
+_CONTROL_OF_PROSE: Final = re.compile(rf"(?![\n\t])[\u0000-\u001f\u007f{_SURROGATES}]")
+_HIDDEN: Final = re.compile(rf"[{_LINE_ENDS}{_NO_CHARACTERS}{_FURTHER_NO_CHARACTERS}{_MARKS}{_DIRECTIONS}]")
+#: where a paragraph ends, and every direction with it
+_PARAGRAPH_END: Final = re.compile(r"[\n\u0085\u2029]")
 #: what opens a direction, and what closes it (UAX #9)
 _CLOSED_BY: Final = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 _CLOSING: Final = frozenset(_CLOSED_BY.values())
@@ -41,24 +42,21 @@ def line_fault(text: str) -> str | None:
         return None
     if _CONTROL.search(text):
         return _NOT_CONTROLS
-    return _told(_HIDDEN.search(text))
+    found = _HIDDEN.search(text)
+    return None if found is None else f"must not contain U+{ord(found[0]):04X}, which nobody sees"
 
 
 def prose_fault(text: str) -> str | None:
-    """Why prose of several lines is refused, or None. Line ends and tabs are its own.
+    """Why prose of several lines is refused, or None. Its writer's own is all that turns nothing beside it.
 
     Arabic and Hebrew need marks of direction and isolates: they may stand there, and what opens a direction is closed
-    on its line, so that nothing which stands beside the text is turned with it.
+    on its line.
     """
     if text.isprintable():
         return None
     if _CONTROL_OF_PROSE.search(text):
         return _NOT_CONTROLS
-    return _told(_HIDDEN_IN_PROSE.search(text)) or next(filter(None, map(_direction_fault, text.split("\n"))), None)
-
-
-def _told(found: re.Match[str] | None) -> str | None:
-    return None if found is None else f"must not contain U+{ord(found[0]):04X}, which nobody sees"
+    return next(filter(None, map(_direction_fault, _PARAGRAPH_END.split(text))), None)
 
 
 def _direction_fault(line: str) -> str | None:

@@ -94,11 +94,14 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
 def test_what_strangers_write_turns_and_covers_nothing_of_others(
     windows: Any, ann: PageUser, bob: PageUser, public: PublicSystem
 ) -> None:
-    """A name that an earlier release took, which turns what follows around, and letters with a tower of accents."""
-    bob.done("/app/settings", display_name="Bob exe")
-    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
-        turning = "update author set display_name = %s where user_id = %s"
-        assert connection.execute(turning, ("Bob\u202eexe", bob.name)).rowcount == 1
+    """A name that turns what follows around, which an earlier release took, and letters with a tower of accents."""
+    turned = "Bob\u202eexe"
+    refused = bob.press("/app/settings", display_name=turned)
+    assert (refused.status_code, "U+202E" in refused.text) == (422, True)
+    bob.done("/app/settings", display_name="Bob")
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as before:
+        stored = before.execute("update author set display_name = %s where user_id = %s", (turned, bob.name))
+        assert stored.rowcount == 1
     bob.done(f"/app/users/{ann.name}/follow", next="/app")
     bob.post("Z" + "\u0301" * 500)
     page = windows(ann.name)

@@ -94,9 +94,10 @@ def _with_override(value: Any) -> Any:
         ("shown\u2069", "U+2069"),  # would close what a page opens around it
         ("\u2067a\u202c", "U+202C"),
         ("\u202a\u2066x\u202c\u2069", "U+202C"),
-        ("a\u2028b", "U+2028"),
-        ("a\ufffeb", "U+FFFE"),
-        ("a\x85b", "control"),
+        ("\u202eesrever\x85next\u202c", "U+202E"),  # a paragraph ends there, too
+        ("\u202eesrever\u2029next\u202c", "U+202E"),
+        ("a\u2028b", None),  # as pasted
+        ("Mod\xc4\x8d and \xe2\x81\xa0", None),  # as posts are when somebody took UTF-8 for another encoding
         ("a\rb", "control"),
         ("a\ud800b", "control"),
     ],
