@@ -18,7 +18,7 @@ from schemas.tenancy import limits
 
 app = typer.Typer()
 _PANEL: Final = "Support access"
-_COLUMNS: Final = ("grant_id", "state", "break_glass", "expires_at", "requester")
+_COLUMNS: Final = ("grant_id", "state", "break_glass", "masked_fields", "expires_at", "requester")
 
 
 def _line(grant: dict[str, Any]) -> str:
@@ -68,6 +68,10 @@ def ask(
             help="resources:read (that alone, where nothing is said), resources:write, usage:read; repeat it."
         ),
     ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(help="A field that no answer shows, such as email or payload.email; repeat it."),
+    ] = None,
     duration_s: Annotated[
         int | None,
         typer.Option(
@@ -86,7 +90,7 @@ def ask(
 
     Example: millrace tenants grant-ask tn_1 --reason "a report is empty" --ticket T-9 --duration-s 900
     """
-    said = {"reason": reason, "ticket": ticket, "scopes": scope, "duration_s": duration_s}
+    said = {"reason": reason, "ticket": ticket, "scopes": scope, "masked_fields": mask, "duration_s": duration_s}
     payload = {name: value for name, value in said.items() if value is not None}
     payload |= {"break_glass": True} if break_glass else {}
     made = calls.command(token, f"tenants/{tenant}/support_grants", payload, key, makes=True)
