@@ -46,7 +46,7 @@ class SupportGate:
             number, masks = await self._begin(caller, scope)
             messages = await self._answered(scope, receive)
             try:
-                messages = _masked(messages, masks)
+                messages = masked(messages, masks)
             except errors.PlatformError:
                 await self._end(caller, number, "refused")
                 raise
@@ -102,7 +102,7 @@ class SupportGate:
         return held
 
 
-def _masked(messages: list[Message], masks: list[str]) -> list[Message]:
+def masked(messages: list[Message], masks: list[str]) -> list[Message]:
     """The answer without the fields that the grant masks. Raises Forbidden for one in which they cannot be told."""
     body = b"".join(message.get("body", b"") for message in messages[1:])
     if not masks or not body:

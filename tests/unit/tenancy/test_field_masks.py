@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingress.tenancy.support_gate import masked
+from schemas import errors
 from schemas.tenancy import field_masks, limits
 from schemas.tenancy.desk_operations import DESK, REQUEST_SUPPORT_GRANT
 
@@ -70,3 +72,25 @@ def test_masks_go_with_reading_alone() -> None:
 def _wrong(said: dict[str, Any]) -> list[str]:
     base = {"reason": "r", "ticket": "t", "person": "s_1"}
     return [one["field"] for one in DESK[REQUEST_SUPPORT_GRANT].normalize(base | said)[1]]
+
+
+def _answer(body: bytes, **headers: str) -> list[dict[str, Any]]:
+    fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    begins = {"type": "http.response.start", "status": 200, "headers": fields}
+    return [begins, *({"type": "http.response.body", "body": part} for part in (body[:5], body[5:]))]
+
+
+def test_an_answer_whose_fields_cannot_be_told_is_not_given() -> None:
+    json_ = {"content_type": "application/json; charset=utf-8", "content_length": "21"}
+    begins, told = masked(_answer(b'{"email":1,"kept": 2}', **json_), ["email"])
+    assert (told["body"], dict(begins["headers"])[b"content-length"]) == (b'{"kept":2}', b"10")
+    for body, headers in (
+        (b"email\nx\n", {"content_type": "text/csv"}),
+        (b'{"email":1}\n{"email":2}', {"content_type": "application/json"}),
+        (b"\x1f\x8b", {"content_type": "application/json", "content_encoding": "gzip"}),
+        (b'{"email":1}', {}),
+    ):
+        with pytest.raises(errors.Forbidden):
+            masked(_answer(body, **headers), ["email"])
+        assert masked(_answer(body, **headers), []) == _answer(body, **headers)
+    assert masked(_answer(b""), ["email"]) == _answer(b"")
