@@ -18,7 +18,7 @@ from schemas.tenancy import limits
 
 app = typer.Typer()
 _PANEL: Final = "Support access"
-_COLUMNS: Final = ("grant_id", "state", "break_glass", "masked_fields", "expires_at", "requester")
+_COLUMNS: Final = ("grant_id", "state", "break_glass", "expires_at", "requester")
 
 
 def _line(grant: dict[str, Any]) -> str:
@@ -49,7 +49,7 @@ def grants(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "",
 
 @app.command("grant-show", rich_help_panel=_PANEL)
 def show(tenant: Tenant, grant_id: Id, token: Token, as_json: AsJson = False) -> None:
-    """Show one grant: who asked why, who approved, until when, what a review found.
+    """Show one grant: who asked why, who approved, until when, what is masked, what a review found.
 
     Example: millrace tenants grant-show tn_1 sg_1
     """
