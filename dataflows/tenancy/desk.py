@@ -29,11 +29,11 @@ SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
 _GRANT: Final = (
     *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
     *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
-    *("break_glass", "reviewed_by", "reviewed_at", "findings"),
+    *("break_glass", "reviewed_by", "reviewed_at", "findings", "masked_fields"),
 )
 _NEW_GRANT: Final = (
     *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "break_glass"),
-    "created_at",
+    *("created_at", "masked_fields"),
 )
 _GRANT_CHANGES: Final = (
     *(
@@ -56,7 +56,7 @@ _RUN: Final = (
 _PACKERS: Final[dict[str, Packer]] = {
     **dict.fromkeys(("from_us", "to_us", "created_at"), Times),
     **dict.fromkeys(("grace_s", "duration_s"), Integers),
-    "scopes": lambda values: Texts([" ".join(scopes) for scopes in values]),
+    **dict.fromkeys(("scopes", "masked_fields"), lambda values: Texts([" ".join(words) for words in values])),
 }
 
 
@@ -141,4 +141,5 @@ class DeskWorkspace:
 
 def _grant(row: tuple[Any, ...]) -> SupportGrant:
     named = dict(zip(_GRANT, row, strict=True))
-    return SupportGrant(**named | {"scopes": tuple(named["scopes"].split()), "approvers": tuple(named["approvers"])})
+    words = {name: tuple(named[name].split()) for name in ("scopes", "masked_fields")}
+    return SupportGrant(**named | words | {"approvers": tuple(named["approvers"])})

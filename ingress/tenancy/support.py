@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
     *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
-    *("break_glass", "reviewed_by", "reviewed_at", "findings"),
+    *("break_glass", "reviewed_by", "reviewed_at", "findings", "masked_fields"),
 )
 _SECOND_US: Final = 1_000_000
 
@@ -81,7 +81,8 @@ def shown(grant: SupportGrant) -> dict[str, Any]:
 
 def _read(row: tuple[Any, ...]) -> SupportGrant:
     named = dict(zip(_COLUMNS, row, strict=True))
-    return SupportGrant(**named | {"scopes": tuple(named["scopes"].split()), "approvers": tuple(named["approvers"])})
+    words = {name: tuple(named[name].split()) for name in ("scopes", "masked_fields")}
+    return SupportGrant(**named | words | {"approvers": tuple(named["approvers"])})
 
 
 def _place(grant: SupportGrant) -> Place:

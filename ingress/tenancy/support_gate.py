@@ -1,18 +1,21 @@
 """Every call under a support grant: looked at when it begins, audited before its answer is given.
 
 The row is written in the transaction that sees the grant, so what was revoked or is over is refused by the next call in
-every process. The answer waits until the row says what became of it: without that row there is none.
+every process. The answer waits until the row says what became of it: without that row there is none. Fields that the
+grant masks leave the whole answer here, whatever route made it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.datastructures import Headers
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from ingress.http import problems
 from schemas import errors, validation
+from schemas.tenancy import field_masks
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,8 +43,13 @@ class SupportGate:
             await self._app(scope, receive, send)
             return
         try:
-            number = await self._begin(caller, scope)
+            number, masks = await self._begin(caller, scope)
             messages = await self._answered(scope, receive)
+            try:
+                messages = masked(messages, masks)
+            except errors.PlatformError:
+                await self._end(caller, number, "refused")
+                raise
             word = "refused" if messages[0]["status"] >= _REFUSED else "done"
             await self._end(caller, number, word)
         except errors.PlatformError as error:
@@ -59,8 +67,8 @@ class SupportGate:
             return None  # the route says so
         return caller if caller.grant_id else None
 
-    async def _begin(self, caller: Caller, scope: Scope) -> int:
-        """The number of its row. Raises GrantInactive, Forbidden, Unavailable."""
+    async def _begin(self, caller: Caller, scope: Scope) -> tuple[int, list[str]]:
+        """The number of its row, and the grant's field masks. Raises GrantInactive, Forbidden, Unavailable."""
         path: str = scope["path"]
         asked = {
             "tenant": caller.tenant,
@@ -76,7 +84,7 @@ class SupportGate:
         if path.endswith(_STREAMS):
             await self._end(caller, number, "refused")
             raise errors.Forbidden("Support follows no streams.")
-        return number
+        return number, rows[0][2].split()
 
     async def _end(self, caller: Caller, number: int, word: str) -> None:
         asked = {"tenant": caller.tenant, "number": number, "word": word}
@@ -92,6 +100,24 @@ class SupportGate:
 
         await self._app(scope, receive, hold)
         return held
+
+
+def masked(messages: list[Message], masks: list[str]) -> list[Message]:
+    """The answer without the fields that the grant masks. Raises Forbidden for one in which they cannot be told."""
+    body = b"".join(message.get("body", b"") for message in messages[1:])
+    if not masks or not body:
+        return messages
+    begins = messages[0]
+    headers = MutableHeaders(raw=[tuple(field) for field in begins["headers"]])
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if "content-encoding" in headers or not (kind == "application/json" or kind.endswith("+json")):
+        raise errors.Forbidden("The grant masks fields, and this answer has none that could be left out.")
+    try:
+        shown = field_masks.without(body, masks)
+    except msgspec.DecodeError as error:
+        raise errors.Forbidden("The grant masks fields, and this answer has none that could be left out.") from error
+    headers["content-length"] = str(len(shown))
+    return [{**begins, "headers": headers.raw}, {"type": "http.response.body", "body": shown}]
 
 
 def _problem(error: errors.PlatformError) -> Response:

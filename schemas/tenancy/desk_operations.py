@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
-from schemas.tenancy import limits, pricing
+from schemas.tenancy import field_masks, limits, pricing
 from schemas.tenancy import value_types as types
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import parsed
@@ -26,7 +26,8 @@ GRANT_CREDIT: Final = "grant_credit"
 SET_ENTITLEMENTS: Final = "set_entitlements"
 REQUEST_SUPPORT_GRANT: Final = "request_support_grant"
 #: what a grant may allow
-GRANTED_SCOPES: Final = ("resources:read", "resources:write", "usage:read")
+_WRITES: Final = "resources:write"
+GRANTED_SCOPES: Final = ("resources:read", _WRITES, "usage:read")
 _SERVICE: Final = "tenancy"
 _TENANT: Final = "/v1/tenants/{id}"
 _GRANT: Final = f"{_TENANT}/support_grants/{{grant_id}}"
@@ -49,8 +50,10 @@ def _dimension(value: object) -> str | None:
     return None if isinstance(value, str) and types.DIMENSION.fullmatch(value) else "must be 1 to 64 of a-z 0-9 _"
 
 
-def _short(payload: dict[str, Any]) -> list[dict[str, str]]:
-    """Who breaks the glass does so for a short time."""
+def _within_bounds(payload: dict[str, Any]) -> list[dict[str, str]]:
+    """Who breaks the glass does so for a short time; who does not see a field does not write over it."""
+    if payload["masked_fields"] and _WRITES in payload["scopes"]:
+        return [{"field": "payload.masked_fields", "reason": f"must not be said with {_WRITES}: it would write unseen"}]
     if not payload["break_glass"] or payload["duration_s"] <= limits.BREAK_GLASS_MAX_S:
         return []
     return [{"field": "payload.duration_s", "reason": f"must be at most {limits.BREAK_GLASS_MAX_S} with break_glass"}]
@@ -67,6 +70,16 @@ SCOPES: Final = ValueType(
     _scopes,
     {"type": "array", "items": "string"},
     {"type": "array", "items": {"enum": list(GRANTED_SCOPES)}, "minItems": 1},
+)
+MASKS: Final = ValueType(
+    field_masks.why_not,
+    {"type": "array", "items": "string"},
+    {
+        "type": "array",
+        "items": {"type": "string", "pattern": field_masks.PATTERN},
+        "minItems": 1,
+        "maxItems": limits.MASKS_MAX,
+    },
 )
 _PERSON: Final = {"person": Field(TEXT, "who does it: the token's subject")}
 
@@ -196,9 +209,16 @@ DESK_OPERATIONS: Final = (
                 nullable=True,
                 since=2,
             ),
+            "masked_fields": Field(
+                MASKS,
+                "fields that no answer under it has: a name (email), or names with dots (payload.email); null = none",
+                default=None,
+                nullable=True,
+                since=3,
+            ),
         },
         creates="sg",
-        together=_short,
+        together=_within_bounds,
         aggregate=_tenant,
         result_id="grant_id",
         summary="Ask for access to a tenant",

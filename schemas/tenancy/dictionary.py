@@ -146,6 +146,7 @@ TABLES: Final[dict[str, Table]] = {
             "reviewed_by": "who reviewed it, when it was over",
             "reviewed_at": "when",
             "findings": "what was found then",
+            "masked_fields": "which fields no answer under it has, separated by spaces",
         },
     ),
     "tenant_audit": Table(

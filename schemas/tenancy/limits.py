@@ -68,6 +68,9 @@ SUPPORT_GRANT_MIN_S: Final = 5
 SUPPORT_GRANT_MAX_S: Final = 14_400
 BREAK_GLASS_MAX_S: Final = 1_800  # of one that nobody of the tenant was asked for; the database says so itself
 BREAK_GLASS_APPROVERS: Final = 2  # and so it says that of these
+MASKS_MAX: Final = 32  # of one grant
+MASK_DEPTH_MAX: Final = 8  # names of one mask
+MASK_NAME_LENGTH_MAX: Final = 64
 SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another while the grant is active
 
 # --- billing

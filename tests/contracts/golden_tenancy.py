@@ -55,6 +55,7 @@ _PAYLOADS: Final[dict[str, dict[str, Any]]] = {
         "duration_s": 1_800,
         "person": "s_1",
         "break_glass": True,
+        "masked_fields": ["email", "payload.card"],
     },
     "ReviewSupportGrant": {"grant_id": "sg_golden", "person": "s_3", "findings": "as the ticket says"},
     **{

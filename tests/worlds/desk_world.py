@@ -121,11 +121,11 @@ def in_clickhouse(system: PublicSystem, tenant: Caller) -> tuple[int, ...]:
         client.close()
 
 
-def a_grant(system: PublicSystem, tenant: Caller) -> tuple[str, httpx.Client]:
+def a_grant(system: PublicSystem, tenant: Caller, **said: Any) -> tuple[str, httpx.Client]:
     """An active one, and who uses it."""
     asks, allows = staff(system, "support"), staff(system, "support:approve")
     root = f"/v1/tenants/{tenant.name}/support_grants"
-    grant: str = asks.done("POST", root, {"reason": "r", "ticket": "T-1"})["grant_id"]
+    grant: str = asks.done("POST", root, {"reason": "r", "ticket": "T-1", **said})["grant_id"]
     allows.done("POST", f"{root}/{grant}/approve")
     return grant, a_client(system, asks.http.post(f"{root}/{grant}/token").json()["token"])
 

@@ -49,7 +49,7 @@ def grants(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "",
 
 @app.command("grant-show", rich_help_panel=_PANEL)
 def show(tenant: Tenant, grant_id: Id, token: Token, as_json: AsJson = False) -> None:
-    """Show one grant: who asked why, who approved, until when, what a review found.
+    """Show one grant: who asked why, who approved, until when, what is masked, what a review found.
 
     Example: millrace tenants grant-show tn_1 sg_1
     """
@@ -67,6 +67,10 @@ def ask(
         typer.Option(
             help="resources:read (that alone, where nothing is said), resources:write, usage:read; repeat it."
         ),
+    ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(help="A field that no answer shows, such as email or payload.email; repeat it."),
     ] = None,
     duration_s: Annotated[
         int | None,
@@ -86,7 +90,7 @@ def ask(
 
     Example: millrace tenants grant-ask tn_1 --reason "a report is empty" --ticket T-9 --duration-s 900
     """
-    said = {"reason": reason, "ticket": ticket, "scopes": scope, "duration_s": duration_s}
+    said = {"reason": reason, "ticket": ticket, "scopes": scope, "masked_fields": mask, "duration_s": duration_s}
     payload = {name: value for name, value in said.items() if value is not None}
     payload |= {"break_glass": True} if break_glass else {}
     made = calls.command(token, f"tenants/{tenant}/support_grants", payload, key, makes=True)

@@ -1,7 +1,8 @@
 """Decodes one medium in a process of its own, which can hurt nobody: ``python -m dataflows.social.media.sandbox``.
 
-Bounds come first (memory, processor time, files), then the decoder. What it prints is the list of the renditions
-that it made in its folder; any other end means that the bytes are not decodable as what they were declared to be.
+Bounds come first (memory, processor time, files, no network), then the decoder. What it prints is the list of the
+renditions that it made in its folder; any other end means that the bytes are not decodable as what they were declared
+to be.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from dataflows.social.media import no_network
 from schemas.social import limits
 
 _FILES: Final = 32
@@ -29,7 +31,7 @@ def main() -> None:
 
 
 def bound(cpu_s: int) -> None:
-    """No more memory, time and files than a medium needs; nothing is left of a crash."""
+    """No more memory, time and files than a medium needs, and no network; nothing is left of a crash."""
     for kind, most in (
         (resource.RLIMIT_AS, limits.MEDIA_RENDERING_MEMORY_BYTES),
         (resource.RLIMIT_CPU, cpu_s),
@@ -38,6 +40,7 @@ def bound(cpu_s: int) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(kind, (most, most))
+    no_network.forgo()
 
 
 if __name__ == "__main__":

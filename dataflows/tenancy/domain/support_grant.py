@@ -32,6 +32,7 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
     reason: str
     ticket: str
     scopes: tuple[str, ...]
+    masked_fields: tuple[str, ...] = ()
     duration_s: int
     state: State
     needs_consent: bool
@@ -68,6 +69,7 @@ def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: i
         reason=said["reason"],
         ticket=said["ticket"],
         scopes=tuple(said["scopes"]),
+        masked_fields=tuple(said["masked_fields"] or ()),
         duration_s=said["duration_s"],
         state="requested",
         needs_consent=tier == _CONSENTING and not break_glass,
@@ -155,6 +157,7 @@ def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:
         "reason": grant.reason,
         "ticket": grant.ticket,
         "scopes": list(grant.scopes),
+        "masked_fields": list(grant.masked_fields),
         "duration_s": grant.duration_s,
         "state": grant.state_at(now),
         "expires_at": None if grant.expires_at is None else instant(grant.expires_at),

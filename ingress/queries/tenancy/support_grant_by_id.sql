@@ -1,5 +1,6 @@
 -- GET /v1/tenants/{tenant_id}/support_grants/{grant_id}, and its token: one of the tenant's. Primary key.
 select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
        ended_by, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from expires_at) * 1000000)::bigint,
-       version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings
+       version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings,
+       masked_fields
 from support_grant where tenant_id = %(tenant)s::text and grant_id = %(id)s::text

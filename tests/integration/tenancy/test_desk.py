@@ -280,6 +280,36 @@ def test_support_gets_no_answer_that_is_not_audited(system: PublicSystem) -> Non
     assert [row["seq"] for row in told] == [4, 3, 2, 1]
 
 
+def test_no_answer_under_a_grant_has_a_field_that_it_masks(system: PublicSystem) -> None:
+    """One, lists and events; the tenant sees all of it, and both sides see what is masked."""
+    tenant, secret = a_tenant(system), f"secret-{uuid.uuid4().hex}"
+    payload = {"email": secret, "kept": "shown", "people": [{"email": secret, "card": {"n": secret}}], "amount": 1.50}
+    made = tenant.done("POST", "/v1/resources", payload)
+    one = f"/v1/resources/{made['resource_id']}"
+    masks = ["email", "people.card"]
+    grant, uses = a_grant(system, tenant, masked_fields=masks)
+    for path in (one, "/v1/resources", "/v1/resources?limit=1"):
+        answer = uses.get(path)
+        assert answer.status_code == 200, answer.text
+        assert secret not in answer.text
+        assert "email" not in answer.text
+        assert "shown" in answer.text
+        assert secret in tenant.http.get(path).text
+    left = uses.get(one).json()["payload"]
+    assert left == {"kept": "shown", "people": [{}], "amount": 1.5}
+    for path in ("/v1/events", "/v1/usage_conflicts", "/v1/resources/rs_none", "/v1/audit"):
+        assert secret not in uses.get(path).text
+    root = f"/v1/tenants/{tenant.name}/support_grants"
+    assert tenant.http.get(f"{root}/{grant}").json()["masked_fields"] == masks
+    assert tenant.http.get(root).json()["data"][0]["masked_fields"] == masks
+    told = tenant.http.get("/v1/audit", params={"grant_id": grant})
+    assert "done" in {row["result"] for row in told.json()["data"]}
+    assert secret not in told.text
+    said = {"reason": "r", "ticket": "T-1", "scopes": ["resources:write"], "masked_fields": masks}
+    body = {"idempotency_key": uuid.uuid4().hex, "payload": said}
+    assert staff(system, "support").http.post(root, json=body).status_code == 422
+
+
 def test_who_breaks_the_glass_needs_two_others_is_told_of_at_once_and_reviewed(system: PublicSystem) -> None:
     """Nobody does it alone; the tenant reads it in its audit log, operators have a case until another person reviewed it."""
     tenant = a_tenant(system, tier="enterprise")

@@ -70,7 +70,7 @@ def test_what_is_not_billed(begins: int, ends: int, billed: list[tuple[int, int]
 
 def requested(tier: str = "standard", *, break_glass: bool | None = None) -> SupportGrant:
     payload = {"person": "s_1", "reason": "r", "ticket": "t", "scopes": ["resources:read"], "duration_s": 60}
-    payload["break_glass"] = break_glass
+    payload |= {"break_glass": break_glass, "masked_fields": ["email"]}
     return support_grant.requested("sg_1", "tn_1", tier, command("request_support_grant", **payload), NOW)
 
 

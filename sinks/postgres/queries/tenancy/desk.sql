@@ -19,7 +19,8 @@ select tenant_id, version from tenant_entitlement where tenant_id = any(%s::text
 -- The grants of a batch. Its hash index.
 select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
        ended_by, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from expires_at) * 1000000)::bigint,
-       version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings
+       version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings,
+       masked_fields
 from support_grant where grant_id = any(%s::text[]);
 
 -- name: desk_runs_insert
@@ -57,13 +58,13 @@ set entitlements = excluded.entitlements, version = excluded.version, updated_at
 -- name: desk_grants_insert
 -- New grants; an id that exists fails the batch.
 insert into support_grant (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, state,
-                           needs_consent, break_glass, created_at, version)
+                           needs_consent, break_glass, created_at, masked_fields, version)
 select partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, 'requested', needs_consent,
-       break_glass, created_at, 1
+       break_glass, created_at, masked_fields, 1
 from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[],
-            %s::boolean[], %s::boolean[], %s::timestamptz[])
+            %s::boolean[], %s::boolean[], %s::timestamptz[], %s::text[])
          as t (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, needs_consent, break_glass,
-               created_at);
+               created_at, masked_fields);
 
 -- name: desk_grants_update
 -- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.
