@@ -14,6 +14,7 @@ from ingress.commands import calling
 from ingress.http.cursors import Cursors
 from ingress.http.pages import BEFORE_ALL
 from ingress.http.parts import parts_of
+from ingress.http.streams import begun
 from ingress.tenancy import callers
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.tenants import Known, Tenants
@@ -81,9 +82,8 @@ async def get_export_content(request: Request, tenant_id: str, export_id: str) -
         raise errors.StateConflict("The export is not ready yet.")
     if known.is_shredded:
         raise errors.KeyShredded
-    return StreamingResponse(
-        parts_of(request).get(Lives).parts(known, export_id), headers=calling.NO_STORE, media_type=_NDJSON
-    )
+    lines = await begun(parts_of(request).get(Lives).parts(known, export_id))
+    return StreamingResponse(lines, headers=calling.NO_STORE, media_type=_NDJSON)
 
 
 @router.get("/v1/tenants/{tenant_id}/certificates/{certificate_id}")

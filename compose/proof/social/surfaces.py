@@ -30,7 +30,7 @@ class Surfaces:
 
     history: History
     cached_s: float = 0.0  # for how long a cache may show a medium that is hidden by now
-    urls: dict[str, tuple[str, int, float]] = field(default_factory=dict)  # the post, its access, and when
+    urls: dict[str, tuple[str, int, float]] = field(default_factory=dict)  # the post, its access, and when asked for
 
     def differ(self) -> Json:
         """What any surface shows otherwise than the reference."""
@@ -87,6 +87,8 @@ class Surfaces:
         if viewer in self.history.model.suspended:
             return {}
         model, answer = self.history.model, user.get(f"/v1/me/exports/{self.history.exports[viewer]}/content")
+        if answer.is_error:
+            return {f"{viewer} export": [answer.status_code, answer.text]}
         lines = [json.loads(line) for line in answer.text.splitlines()]
         texts = {line["post_id"]: line["text"] for line in lines if line["object"] == "post"}
         reactions = {(line["object"], line["post_id"]) for line in lines if line["object"] in {"like", "repost"}}
@@ -100,6 +102,7 @@ class Surfaces:
         """A post by itself: the answer, its versions, counts, quote, parent, thread, and the URLs of its media."""
         model, post = self.history.model, self.history.model.posts[post_id]
         found: Json = {}
+        asked_at = time.monotonic()
         answer = user.get(f"/v1/posts/{post_id}")
         status = self._status(viewer, seen, post_id)
         if {answer.status_code, user.get(f"/v1/posts/{post_id}/versions").status_code} != {status}:
@@ -120,7 +123,7 @@ class Surfaces:
         urls = [rendition["url"] for one in shown["media"] for rendition in one["renditions"]]
         if bool(urls) != model.is_served(post_id):
             found[f"{viewer} media of {post_id}"] = shown["media"]
-        self.urls |= dict.fromkeys(urls, (post_id, model.access(post_id), time.monotonic()))
+        self.urls |= dict.fromkeys(urls, (post_id, model.access(post_id), asked_at))
         return found
 
     def _status(self, viewer: str, seen: set[str], post_id: str) -> int:
@@ -135,14 +138,13 @@ class Surfaces:
         model = self.history.model
         found: Json = {}
         for url, (post_id, access, given_at) in list(self.urls.items()):
-            if time.monotonic() - given_at > limits.MEDIA_VIEW_TTL_S - _MARGIN_S:
-                del self.urls[url]  # one that is signed ends by itself
-                continue
             is_good = model.is_served(post_id) and access == model.access(post_id)
-            status = self._fetched(url, _FOUND if is_good else _MISSING)
-            if status != (_FOUND if is_good else _MISSING):
+            wanted = _FOUND if is_good else _MISSING
+            status = None if _ends(given_at) else self._fetched(url, wanted)
+            is_over = _ends(given_at)  # asked again: while the origin was away, one that is signed ended by itself
+            if status not in (wanted, None) and not (is_over and status == _MISSING):
                 found[f"{post_id} {url}"] = [status, is_good]
-            if not is_good:
+            if is_over or not is_good:
                 del self.urls[url]  # looked at once after it ended
         return found
 
@@ -152,3 +154,8 @@ class Surfaces:
         while (status := self.history.moderator.fetch(url)) != wanted and time.monotonic() < until:
             time.sleep(_POLL_S)
         return status
+
+
+def _ends(given_at: float) -> bool:
+    """A URL that is signed may end any moment, or has ended."""
+    return time.monotonic() - given_at > limits.MEDIA_VIEW_TTL_S - _MARGIN_S

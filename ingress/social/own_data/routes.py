@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from ingress.commands import calling
 from ingress.http import reading
 from ingress.http.parts import parts_of
+from ingress.http.streams import begun
 from ingress.social.own_data.own_data import OwnData
 from ingress.social.users import user_of
 from schemas.social.service import READ
@@ -33,7 +34,8 @@ async def export_content(request: Request, export_id: str) -> Response:
     calling.require_id(export_id)
     data = parts_of(request).get(OwnData)
     await data.export(user, export_id)
-    return StreamingResponse(data.content(user), headers=calling.NO_STORE, media_type=reading.NDJSON[0])
+    lines = await begun(data.content(user))
+    return StreamingResponse(lines, headers=calling.NO_STORE, media_type=reading.NDJSON[0])
 
 
 @router.get("/v1/me/erasure")

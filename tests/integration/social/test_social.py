@@ -353,3 +353,24 @@ def test_every_invariant_holds_and_clickhouse_knows_no_user(system: PublicSystem
     becomes(lambda: [(name, *found) for name, found in gaps().items() if found[0]], [])
     assert len(gaps()) >= 8
     assert post["post_id"] in author.ids("/v1/search", q="COUNTED")
+
+
+def test_an_export_that_cannot_be_begun_is_a_problem_to_ask_again_after(
+    system: PublicSystem, people: list[SocialUser]
+) -> None:
+    """Postgres goes away between the look for the export and its first line: no answer has begun then."""
+    owner = people[0]
+    post = owner.post("mine")
+    path = f"/v1/me/exports/{owner.do('POST', '/v1/me/exports')['export_id']}/content"
+    dsn = system.settings.addresses().postgres_superuser_dsn
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(dsn) as authors, psycopg.connect(dsn) as exports:
+        exports.execute("lock table export in access exclusive mode")
+        asked = pool.submit(owner.get, path)
+        waits = "select from pg_locks where relation = 'export'::regclass and not granted"
+        eventually(lambda: exports.execute(waits).fetchall(), 30, what="the look for the export waits")
+        authors.execute("lock table author in access exclusive mode")
+        exports.rollback()
+        problem = refused(asked.result(), 503, "unavailable")
+    assert problem["title"]
+    lines = [json.loads(line) for line in owner.get(path).text.splitlines()]
+    assert [line.get("post_id") for line in lines] == [None, post["post_id"]]

@@ -221,7 +221,12 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     assert tenancy.system.rows("select count(*) from idempotency where request_hash = %s", guess) == [(0,)]
     with tenancy.mover():
         tenancy.becomes(path, "exported")
-        lines = staff.http.get(f"{path}/exports/{export}/content").text.splitlines()
+        content = f"{path}/exports/{export}/content"
+        with psycopg.connect(tenancy.system.settings.addresses().postgres_superuser_dsn) as connection:
+            connection.execute("lock table tenant_export_part in access exclusive mode")
+            away = staff.http.get(content)
+        assert (away.status_code, away.json()["code"]) == (503, "unavailable")
+        lines = staff.http.get(content).text.splitlines()
         assert len(lines) == 1
         assert "a mark to find" in lines[0]
         staff.done("POST", f"{path}/delete", {"reason": "left"})
