@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,16 +56,18 @@ class Lives:
         following = self._cursors.write(tenant_id, "migrations", last) if last else None
         return {"data": [move_document(m) for m in found], "has_more": has_more, "next_cursor": following}
 
-    async def parts(self, known: Known, export_id: str) -> AsyncIterator[bytes]:
-        """The lines of an export, part after part."""
-        part = 0
-        while True:
-            asked = {"tenant_id": known.tenant.tenant_id, "export_id": export_id, "part": part}
-            rows = await self._store.rows("tenant_export_part", asked)
+    async def parts(self, known: Known, export: dict[str, Any]) -> AsyncIterator[bytes]:
+        """The lines of an export, part after part. Raises NotFound when they end and are not all: it was deleted."""
+        digest, named = hashlib.sha256(), {"tenant_id": known.tenant.tenant_id, "export_id": export["export_id"]}
+        for part in itertools.count():
+            rows = await self._store.rows("tenant_export_part", named | {"part": part})
             if not rows:
-                return
-            yield self._tenants.open(known, f"{export_id}:{part}", bytes(rows[0][0]))
-            part += 1
+                break
+            text = self._tenants.open(known, f"{export['export_id']}:{part}", bytes(rows[0][0]))
+            digest.update(text)
+            yield text
+        if digest.hexdigest() != export["sha256"]:
+            raise errors.NotFound
 
 
 @router.get("/v1/tenants/{tenant_id}/exports/{export_id}")
@@ -82,7 +86,7 @@ async def get_export_content(request: Request, tenant_id: str, export_id: str) -
         raise errors.StateConflict("The export is not ready yet.")
     if known.is_shredded:
         raise errors.KeyShredded
-    lines = await begun(parts_of(request).get(Lives).parts(known, export_id))
+    lines = await begun(parts_of(request).get(Lives).parts(known, found))
     return StreamingResponse(lines, headers=calling.NO_STORE, media_type=_NDJSON)
 
 

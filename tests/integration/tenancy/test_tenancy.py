@@ -222,13 +222,18 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     with tenancy.mover():
         tenancy.becomes(path, "exported")
         content = f"{path}/exports/{export}/content"
-        with psycopg.connect(tenancy.system.settings.addresses().postgres_superuser_dsn) as connection:
+        dsn = tenancy.system.settings.addresses().postgres_superuser_dsn
+        with psycopg.connect(dsn) as connection:
             connection.execute("lock table tenant_export_part in access exclusive mode")
             away = staff.http.get(content)
         assert (away.status_code, away.json()["code"]) == (503, "unavailable")
         lines = staff.http.get(content).text.splitlines()
         assert len(lines) == 1
         assert "a mark to find" in lines[0]
+        with psycopg.connect(dsn) as connection:
+            connection.execute("delete from tenant_export_part where export_id = %s", (export,))
+        half = staff.http.get(content)
+        assert (half.status_code, half.json()["code"]) == (404, "not_found")
         staff.done("POST", f"{path}/delete", {"reason": "left"})
         deleted = tenancy.becomes(path, "deleted")
         staff.done("POST", f"/v1/tenants/{other.name}/keys/shred", {"reason": "asked for"})
