@@ -66,6 +66,14 @@ def test_a_difference_is_evidence_and_no_proof(
     assert [is_leak for _, is_leak in asked(doors, monkeypatch, PUT=answer).values()] == [False]
 
 
+def test_an_answer_that_was_lost_and_comes_again_is_no_difference(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round before ended after its first write of this hour: that one is replayed, the one of nobody's is new."""
+    again = httpx.Response(404, headers={"Idempotency-Replayed": "true"}, json={})
+    assert asked(doors, monkeypatch, PUT=again, DELETE=again) == {}
+
+
 @pytest.mark.parametrize("status", [202, 401, 408, 429, 500, 503, 504])
 def test_who_is_slow_or_away_was_not_probed(doors: Doors, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     """A write that is accepted and not decided yet is neither refused nor done: a busy owner is no leak."""
