@@ -63,9 +63,9 @@ def executable() -> Path:
 def running() -> Iterator[str]:
     """Its address while it runs."""
     port = free_port()
-    process = subprocess.Popen(
-        [str(executable()), "-http-addr", f"127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    # without an address of its own for HTTPS, which nobody asks for, it takes port 12112: of two at once one would end
+    command = [str(executable()), "-http-addr", f"127.0.0.1:{port}", "-https-addr", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
         eventually(lambda: _answers(url), within_s=20, what="stripe-mock answers")
