@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
 
-from sinks.postgres.migrate import migrate
+from sinks.postgres.migrate import files, migrate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from compose.settings.settings import Settings
 
 _TEMPLATE: Final = "migrated"
@@ -35,3 +39,23 @@ def clone_database(superuser: str, name: str, template: str = _TEMPLATE) -> str:
         clone = sql.SQL("create database {} template {} strategy file_copy")
         connection.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
     return in_database(superuser, name)
+
+
+@contextmanager
+def database_before(superuser: str, first: str) -> Iterator[psycopg.Connection[Any]]:
+    """A database of the release whose last migration came before this file; ``upgrade`` brings the others."""
+    name = f"before_{uuid.uuid4().hex[:10]}"
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
+    with psycopg.connect(in_database(superuser, name), autocommit=True) as connection:
+        for file, text in files():
+            if file < first:
+                connection.execute(text.encode())
+        yield connection
+
+
+def upgrade(connection: psycopg.Connection[Any], first: str) -> None:
+    """This migration and all after it."""
+    for file, text in files():
+        if file >= first:
+            connection.execute(text.encode())

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
-_GRANT: Final = (
-    *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
-    *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
-    *("break_glass", "reviewed_by", "reviewed_at", "findings", "masked_fields"),
-)
 _NEW_GRANT: Final = (
     *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "break_glass"),
     *("created_at", "masked_fields"),
@@ -83,7 +78,7 @@ class DeskWorkspace:
         self._runs: dict[str, list[tuple[int, int, int]]] = {}
         for tenant_id, number, begins, ends in periods:
             self._runs.setdefault(tenant_id, []).append((number, begins, ends))
-        self._grants = {row[0]: _grant(row) for row in grants}
+        self._grants = {row[0]: support_grant.of_row(row) for row in grants}
         self._read = {grant_id: grant.version for grant_id, grant in self._grants.items()}
         self._new_runs: list[BillingRun] = []
         self._changed: set[str] = set()
@@ -137,9 +132,3 @@ class DeskWorkspace:
 
     def _inserted(self, rows: Sequence[Struct], names: Sequence[str]) -> tuple[Column, ...]:
         return (Integers([self._partition] * len(rows)), *columns(rows, names, _PACKERS))
-
-
-def _grant(row: tuple[Any, ...]) -> SupportGrant:
-    named = dict(zip(_GRANT, row, strict=True))
-    words = {name: tuple(named[name].split()) for name in ("scopes", "masked_fields")}
-    return SupportGrant(**named | words | {"approvers": tuple(named["approvers"])})

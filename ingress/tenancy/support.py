@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from dataflows.tenancy.domain.support_grant import SupportGrant, rendered
+from dataflows.tenancy.domain.support_grant import SupportGrant, of_row, rendered
 from ingress.http.pages import NewestFirst
 from ingress.identity.issuer import KeyFolder, issue_token
 from ingress.trust import SUPPORT_ISSUER
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from ingress.http.pages import Place
     from ingress.http.store import Store
 
-_COLUMNS: Final = (
-    *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
-    *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
-    *("break_glass", "reviewed_by", "reviewed_at", "findings", "masked_fields"),
-)
 _SECOND_US: Final = 1_000_000
 
 
@@ -41,14 +36,14 @@ class SupportAccess:
         rows = await self._store.rows("support_grant_by_id", {"tenant": tenant_id, "id": grant_id})
         if not rows:
             raise errors.NotFound
-        return _read(rows[0])
+        return of_row(rows[0])
 
     async def grants(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
         """One page of the tenant's, newest first."""
         now = time.time_ns() // 1_000
         name = "support_grants"
         return await self._pages.page(
-            "support_grants_of_tenant", name, tenant_id, {}, limit, cursor, _read, _place, lambda g: rendered(g, now)
+            "support_grants_of_tenant", name, tenant_id, {}, limit, cursor, of_row, _place, lambda g: rendered(g, now)
         )
 
     async def calls(self, tenant_id: str, grant_id: str | None, limit: int, cursor: str | None) -> dict[str, Any]:
@@ -77,12 +72,6 @@ class SupportAccess:
 def shown(grant: SupportGrant) -> dict[str, Any]:
     """The grant as it is now."""
     return rendered(grant, time.time_ns() // 1_000)
-
-
-def _read(row: tuple[Any, ...]) -> SupportGrant:
-    named = dict(zip(_COLUMNS, row, strict=True))
-    words = {name: tuple(named[name].split()) for name in ("scopes", "masked_fields")}
-    return SupportGrant(**named | words | {"approvers": tuple(named["approvers"])})
 
 
 def _place(grant: SupportGrant) -> Place:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _REFUSED: Final = 400
 _STREAMS: Final = "/stream"
+_NOT_MASKED: Final = "The grant masks fields, and this answer has none that could be left out."
 
 
 class SupportGate:
@@ -111,11 +112,11 @@ def masked(messages: list[Message], masks: list[str]) -> list[Message]:
     headers = MutableHeaders(raw=[tuple(field) for field in begins["headers"]])
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if "content-encoding" in headers or not (kind == "application/json" or kind.endswith("+json")):
-        raise errors.Forbidden("The grant masks fields, and this answer has none that could be left out.")
+        raise errors.Forbidden(_NOT_MASKED)
     try:
         shown = field_masks.without(body, masks)
     except msgspec.DecodeError as error:
-        raise errors.Forbidden("The grant masks fields, and this answer has none that could be left out.") from error
+        raise errors.Forbidden(_NOT_MASKED) from error
     headers["content-length"] = str(len(shown))
     return [{**begins, "headers": headers.raw}, {"type": "http.response.body", "body": shown}]
 

@@ -6,7 +6,6 @@ A change of a live table follows expand/contract: add, fill, switch, and remove 
 from __future__ import annotations
 
 import hashlib
-import random
 import time
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -69,7 +68,7 @@ def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[s
                 connection.execute(text.encode())
                 connection.execute("insert into schema_migration (file, sha256) values (%s, %s)", (file, digest))
         except psycopg.errors.LockNotAvailable:  # whoever came behind us is served before the next try
-            time.sleep(random.uniform(0.5, 1.0) * limits.MIGRATION_LOCK_PAUSE_S)
+            time.sleep(limits.MIGRATION_LOCK_PAUSE_S)
         else:
             return True
     raise RuntimeError(f"{file} does not get its tables: end what holds them (pg_locks), and migrate again")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
-from sinks.postgres import migrate
-from tests.migrated import in_database
+from tests.migrated import database_before, upgrade
 from tests.worlds.stream_positions import stored
 
 if TYPE_CHECKING:
@@ -22,14 +19,7 @@ FIRST_OF_THIS_RELEASE = "0051_1_stream_position.sql"
 
 def test_positions_of_the_release_before_move(stack: World) -> None:
     """Nothing is told or inserted twice after an upgrade, and nothing is left out."""
-    name = f"before_{uuid.uuid4().hex[:10]}"
-    superuser = stack.addresses.postgres_superuser_dsn
-    with psycopg.connect(superuser, autocommit=True) as connection:
-        connection.execute(f"create database {name} template template0")
-    with psycopg.connect(in_database(superuser, name), autocommit=True) as connection:
-        for file, text in migrate.files():
-            if file < FIRST_OF_THIS_RELEASE:
-                connection.execute(text.encode())
+    with database_before(stack.addresses.postgres_superuser_dsn, FIRST_OF_THIS_RELEASE) as connection:
         connection.execute("insert into merchant_webhook_position values (0, 12, 9), (3, 0, 0)")
         connection.execute(
             "insert into sink_position (sink, topic, partition, next_offset, last_seq, epoch)"
@@ -38,9 +28,7 @@ def test_positions_of_the_release_before_move(stack: World) -> None:
         connection.execute("update limit_lease_position set next_offset = 7 where partition = 2")
         connection.execute("update limit_identity_position set next_offset = 8 where partition = 1")
         connection.execute("update limit_usage_position set next_offset = 9 where partition = 3")
-        for file, text in migrate.files():
-            if file >= FIRST_OF_THIS_RELEASE:
-                connection.execute(text.encode())
+        upgrade(connection, FIRST_OF_THIS_RELEASE)
         assert stored(connection, "limiter_leases") == {0: (0, -1), 1: (0, -1), 2: (7, -1), 3: (0, -1)}
         assert stored(connection, "limiter_identities")[1] == (8, -1)
         assert stored(connection, "limiter_usage")[3] == (9, -1)

@@ -21,6 +21,11 @@ OPEN: Final[tuple[State, ...]] = ("requested", "approved", "active")
 _OVER: Final[tuple[State, ...]] = ("denied", "revoked", "expired")
 _SECOND_US: Final = 1_000_000
 _CONSENTING: Final = "enterprise"
+_COLUMNS: Final = (
+    *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
+    *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
+    *("break_glass", "reviewed_by", "reviewed_at", "findings", "masked_fields"),
+)
 
 
 class SupportGrant(Struct, frozen=True, kw_only=True):
@@ -56,6 +61,13 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
         """The state, of one whose time is over too."""
         is_over = self.expires_at is not None and now >= self.expires_at
         return "expired" if self.state == "active" and is_over else self.state
+
+
+def of_row(row: tuple[Any, ...]) -> SupportGrant:
+    """A stored grant, of its columns in the order in which every query of grants names them."""
+    named = dict(zip(_COLUMNS, row, strict=True))
+    words = {name: tuple(named[name].split()) for name in ("scopes", "masked_fields")}
+    return SupportGrant(**named | words | {"approvers": tuple(named["approvers"])})
 
 
 def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: int) -> SupportGrant:

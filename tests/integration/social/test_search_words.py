@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.postgres import migrate
-from tests.migrated import in_database
+from tests.migrated import database_before, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,19 +84,10 @@ def test_folding_is_settled_and_any_form_of_a_text_is_folded_alike(
 
 
 def test_what_was_written_before_the_migration_is_found_by_the_index(stack: World) -> None:
-    name = f"before_{uuid.uuid4().hex[:10]}"
-    superuser = stack.addresses.postgres_superuser_dsn
-    with psycopg.connect(superuser, autocommit=True) as connection:
-        connection.execute(f"create database {name} template template0")
-    with psycopg.connect(in_database(superuser, name), autocommit=True) as connection:
-        for file, text in migrate.files():
-            if file < FIRST_OF_THIS_RELEASE:
-                connection.execute(text.encode())
+    with database_before(stack.addresses.postgres_superuser_dsn, FIRST_OF_THIS_RELEASE) as connection:
         connection.execute("insert into author (user_id) values ('u_1')")
         connection.execute(_NEW_POST, {"id": "po_1", "text": "Caf\u00e9 \uff33\uff30\uff21\uff2d"})
-        for file, text in migrate.files():
-            if file >= FIRST_OF_THIS_RELEASE:
-                connection.execute(text.encode())
+        upgrade(connection, FIRST_OF_THIS_RELEASE)
         connection.execute(_NEW_POST, {"id": "po_2", "text": "another cafe"})
         connection.execute("set enable_seqscan = off; drop index post_of_author, post_pulled, post_public")
         asked = "select post_id from post where state = 'published' and social_words(text) @@ social_words_asked(%s)"
