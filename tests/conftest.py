@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import gc
 import os
+from bisect import bisect_left
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 import hypothesis
@@ -18,7 +20,7 @@ from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from tests.servers import World
@@ -46,17 +48,19 @@ if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutatio
 
 _WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
 _WORKERS_MAX = 8
+_WITHOUT_SERVERS = 3
 _PROOF_TIMEOUT_TIMES = 5
+_T = TypeVar("_T")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Five workers for two cores: a test that kills something waits for leases and restarts most of its time.
+    """Seven workers for two cores: a test that kills something waits for leases and restarts most of its time.
 
     At least two, as ever; more only where the memory is there, and no more than files can keep busy.
     """
     room = psutil.virtual_memory().available // _WORKER_BYTES
-    return max(2, min(5 * (os.cpu_count() or 1) // 2, room, _WORKERS_MAX))
+    return max(2, min(7 * (os.cpu_count() or 1) // 2, room, _WORKERS_MAX))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -94,9 +98,10 @@ def _leave_to_the_proof(config: pytest.Config, items: list[pytest.Item]) -> None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files in this order: stacks of their own, servers of the session, the public system, no servers; of each the longest first.
+    """Files in this order: stacks of their own, servers of the session, the public system; of each the longest first.
 
-    What is long begins first, what is short fills the end, and no stack idles beside tests that do not need it.
+    What is long begins first, and no stack idles beside tests that do not need it. Files without servers compute while others
+    wait: they come between them, and what is short of them fills the end.
     Files that want the public system alone come early: hardly anybody else uses it then, who would have to wait.
     The proof tries more in one test, and gives it more time.
     """
@@ -111,7 +116,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def by_turn_and_length(file: list[pytest.Item]) -> tuple[int, float]:
         return _turn(file), -known.get(file[0].nodeid.partition("::")[0], 0.0)
 
-    items[:] = [item for file in sorted(files.values(), key=by_turn_and_length) for item in file]
+    ordered = sorted(files.values(), key=by_turn_and_length)
+    begin = bisect_left(ordered, _WITHOUT_SERVERS, key=_turn)
+    items[:] = [item for file in spread(ordered[:begin], ordered[begin:]) for item in file]
+
+
+def spread(waiting: Sequence[_T], computing: Sequence[_T]) -> list[_T]:
+    """All of both, each in its order: the first two thirds of what computes evenly among what waits, the rest behind it."""
+    among = len(computing) * 2 // 3
+    placed = [((n + 0.5) / len(waiting), 0, one) for n, one in enumerate(waiting)]
+    placed += [((n + 0.5) / among, 1, one) for n, one in enumerate(computing[:among])]
+    return [one for *_, one in sorted(placed, key=itemgetter(0, 1))] + [*computing[among:]]
 
 
 def pytest_collection_finish() -> None:
@@ -154,7 +169,7 @@ def _turn(file: list[pytest.Item]) -> int:
         return 2
     if is_alone or "stack" in used:
         return 1
-    return 0 if any(item.get_closest_marker("servers") for item in file) else 3
+    return 0 if any(item.get_closest_marker("servers") for item in file) else _WITHOUT_SERVERS
 
 
 @pytest.fixture(scope="module")
