@@ -21,6 +21,7 @@ from ingress.http.whole_requests import WholeRequests
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
+from ingress.limiter import api_bursts
 from ingress.limiter.api_limits import Askers
 from ingress.operators import access_routes, operators
 from ingress.operators.access_watch import AccessWatch
@@ -109,6 +110,13 @@ def create_app(ingress: Ingress) -> FastAPI:
         denials=ingress.denials,
         refusal=_problem,
         sessions=sessions,
+    )
+    app.add_middleware(
+        QuotaMiddleware,
+        limiter=quotas.of_process(*api_bursts.BURSTS),
+        who_asks=api_bursts.askers(ingress.authenticator, ingress.config.trusted_proxies, sessions),
+        refusal=quotas.refusal,
+        tells_what_is_left=False,  # published policies do
     )
     app.add_middleware(
         Slots,

@@ -144,7 +144,7 @@ def create_app(vault: Vault) -> ASGIApp:
 
 
 def _guarded(app: ASGIApp, vault: Vault) -> ASGIApp:
-    askers = quotas.Askers(vault.holder, vault.trusted_proxies)
+    askers = quotas.askers(vault.holder, vault.trusted_proxies)
     limited = QuotaMiddleware(app, of_process(*quotas.BURSTS), askers, refusal, idempotency_key)
     return WholeRequests(Edge(Slots(limited, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)))
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.datastructures import Headers
-
-from ingress.http.quotas import Burst
-from limiter.edge.asgi import NOBODY, Asker
-from limiter.edge.client_address import client_address
-from schemas import errors
+from ingress.http.quotas import Burst, CallersAndStrangers
 from vault import limits
 from vault.audit import WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from starlette.types import Scope
+    from starlette.datastructures import Headers
 
     from schemas.client_network import Network
 
@@ -29,23 +24,13 @@ _STRANGERS: Final = Burst(
 BURSTS: Final = (_CALLERS, _STRANGERS)
 
 
-class Askers:
+def askers(
+    name_of: Callable[[str | None], Awaitable[str]], trusted_proxies: Sequence[Network] = ()
+) -> CallersAndStrangers:
     """``name_of`` tells who an Authorization field proves to be."""
 
-    def __init__(
-        self, name_of: Callable[[str | None], Awaitable[str]], trusted_proxies: Sequence[Network] = ()
-    ) -> None:
-        self._name_of = name_of
-        self._trusted_proxies = trusted_proxies
+    async def counted(headers: Headers) -> str | None:
+        name = await name_of(headers.get("authorization"))
+        return None if name == WORKER else name
 
-    async def __call__(self, scope: Scope) -> Asker | None:
-        """None for health, for our workers, and while nobody can tell who is proven."""
-        if scope["path"] in _NOT_COUNTED:
-            return None
-        try:
-            name = await self._name_of(Headers(scope=scope).get("authorization"))
-        except (errors.Unauthenticated, errors.Suspended):
-            return Asker(NOBODY, NOBODY, _STRANGERS.name, client_address(scope, self._trusted_proxies))
-        except errors.PlatformError:
-            return None  # the route refuses it
-        return None if name == WORKER else Asker(name, NOBODY, _CALLERS.name)
+    return CallersAndStrangers(counted, *BURSTS, lambda path: path not in _NOT_COUNTED, trusted_proxies)

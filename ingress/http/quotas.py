@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ingress import limits
 from ingress.http import problems
 from limiter.decide.in_process import InProcessLimiter, made_policy
-from limiter.edge.asgi import retry_after_s
+from limiter.edge.asgi import NOBODY, Asker, retry_after_s
+from limiter.edge.client_address import client_address
+from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from starlette.types import Scope
 
     from limiter.decide.in_process import InAsyncio
     from limiter.spending.decision import Decision
+    from schemas.client_network import Network
 
 QUOTA_EXCEEDED: Final = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
@@ -31,6 +37,41 @@ class Burst(NamedTuple):
     counted_by: str  # "tenant" or "network"
     at_once: int
     per_s: int
+
+
+class CallersAndStrangers:
+    """Counts a request for who proves to be somebody, and by the network for who does not.
+
+    ``name_of`` tells who an Authorization field, or another of the fields, proves to be: None for who is not counted.
+    It raises what is wrong with them.
+    """
+
+    def __init__(
+        self,
+        name_of: Callable[[Headers], Awaitable[str | None]],
+        callers: Burst,
+        strangers: Burst,
+        is_counted: Callable[[str], bool],
+        trusted_proxies: Sequence[Network] = (),
+    ) -> None:
+        """``is_counted``: whether requests of a path are."""
+        self._name_of = name_of
+        self._callers = callers
+        self._strangers = strangers
+        self._is_counted = is_counted
+        self._trusted_proxies = trusted_proxies
+
+    async def __call__(self, scope: Scope) -> Asker | None:
+        """None for what is not counted, and while nobody can tell who is proven."""
+        if not self._is_counted(scope["path"]):
+            return None
+        try:
+            name = await self._name_of(Headers(scope=scope))
+        except (errors.Unauthenticated, errors.Suspended):
+            return Asker(NOBODY, NOBODY, self._strangers.name, client_address(scope, self._trusted_proxies))
+        except errors.PlatformError:
+            return None  # the route refuses it
+        return None if name is None else Asker(name, NOBODY, self._callers.name)
 
 
 def of_process(*bursts: Burst, now_us: Callable[[], int] | None = None) -> InAsyncio:

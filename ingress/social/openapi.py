@@ -33,6 +33,10 @@ _TOMBSTONE: Final[Json] = {
     "state": {"enum": ["published", "deleted"]},
     "version": _VERSION,
 }
+_IN_A_HOME: Final[Json] = {
+    "reposted_by": USER.json,
+    "why": a_schema({"reason": {"enum": ["own", "followed", "reposted"]}, "user_id": USER.json}),
+}
 _EDGE: Final[Json] = {"id": _TEXT, "object": _TEXT, "state": _TEXT, "version": _VERSION}
 _POST_ID: Final[Json] = elements.object_id("post_id")
 _WORDS: Final[Json] = {
@@ -54,6 +58,7 @@ def components() -> dict[str, Json]:
         "Post": post,
         "Edge": edge,
         "SocialPage": page_of({"type": "object"}),
+        "HomePage": page_of(post | {"properties": post["properties"] | _IN_A_HOME}),
         "CommittedUser": a_schema({"result": ref("User"), "event": ref("Event")}),
         "CommittedPost": a_schema({"result": ref("Post"), "event": ref("Event")}),
         "CommittedEdge": a_schema({"result": ref("Edge"), "event": ref("Event")}),
@@ -69,7 +74,7 @@ def paths() -> Json:
         "/v1/users/{user_id}": _read("get_user", "Another user", [_USER_ID], "User", ("not_found",)),
         "/v1/posts/{post_id}": _read("get_post", "A post that the caller may see", [_POST_ID], "Post", ("not_found",)),
         "/v1/posts/{post_id}/versions": _page("list_post_versions", "Its versions, newest first", [_POST_ID]),
-        "/v1/timelines/home": _page("get_home", "One's own posts, those of the followed, what they repost"),
+        "/v1/timelines/home": _page("get_home", "One's own posts, the followed's, their reposts", schema="HomePage"),
         "/v1/timelines/home/stream": _stream(),
         "/v1/timelines/public": _page("get_public_timeline", "What all users may see, newest first"),
         "/v1/timelines/user/{user_id}": _page("get_user_timeline", "The posts of one author, newest first", [_USER_ID]),
@@ -88,9 +93,9 @@ def _stream() -> Json:
     return found
 
 
-def _page(name: str, summary: str, parameters: Sequence[Json] = ()) -> Json:
+def _page(name: str, summary: str, parameters: Sequence[Json] = (), schema: str = "SocialPage") -> Json:
     codes = ("malformed_request", "invalid_command", "not_found")
-    return _read(name, summary, [*parameters, elements.limit(), elements.CURSOR], "SocialPage", codes)
+    return _read(name, summary, [*parameters, elements.limit(), elements.CURSOR], schema, codes)
 
 
 def _read(name: str, summary: str, parameters: list[Json], schema: str, codes: tuple[str, ...]) -> Json:

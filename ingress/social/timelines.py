@@ -30,7 +30,7 @@ class Timelines:
         self._pager = Pager(cursors)
 
     async def home(self, viewer: str, limit: int, cursor: str | None) -> Json:
-        """One's own posts, those of the followed, and what they repost.
+        """One's own posts, those of the followed, and what they repost; each says ``why`` it is there.
 
         The statement that reads them also says whether the reader is there: it exists from now on. Raises Gone.
         """
@@ -42,7 +42,8 @@ class Timelines:
             await self._users.require_present(viewer, rows[0][0] if rows else None)
             return [_examined(row) for _, *row in rows]
 
-        return await self._page(viewer, "home", limit, cursor, examine)
+        page = await self._page(viewer, "home", limit, cursor, examine)
+        return page | {"data": [post | {"why": _why(viewer, post)} for post in page["data"]]}
 
     async def public(self, viewer: str, limit: int, cursor: str | None) -> Json:
         """What all users may see."""
@@ -95,3 +96,12 @@ def _examined(row: Sequence[Any]) -> Examined[Shown]:
     at, is_shown, reposter, *columns = row
     post = post_of(columns)
     return Examined((at, post.post_id), (post, reposter) if is_shown else None)
+
+
+def _why(viewer: str, post: Json) -> Json:
+    """Why a post is in this home, and whom the reader would unfollow or mute to have no more like it."""
+    if post["author_id"] == viewer:
+        return {"reason": "own", "user_id": viewer}
+    if "reposted_by" in post:
+        return {"reason": "reposted", "user_id": post["reposted_by"]}
+    return {"reason": "followed", "user_id": post["author_id"]}

@@ -57,7 +57,8 @@ class QuotaMiddleware:
     Where a concurrency limit governs, every try holds permits of its own, and is charged.
 
     Rule: a request that is refused never reaches the application. Without the counter store a policy's failure mode
-    decides: the answer then names the policy and not what is left of it, which nobody knows.
+    decides: the answer then names the policy and not what is left of it, which nobody knows. Without
+    ``tells_what_is_left`` only refusals name their policy.
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class QuotaMiddleware:
         refusal: Refusal,
         identity_of: IdentityOf = lambda _: None,
         cost_of: CostOf = lambda _: 1,
+        *,
+        tells_what_is_left: bool = True,
     ) -> None:
+        self._tells_what_is_left = tells_what_is_left
         self._app = app
         self._limiter = limiter
         self._who_asks = who_asks
@@ -90,7 +94,8 @@ class QuotaMiddleware:
         permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
         decided = await self._charged(asker, cost, permit, None if permit else self._identity_of(scope))
         policy = self._limiter.policies.by_id(decided.policy_id)
-        named = {} if policy is None else fields(policy, decided)
+        is_told = self._tells_what_is_left or not decided.allowed
+        named = fields(policy, decided) if policy is not None and is_told else {}
         added = [(name.lower().encode(), value.encode()) for name, value in named.items()]
 
         async def send_with_fields(message: Message) -> None:

@@ -91,6 +91,17 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
     assert broken == {}
 
 
+@pytest.mark.parametrize(("size", "scheme"), [("desk", "light"), ("phone", "dark")])
+def test_a_home_says_why_a_post_is_there(windows: Any, ann: PageUser, bob: PageUser, size: str, scheme: str) -> None:
+    ann.done(f"/app/users/{bob.name}/follow", next="/app")
+    post = bob.post("What is said")
+    page = windows(ann.name, viewport=SIZES[size], color_scheme=scheme)
+    page.locator(f"#{post} summary").click()
+    expect(page.locator(f"#{post}")).to_contain_text(f"You follow @{bob.name}")
+    assert Axe().run(page).response["violations"] == []
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
 def test_what_strangers_write_turns_and_covers_nothing_of_others(
     windows: Any, ann: PageUser, bob: PageUser, public: PublicSystem
 ) -> None:

@@ -1,20 +1,24 @@
-"""Quotas that hold without any publication: at the vault, and at the door of processors' webhooks."""
+"""Quotas that hold without any publication: of our own API, at the vault, and at the door of processors' webhooks."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from ingress import limits
 from ingress.http.quotas import of_process, refusal
+from ingress.identity.caller import Caller
+from ingress.limiter import api_bursts
 from ingress.payments.webhooks.quotas import BURST, Tellers
 from limiter.edge.asgi import QuotaMiddleware
 from schemas import errors
 from schemas.payments import limits as payments_limits
-from vault import limits
+from vault import limits as vault_limits
 from vault.audit import WORKER
-from vault.quotas import BURSTS, Askers
+from vault.quotas import BURSTS, askers
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
     from starlette.types import Message
 
     from limiter.decide.in_process import InAsyncio
@@ -27,10 +31,10 @@ WEBHOOK = "/v1/webhooks/stripe"
 class Door:
     """An application behind quotas, by a clock that stands until it is set."""
 
-    def __init__(self, limiter: InAsyncio, who_asks: WhoAsks) -> None:
+    def __init__(self, limiter: InAsyncio, who_asks: WhoAsks, *, tells_what_is_left: bool = True) -> None:
         self.reached = 0
         self.told: dict[bytes, bytes] = {}
-        self._guarded = QuotaMiddleware(self._app, limiter, who_asks, refusal)
+        self._guarded = QuotaMiddleware(self._app, limiter, who_asks, refusal, tells_what_is_left=tells_what_is_left)
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         del scope, receive
@@ -38,7 +42,7 @@ class Door:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async def ask(self, path: str, address: str = "203.0.113.1", token: str = "") -> int:
+    async def ask(self, path: str, address: str = "203.0.113.1", token: str = "", cookie: str = "") -> int:
         """The status."""
         statuses: list[int] = []
 
@@ -48,6 +52,7 @@ class Door:
                 self.told = dict(message["headers"])
 
         headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+        headers += [(b"cookie", cookie.encode())] if cookie else []
         scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": (address, 1)}
         await self._guarded(scope, None, send)  # type: ignore[arg-type] # nothing is read
         return statuses[0]
@@ -84,15 +89,54 @@ def test_a_burst_of_a_processor_is_taken_and_a_flood_is_told_when_to_come_again(
     asyncio.run(work())
 
 
+class OneToken:
+    """Of the authenticator, what is asked here."""
+
+    async def principal(self, authorization: str | None) -> str:
+        return await _name_of(authorization)
+
+
+def test_at_the_api_no_flood_of_one_is_anothers_and_wrong_tokens_are_not_tried_without_end() -> None:
+    """What publishes policies away, health, and doors with quotas or proofs of their own are not counted."""
+    bounds = {burst.name: (burst.at_once, burst.per_s) for burst in api_bursts.BURSTS}
+    assert bounds == {
+        "api_caller": (limits.BURST_OF_CALLER_MAX, limits.RATE_OF_CALLER),
+        "api_strangers": (limits.BURST_OF_STRANGERS_MAX, limits.RATE_OF_STRANGERS),
+    }
+    scaled = [burst._replace(at_once=burst.at_once // 100) for burst in api_bursts.BURSTS]
+    tell = api_bursts.askers(OneToken(), sessions=[_of_cookie])  # type: ignore[arg-type]
+    door = Door(of_process(*scaled, now_us=lambda: 0), tell, tells_what_is_left=False)
+    path, home = "/v1/payment_intents", "203.0.113.1"
+
+    async def work() -> None:
+        most, strangers = (burst.at_once for burst in scaled)
+        assert (await door.ask(path, home, "one"), door.told) == (200, {})
+        assert await door.passed(most + 3, path, home, "one") == most - 1
+        assert (await door.ask(path, home, "one"), door.told[b"retry-after"]) == (429, b"1")
+        assert await door.passed(strangers + 3, path, home, "forged") == strangers
+        assert await door.ask("/app", home, cookie="session=u_1") == 200
+        assert await door.ask(path, home, "two") == 200
+        assert await door.ask(path, "198.51.100.1") == 200
+        for other in ("/healthz", "/v1/policies", "/v1/policy_snapshots/newest", WEBHOOK, "/console/sign-in"):
+            assert await door.passed(strangers + 3, other, home) == strangers + 3
+
+    asyncio.run(work())
+
+
+def _of_cookie(headers: Headers) -> Caller | None:
+    user = headers.get("cookie", "").removeprefix("session=")
+    return Caller(principal=f"user:{user}", subject=user, scopes=frozenset(), expires_at=0) if user else None
+
+
 def test_at_the_vault_no_flood_of_one_is_anothers() -> None:
     """Who shows no token is counted by the network, a merchant by its name, our workers and health not at all."""
     bounds = {burst.name: burst.at_once for burst in BURSTS}
     assert bounds == {
-        "vault_caller": limits.VAULT_BURST_OF_CALLER_MAX,
-        "vault_strangers": limits.VAULT_BURST_OF_STRANGERS_MAX,
+        "vault_caller": vault_limits.VAULT_BURST_OF_CALLER_MAX,
+        "vault_strangers": vault_limits.VAULT_BURST_OF_STRANGERS_MAX,
     }
     scaled = [burst._replace(at_once=burst.at_once // 50) for burst in BURSTS]
-    door = Door(of_process(*scaled, now_us=lambda: 0), Askers(_name_of))
+    door = Door(of_process(*scaled, now_us=lambda: 0), askers(_name_of))
     tokens = "/v1/tokens"
 
     async def work() -> None:

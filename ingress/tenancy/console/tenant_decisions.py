@@ -30,6 +30,7 @@ from ingress.tenancy.usage import Usage
 from schemas import errors
 from schemas.payments import repair
 from schemas.services import OPERATIONS
+from schemas.tenancy.desk_operations import REQUEST_SUPPORT_GRANT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,14 @@ _MOVE_VERBS: Final = ("abort", "rollback", "complete")
 _NUMBER_DIGITS_MAX: Final = 18
 
 router: Final = visits.router()
+
+
+@router.post("/tenants/{tenant_id}/grants")
+async def ask_for_access(request: Request, tenant_id: str) -> Response:
+    """Asks for support access, which others grant."""
+    async with visits.deciding(request, "grant.ask", tenant_id) as (visit, fields):
+        await _carry_out(visit, fields, REQUEST_SUPPORT_GRANT, "grant.ask", tenant_id, _asked(fields))
+    return _to(f"/tenants/{tenant_id}")
 
 
 @router.post("/tenants/{tenant_id}/grants/{grant_id}/{verb}")
@@ -163,6 +172,15 @@ async def _carry_out(
     if answer.code is not None:  # audited with the command: not once more
         raise errors.StateConflict(body["detail"])
     return None if answer.pending else body["result"]
+
+
+def _asked(fields: Mapping[str, str]) -> dict[str, Any]:
+    """What a grant shall be. An empty field is left to its default."""
+    said: dict[str, Any] = {name: fields.get(name, "").strip() for name in ("reason", "ticket")}
+    said |= {name: words for name in ("scopes", "masked_fields") if (words := fields.get(name, "").split())}
+    if minutes := fields.get("minutes", "").strip():
+        said["duration_s"] = 60 * _number(minutes, "minutes")
+    return said | ({"break_glass": True} if fields.get("break_glass") else {})
 
 
 def _require(verb: str, verbs: tuple[str, ...]) -> None:

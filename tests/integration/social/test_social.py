@@ -313,7 +313,13 @@ def test_homes_are_exact_whatever_is_killed_and_however_many_follow(
     watcher.follow(fan)
     shown = [repost["post_id"], *own]
     becomes(lambda: watcher.home, shown)
-    assert watcher.read("/v1/timelines/home")["data"][0]["reposted_by"] == fan.name
+    brought, *_ = watcher.read("/v1/timelines/home")["data"]
+    assert (brought["reposted_by"], brought["why"]) == (fan.name, {"reason": "reposted", "user_id": fan.name})
+    watcher.follow(late)
+    brought, *_ = watcher.read("/v1/timelines/home")["data"]
+    assert ("reposted_by" in brought, brought["why"]) == (False, {"reason": "followed", "user_id": late.name})
+    watcher.do("DELETE", f"/v1/follows/{late.name}")
+    assert late.read("/v1/timelines/home")["data"][0]["why"] == {"reason": "own", "user_id": late.name}
     fan.do("DELETE", f"/v1/posts/{repost['post_id']}/reposts")
     assert watcher.home == own
     watcher.do("PUT", f"/v1/mutes/{fan.name}")

@@ -174,14 +174,21 @@ def test_operators_decide_grants_and_moves_by_their_roles(
 ) -> None:
     """Nobody approves what it asked for, forms of others are refused, and each decision stands in the audit log."""
     tenancy, root = Tenancy(public), f"/console/tenants/{scene.tenant}"
-    token = public.token("m_support", ("support",), subject="s_ann")
-    body = {"idempotency_key": uuid.uuid4().hex, "payload": {"reason": "a look", "ticket": "T-8"}}
-    headers = {"Authorization": f"Bearer {token}", "Prefer": "wait=30"}
-    asked = tenancy.staff.http.post(f"/v1/tenants/{scene.tenant}/support_grants", json=body, headers=headers)
-    grant = f"{root}/grants/{asked.json()['result']['grant_id']}"
     ann = visitors("m_ann", "operator:support", subject="s_ann")
     bob = visitors("m_bob", "operator:support", subject="s_bob")
     zoe = visitors("m_zoe", "operator:platform", subject="s_zoe")
+    asking = {"page": root, "key": uuid.uuid4().hex, "reason": "a look", "ticket": "T-8"}
+    wrong = ann.post(f"{root}/grants", **asking, minutes="241")
+    assert (wrong.status_code, "duration_s" in wrong.text) == (422, True)
+    assert zoe.post(f"{root}/grants", **asking).status_code == 403
+    masks = {"scopes": "resources:read usage:read", "masked_fields": "email payload.phone", "minutes": "5"}
+    for _ in range(2):  # sent again, it is the same
+        assert ann.post(f"{root}/grants", **asking, **masks).headers["location"] == root
+    found = tenancy.staff.get(f"/v1/tenants/{scene.tenant}/support_grants")["data"]
+    (asked,) = (one for one in found if one["ticket"] == "T-8")
+    assert (asked["masked_fields"], asked["scopes"]) == (masks["masked_fields"].split(), masks["scopes"].split())
+    grant = f"{root}/grants/{asked['grant_id']}"
+    assert "without email payload.phone" in ann.get(root).text
     assert "a second person has to approve" in ann.get("/console/grants").text
     assert ann.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex).status_code == 409
     assert zoe.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex).status_code == 403
