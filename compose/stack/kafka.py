@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sinks.kafka.user import KafkaUser
 
 
+# Indexes of a segment are made whole in advance, two for each partition: an entry for each 64 KiB fills 24 KiB of the larger
+# one at most. By default they are 10 MiB, and the kernel zeroes what is read ahead of each.
 _CONFIGURATION = """\
 process.roles=broker,controller
 node.id=1
@@ -55,6 +57,8 @@ num.io.threads=2
 metadata.max.idle.interval.ms=0
 num.recovery.threads.per.data.dir=2
 log.segment.bytes=134217728
+log.index.interval.bytes=65536
+log.index.size.max.bytes=65536
 message.max.bytes={message_bytes_max}
 replica.fetch.max.bytes={message_bytes_max}
 auto.create.topics.enable=false

@@ -25,19 +25,20 @@ CAPACITY = 10
 KEYS = 20
 
 
-def fill(connection: redis.Redis) -> None:
-    for n in range(1_000):
-        connection.set(f"filling:{n}", b"x" * 100_000, ex=600)
+FILLING = 20
+FILLING_BYTES = 100_000
 
 
 @contextmanager
 def full(server: CounterServer) -> Iterator[redis.Redis]:
-    """No more memory than is used; and a long value that has no place shows it."""
+    """Less memory than is used, by more than buffers of clients give back later; and a value that has no place shows it."""
     with redis.Redis.from_url(server.url) as connection:
-        connection.config_set("maxmemory", connection.info("memory")["used_memory"])
+        for n in range(FILLING):
+            connection.set(f"filling:{n}", b"x" * FILLING_BYTES, ex=600)
+        connection.config_set("maxmemory", connection.info("memory")["used_memory"] - FILLING * FILLING_BYTES // 2)
         try:
             with pytest.raises(redis.exceptions.OutOfMemoryError):
-                fill(connection)
+                connection.set("one more", b"x")
             yield connection
         finally:
             connection.config_set("maxmemory", 0)
