@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sinks.kafka.user import KafkaUser
 
 
-# Indexes of a segment are made whole in advance, two for each partition: an entry for each 64 KiB fills 24 KiB of the larger
-# one at most. By default they are 10 MiB, and the kernel zeroes what is read ahead of each.
+# Indexes of a segment are made whole in advance, two for each partition: an entry for each 64 KiB fills 24 KiB of the
+# larger one at most. By default they are 10 MiB, and the kernel zeroes what is read ahead of each.
 _CONFIGURATION = """\
 process.roles=broker,controller
 node.id=1

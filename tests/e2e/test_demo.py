@@ -225,6 +225,7 @@ def test_a_demo_that_is_cut_short_cleans_up(environment: dict[str, str], orders:
     assert left_behind(environment) == ([], [])
 
 
+@pytest.mark.proof
 def test_a_killed_demo_leaves_no_process(environment: dict[str, str], orders: Path):
     """kill -9 cannot be heard, but the stack hangs on the demo's life."""
     few = {"MILLRACE_SERVICES": "owner,ingress", "MILLRACE_WORKER_PROCESSES": no_processes_but()}

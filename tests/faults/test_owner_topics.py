@@ -13,12 +13,13 @@ from reconciliation.republish import republish
 from schemas.errors import StateConflict
 from tests.eventually import becomes, eventually
 from tests.faults.owned_topics import OTHER, PARTITION, OwnedTopics, owned_topics
+from tests.gate import matrix
 
 if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
-DRIVERS: tuple[Driver, ...] = ("plain", "bytewax")
+DRIVERS = matrix(("plain", "bytewax"), "bytewax".__eq__)
 
 
 @pytest.fixture

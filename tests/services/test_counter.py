@@ -317,7 +317,8 @@ def test_its_invariant_is_one_of_the_check_s_and_finds_a_planted_violation(
         connection.rollback()
 
 
-@pytest.mark.parametrize("step", matrix(STEPS, "sink_after_insert".__eq__))
+@pytest.mark.proof
+@pytest.mark.parametrize("step", STEPS)
 def test_a_sink_killed_at_any_step_loses_and_doubles_nothing(system: PublicSystem, caller: Caller, step: str) -> None:
     """Then everything agrees: a check finds no gap, a replay is equal, and its shadow may become the live table."""
     work(caller)

@@ -63,7 +63,7 @@ def test_any_history_ends_in_the_models_state(
     driver: Driver, seed: int, stack: World, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    steps = random_steps(chance, examples(250, 600))
+    steps = random_steps(chance, examples(150, 600))
     stored = Stored(database)
     try:
         end_as_modelled(
@@ -88,7 +88,7 @@ def test_any_history_ends_in_the_models_state_where_callers_take_turns(
     for name, units in (("TURN_UNITS", 1), ("TURNS_OF_CALLER_UNITS_MAX", 2), ("TURNS_ROUND_UNITS", 3)):
         monkeypatch.setattr(limits, name, units)
     chance = random.Random(RUN_SEED)
-    steps = random_steps(chance, examples(250, 600))
+    steps = random_steps(chance, examples(150, 600))
     stream = Stream(stack.addresses.kafka, OWNED)
     declared = dataclasses.replace(stream.service.declared, takes_turns=True)
     stream.service = dataclasses.replace(stream.service, declared=declared)

@@ -21,7 +21,7 @@ from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
 from schemas.senders import of_worker
 from tests.eventually import becomes, patient
-from tests.gate import PROOF
+from tests.gate import PROOF, matrix
 from tests.seeds import seeds
 from tests.services.counter_world import process
 from tests.worlds.social_system import SocialUser, client_of, social_system
@@ -122,8 +122,11 @@ def test_nobody_ever_sees_what_is_not_for_them(system: PublicSystem, seed: int) 
     assert surfaces.differ() == {}
 
 
+FANOUT_POINTS = ("fanout_before_deliveries", "fanout_after_deliveries")
+
+
 @pytest.mark.faults
-@pytest.mark.parametrize("place", ["fanout_before_deliveries", "fanout_after_deliveries"])
+@pytest.mark.parametrize("place", matrix(FANOUT_POINTS, FANOUT_POINTS[-1].__eq__))
 def test_a_fanout_killed_before_or_after_its_deliveries_loses_and_doubles_nothing(
     system: PublicSystem, place: str
 ) -> None:

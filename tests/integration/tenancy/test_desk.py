@@ -233,6 +233,7 @@ def test_an_attribute_that_is_named_wrongly_is_refused_in_every_form_and_nothing
 
 
 @pytest.mark.faults
+@pytest.mark.proof
 def test_usage_is_in_clickhouse_once_though_its_sink_is_killed(system: PublicSystem) -> None:
     tenant = a_tenant(system)
     assert tenant.meter([an_event(f"e{n}", n) for n in range(50)]) == 202
