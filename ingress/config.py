@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ingress.trust import Trust
+    from ingress.trust import SignInClient, Trust
     from limiter.decide.limiter import Limiter
     from schemas.client_network import Network
     from sinks.kafka.connection import KafkaConnection
@@ -26,6 +26,7 @@ class IngressConfig:
     instance: int
     trusted: tuple[Trust, ...]  # whose tokens are believed; the first is the issuer of callers
     jwks_served: Path | None  # the development issuer's file, shown at /.well-known/jwks.json
+    sign_in: SignInClient | None = None  # at the issuer; None: pages take tokens alone
     cursor_key: bytes | Secrets = field(repr=False)  # what cursors, and other keys of pages, are made with
     limiter: Limiter | None = None  # of this API; None: nobody is limited
     trusted_proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For is believed

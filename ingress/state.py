@@ -25,6 +25,7 @@ from ingress.http.parts import Parts
 from ingress.http.store import Store
 from ingress.http_service import Platform
 from ingress.identity.auth import Authenticator
+from ingress.identity.authorization_code import AuthorizationCode
 from ingress.identity.denials import Denials
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import SignedRequests
@@ -56,6 +57,7 @@ class Ingress:
         self._audited_store = Store(config.postgres_dsn, synchronous_commit="on")
         self.denials = add(Denials(self._store))
         self.authenticator = add(Authenticator.of(config.trusted, self.denials))
+        add(AuthorizationCode(config.sign_in, self.denials))
         cursors = Cursors(config.cursor_key)
         stored = StoredResults(self._store)
         self._exchange = Exchange(config.kafka, config.instance, stored)

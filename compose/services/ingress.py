@@ -55,6 +55,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
         redis_url=addresses.redis_url,
         instance=instance,
         trusted=settings.trusted(keys.path),
+        sign_in=settings.sign_in(),
         jwks_served=keys.jwks if settings.issuer is None else None,
         cursor_key=keys.cursor_key(),
         servers_disk=settings.the_home().path if settings.keeps_data_here() else None,

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from ingress.identity.issuer import AUDIENCE, ISSUER, SERVICES_ISSUER, KeyFolder
-from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER, Trust
+from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER, SignInClient, Trust
 from schemas.tenancy.desk_operations import GRANTED_SCOPES
 
 _LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})
@@ -33,6 +33,12 @@ class IssuerSettings(BaseSettings):
     jwks_file: Path | None = None
     #: what tokens may be for, separated by commas: one of them must be in ``aud``
     audience: Annotated[tuple[str, ...], NoDecode] = (AUDIENCE,)
+    #: people sign in at that issuer (OpenID Connect): who we are there, and where browsers reach our pages
+    sign_in_client: str | None = Field(default=None, min_length=1)
+    sign_in_client_secret: SecretStr | None = None
+    sign_in_origin: str | None = None
+    #: the claim of its ID tokens that has a person's scopes, as a text or a list
+    sign_in_claim: str = Field(default="scope", min_length=1)
 
     @field_validator("audience", mode="before")
     @classmethod
@@ -50,6 +56,16 @@ class IssuerSettings(BaseSettings):
             raise ValueError("give an https address: whoever changes these keys on the way signs any token")
         return value
 
+    @field_validator("sign_in_origin")
+    @classmethod
+    def _is_origin(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "")
+        if value is not None and (parts.scheme not in ("https", "http") or value != f"{parts.scheme}://{parts.netloc}"):
+            raise ValueError("give an origin, as https://millrace.example")
+        if value is not None and parts.scheme != "https" and parts.hostname not in _LOOPBACKS:
+            raise ValueError("give an https origin: the issuer's code would come in the clear")
+        return value
+
     @model_validator(mode="after")
     def _is_whole(self) -> IssuerSettings:
         keys = [one for one in (self.jwks_url, self.jwks_file) if one is not None]
@@ -61,7 +77,23 @@ class IssuerSettings(BaseSettings):
             raise ValueError("MILLRACE_ISSUER is a name of our own")
         if self.issuer is None and self.mode == "production":
             raise ValueError("MILLRACE_MODE=production needs MILLRACE_ISSUER: the development issuer is not believed")
+        if self.sign_in_client is not None and (self.issuer is None or self.sign_in_origin is None):
+            raise ValueError("MILLRACE_SIGN_IN_CLIENT needs MILLRACE_ISSUER and MILLRACE_SIGN_IN_ORIGIN")
         return self
+
+    def sign_in(self) -> SignInClient | None:
+        """Where people sign in; None where pages take tokens alone. Only the ingress may ask."""
+        if self.sign_in_client is None or self.issuer is None or self.sign_in_origin is None:
+            return None
+        secret = self.sign_in_client_secret
+        return SignInClient(
+            issuer=self.issuer,
+            jwks=self.jwks_url or str(self.jwks_file),
+            client_id=self.sign_in_client,
+            secret=None if secret is None else secret.get_secret_value(),
+            origin=self.sign_in_origin,
+            scope_claim=self.sign_in_claim,
+        )
 
     def development_issuer(self, keys: Path) -> KeyFolder:
         """The issuer of the home. StackError where it is not believed."""

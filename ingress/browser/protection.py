@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import URL
@@ -39,10 +39,22 @@ def headers(policy: str) -> dict[str, str]:
     }
 
 
-def keep(request: Request, response: Response, name: str, value: str, path: str, seconds: int | None = None) -> None:
-    """Sets a cookie that no script reads and no other site sends; beyond this machine, over TLS alone."""
+def keep(
+    request: Request,
+    response: Response,
+    name: str,
+    value: str,
+    path: str,
+    seconds: int | None = None,
+    *,
+    same_site: Literal["strict", "lax"] = "strict",
+) -> None:
+    """Sets a cookie that no script reads; beyond this machine, over TLS alone.
+
+    No other site sends it, but one that is ``lax`` where a person follows a link from there.
+    """
     is_secure = request.url.hostname not in _LOOPBACK
-    response.set_cookie(name, value, max_age=seconds, path=path, secure=is_secure, httponly=True, samesite="strict")
+    response.set_cookie(name, value, max_age=seconds, path=path, secure=is_secure, httponly=True, samesite=same_site)
 
 
 async def form(request: Request, bytes_max: int, fields_max: int) -> dict[str, str]:

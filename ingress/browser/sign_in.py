@@ -1,4 +1,4 @@
-"""Signing in with a bearer token, signing out, the theme, and the files that pages load."""
+"""Signing in, with a bearer token or at the issuer, signing out, the theme, and the files that pages load."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.browser import visit
+from ingress.browser.issuer_sign_in import IssuerSignIn
 from ingress.browser.site import THEMES
 from ingress.identity.auth import Authenticator
+from ingress.identity.authorization_code import AuthorizationCode
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class SignIn:
     def router(self) -> APIRouter:
         """All of them."""
         router = visit.router(self._visits)
+        IssuerSignIn(self._visits).add_to(router)
         router.get("/sign-in")(self.form)
         router.post("/sign-in")(self.open)
         router.post("/sign-out")(self.end)
@@ -46,7 +49,8 @@ class SignIn:
         found = await self._visits.of(request)
         if found.session is not None:
             return self._site.go(self._site.home)
-        return found.page("sign_in.html", next=self._site.inside(request.query_params.get("next")), problem=None)
+        target = self._site.inside(request.query_params.get("next"))
+        return found.page("sign_in.html", next=target, problem=None, at_issuer=found.part(AuthorizationCode).is_offered)
 
     async def open(self, request: Request) -> Response:
         """Opens a session for a verified token with a scope of these pages; the token itself is kept nowhere."""
@@ -60,7 +64,8 @@ class SignIn:
         except (errors.Unauthenticated, errors.Forbidden) as error:
             await found.refused(caller, error)
             status = 401 if isinstance(error, errors.Unauthenticated) else 403
-            return found.page("sign_in.html", status, next=target, problem=error.public)
+            at_issuer = found.part(AuthorizationCode).is_offered
+            return found.page("sign_in.html", status, next=target, problem=error.public, at_issuer=at_issuer)
         await found.opened(session)
         response = self._site.go(target)
         found.keep(response, self._site.cookie, found.known.sessions.cookie(session))

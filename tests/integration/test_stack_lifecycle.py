@@ -19,11 +19,12 @@ import redis
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compose.stack.ports import PortLeases
+from compose.stack.home import write_private
 from compose.stack.processes import identify, marked
 from tests.eventually import eventually, patient
 from tests.gate import matrix
 from tests.integration.operator_shell import MILLRACE, Operator, alive, pids
+from tests.worlds.ports_of_ours import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,14 +55,14 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """A home for all four servers; the tests that need them go through its life one after the other.
 
-    A stack that is down holds no port, and the preferred ones go to whoever starts then: it has none of them.
+    A stack that is down holds no port, and others that start then take preferred and drawn ones: it has none of these.
     """
     made = Operator(tmp_path_factory.mktemp("lasting") / "home")
-    leases = PortLeases()
-    for port in made.settings().preferred_ports().values():
-        leases.take(port)
+    names = made.settings().preferred_ports()
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    made.settings().the_home().prepare()
+    write_private(made.settings().the_home().ports_file, json.dumps(ports))
     yield made
-    leases.close()
     assert made.run("down").returncode == 0
     made.assert_nothing_left()
 

@@ -51,8 +51,11 @@ def test_the_sign_in_says_what_it_is_told_as_text_and_has_one_of_each(
 ) -> None:
     """Of document, head and form, whatever the templates of these pages put in between."""
     told = dict.fromkeys(("theme", "form_token", "next", "problem"), HOSTILE)
-    text = bytes(html("sign_in.html", {"site": site, "session": None, "here": ""} | told).body).decode()
+    text = bytes(
+        html("sign_in.html", {"site": site, "session": None, "here": "", "at_issuer": True} | told).body
+    ).decode()
     assert text.count(ESCAPED) == len(told)
+    assert "issuer?next=%22%27%3E%3Cscript" in text
     assert "alert(1)</script>" not in text
     for once in (
         "<!doctype html>",

@@ -78,6 +78,13 @@ def test_our_services_have_an_issuer_apart_that_opens_little(tmp_path: Path, cha
         ({"jwks_url": "https://issuer.example/keys"}, "need MILLRACE_ISSUER"),
         ({"issuer": SERVICES_ISSUER, "jwks_url": "https://a"}, "a name of our own"),
         ({"audience": " , "}, "one audience"),
+        (
+            {"sign_in_client": "c", "sign_in_origin": "https://a.example"},
+            "MILLRACE_SIGN_IN_CLIENT needs MILLRACE_ISSUER",
+        ),
+        ({"issuer": OUTSIDE, "jwks_url": "https://a", "sign_in_client": "c"}, "and MILLRACE_SIGN_IN_ORIGIN"),
+        ({"sign_in_origin": "https://a.example/console"}, "give an origin"),
+        ({"sign_in_origin": "http://a.example"}, "in the clear"),
     ],
 )
 def test_half_an_issuer_is_none(changes: Any, said: str) -> None:
