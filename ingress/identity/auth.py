@@ -150,7 +150,10 @@ class Authenticator:
         said = claims.get("nonce")
         if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
             raise errors.Unauthenticated("The ID token answers another sign-in.")
-        if "azp" in claims and claims["azp"] not in self._audiences:
+        audience, party = claims.get("aud"), claims.get("azp")
+        is_for_others_too = isinstance(audience, list) and len(audience) > 1
+        is_ours = isinstance(party, str) and party in self._audiences
+        if ("azp" in claims or is_for_others_too) and not is_ours:
             raise errors.Unauthenticated("The ID token is for another client.")
         scopes = claims.get(scope_claim, "")
         if isinstance(scopes, list) and all(isinstance(scope, str) for scope in scopes):

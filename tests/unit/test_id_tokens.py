@@ -59,6 +59,8 @@ def test_no_other_claim_gives_a_scope(keys: KeyFolder) -> None:
         {"nonce": "of another sign-in"},
         {"nonce": 7},
         {"azp": "another-client"},
+        {"azp": ["the-client"]},
+        {"aud": ["the-client", "another-client"]},
         {"audience": "another-client"},
         {"issuer": "https://other.example"},
         {"roles": ["operator", 7]},
