@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _CALLERS: Final = Burst("api_caller", "tenant", limits.BURST_OF_CALLER_MAX, limits.RATE_OF_CALLER)
 _STRANGERS: Final = Burst("api_strangers", "network", limits.BURST_OF_STRANGERS_MAX, limits.RATE_OF_STRANGERS)
+#: whose callers are counted there, and schemas, which clients of Kafka ask for without a token: they are in memory
+_NOT_COUNTED: Final = (*PROVEN_OTHERWISE, "/schemas/", "/subjects", "/config")
 #: of one ingress process
 BURSTS: Final = (_CALLERS, _STRANGERS)
 
@@ -48,4 +50,4 @@ def askers(
 
 
 def _is_counted(path: str) -> bool:
-    return path not in EXEMPT and not path.startswith(PROVEN_OTHERWISE)
+    return path not in EXEMPT and not path.startswith(_NOT_COUNTED)

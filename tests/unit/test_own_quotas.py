@@ -117,7 +117,14 @@ def test_at_the_api_no_flood_of_one_is_anothers_and_wrong_tokens_are_not_tried_w
         assert await door.ask("/app", home, cookie="session=u_1") == 200
         assert await door.ask(path, home, "two") == 200
         assert await door.ask(path, "198.51.100.1") == 200
-        for other in ("/healthz", "/v1/policies", "/v1/policy_snapshots/newest", WEBHOOK, "/console/sign-in"):
+        for other in (
+            "/healthz",
+            "/v1/policies",
+            "/v1/policy_snapshots/newest",
+            "/schemas/ids/1",
+            WEBHOOK,
+            "/console/sign-in",
+        ):
             assert await door.passed(strangers + 3, other, home) == strangers + 3
 
     asyncio.run(work())
