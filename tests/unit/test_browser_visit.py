@@ -20,6 +20,7 @@ from ingress.console.state import Console
 from ingress.console.visit import Visit as ConsoleVisit
 from ingress.http.parts import Parts
 from ingress.http.store import Store
+from ingress.identity.authorization_code import AuthorizationCode
 from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.social.config import SocialConfig
@@ -52,6 +53,7 @@ def application(*denied: tuple[str, str, float | None]) -> FastAPI:
     app = FastAPI()
     app.state.parts = Parts()
     app.state.parts.add(Console("", SECRET, KafkaConnection(bootstrap="localhost:1"), [], denials))
+    app.state.parts.add(AuthorizationCode(None, denials))
     app.state.parts.add(Pages(store, SECRET, denials))
     app.state.parts.add(SocialConfig(media=MediaOrigin(url="http://media.example", key=SECRET, folder=Path("none"))))
     for router in (*console_routes.routers([]), *user_routes.ROUTERS):

@@ -6,7 +6,7 @@ import os
 import pickle
 import signal
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,8 @@ def _frozen(pids: list[int]) -> Iterator[None]:
         yield
     finally:
         for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # the supervisor replaces what is silent for long
+                os.kill(pid, signal.SIGCONT)
 
 
 def no_processes_but(*named: str) -> str:
