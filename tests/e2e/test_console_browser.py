@@ -286,7 +286,13 @@ def test_a_risk_review_is_decided_by_keys_from_queue_and_case(
 def test_a_narrow_window_has_no_sideways_scroll(scene: Scene, desks: Any) -> None:
     page = desks("m_ann", viewport={"width": 390, "height": 800}, color_scheme="dark")
     broken: dict[str, list[tuple[str, str]]] = {}
-    for path in ("", f"/story/{scene.payment}", "/reconciliation", "/trial-balance", f"/cases/{scene.case}"):
+    wide = (
+        f"/story/{scene.payment}",
+        f"/cases/{scene.case}",
+        f"/repairs/{scene.repair}",
+        f"/merchants/{scene.merchant}",
+    )
+    for path in ("", "/reconciliation", "/trial-balance", *wide):
         page.goto(f"/console{path}")
         if found := inaccessible(page):
             broken[path] = found
