@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Final
@@ -22,19 +22,45 @@ from schemas import avro_decoder, avro_encoder, avro_schemas, errors, records, s
 _PREFIX_BYTES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schema:
-    """One version of one record schema, with its id in the registry."""
+    """One version of one record schema, with its id in the registry.
+
+    What it is compiled to is made when it is first asked for: a process reads and writes few of all records.
+    """
 
     schema_id: int
     subject: str
     version: int
     name: str  # the record's short name
     text: str  # as the registry gives it
-    parsed: Any  # as fastavro takes it, for schema resolution
-    encoder: avro_encoder.Encode  # of the whole record with its prefix
-    decoder: avro_decoder.Decode
-    command_decoder: avro_decoder.Decode | None  # straight into a Command; None when the record is none
+
+    @cached_property
+    def parsed(self) -> Any:
+        """As fastavro takes it, for schema resolution."""
+        return parse_schema(json.loads(self.text))
+
+    @cached_property
+    def encoder(self) -> avro_encoder.Encode:
+        """Of the whole record with its prefix."""
+        return avro_encoder.compiled(json.loads(self.text), b"\x00" + self.schema_id.to_bytes(4, "big"))
+
+    @cached_property
+    def decoder(self) -> avro_decoder.Decode:
+        """Of what follows the prefix."""
+        return avro_decoder.compiled(json.loads(self.text))
+
+    @cached_property
+    def command_decoder(self) -> avro_decoder.Decode | None:
+        """Straight into a Command; None when the record is none."""
+        operation = services.BY_RECORD.get(self.name)
+        if operation is None:
+            return None
+        return avro_decoder.compiled(json.loads(self.text), records.Command, operation=operation.name)
+
+    def compile(self) -> None:
+        """Makes all of it now."""
+        _ = self.parsed, self.encoder, self.decoder, self.command_decoder
 
 
 @cache
@@ -64,19 +90,8 @@ def _text(folder: Traversable, row: dict[str, Any]) -> str:
 
 
 def _load(schema_id: int, row: dict[str, Any], text: str) -> Schema:
-    raw = json.loads(text)
-    operation = services.BY_RECORD.get(raw["name"])
-    return Schema(
-        schema_id=schema_id,
-        subject=row["subject"],
-        version=row["version"],
-        name=raw["name"],
-        text=text,
-        parsed=parse_schema(raw),
-        encoder=avro_encoder.compiled(raw, b"\x00" + schema_id.to_bytes(4, "big")),
-        decoder=avro_decoder.compiled(raw),
-        command_decoder=avro_decoder.compiled(raw, records.Command, operation=operation.name) if operation else None,
-    )
+    name = json.loads(text)["name"]
+    return Schema(schema_id=schema_id, subject=row["subject"], version=row["version"], name=name, text=text)
 
 
 def versions(name: str) -> list[Schema]:

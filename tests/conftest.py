@@ -48,6 +48,7 @@ if hypothesis.settings.get_current_profile_name() == "default":  # tests.mutatio
 
 _WORKER_BYTES = 3 * 1024**3  # the public system takes 1.6 GB, a stack of servers 0.6 GB, and a test may start one more
 _WORKERS_MAX = 8
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 _WITHOUT_SERVERS = 3
 _PROOF_TIMEOUT_TIMES = 5
 _T = TypeVar("_T")
@@ -130,8 +131,9 @@ def spread(waiting: Sequence[_T], computing: Sequence[_T]) -> list[_T]:
 
 
 def pytest_collection_finish() -> None:
-    """From here on garbage is collected, of what is made from here on."""
+    """From here on garbage is collected, of what is made from here on; rarely: a test ends before it matters."""
     gc.freeze()
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     gc.enable()
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from compose.cli import COMMANDS
 from compose.settings.settings import SERVICES
 from compose.supervise.fork_server import serve
+from compose.supervise.plan import FORKED_WITH
 
 _LONG: Final = ("demo", "soak", "bench")  # minutes of work: their imports do not count
 _CARDS: Final = ("simulator",)  # knows numbers of cards by heart, which no memory of another process may hold
@@ -19,7 +20,7 @@ def _modules() -> list[str]:
     services = [f"compose.services.{name}" for name in SERVICES if name not in _CARDS]
     commands = [f"compose.cli.{name}" for name in COMMANDS if name not in _LONG]
     known = [name for name in (*services, *commands) if importlib.util.find_spec(name)]
-    return ["compose.services.logs", "compose.supervise.supervisor", *known]
+    return [*FORKED_WITH, "compose.supervise.supervisor", *known]
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from compose.supervise import launch
 from compose.supervise.state import StackState, read_state
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.roles import ROLES
-from tests import run_folder
+from tests import asked, run_folder
 from tests.migrated import clone_database, make_template
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def run_servers() -> Settings:
 
 def end_run() -> None:
     """In the first process of the run: everything ends that was started for all."""
+    asked.end()
     if run_folder.is_first():
         for home in (PUBLIC_HOME, _SERVERS_HOME):
             end(Settings(home=home))
@@ -152,6 +153,7 @@ def world(home: Path, **changes: Any) -> Iterator[World]:
     try:
         yield World(settings)
     finally:
+        asked.end()
         leases.close()
 
 
@@ -164,6 +166,7 @@ def own_servers(home: Path, *, servers_only: bool = True, **changes: Any) -> Ite
     try:
         yield settings
     finally:
+        asked.end()
         end(settings)
 
 

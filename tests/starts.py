@@ -1,7 +1,8 @@
 """Starts of processes of ours in tests: forked from a process of each worker that has imported their modules once.
 
 A run starts hundreds of them, and each would import for a second. Of each kind the first start of a run is executed,
-as every start outside tests is; so is whatever cannot be forked alike. Services of other packages have a server of their own.
+as every start outside tests is (commands of the shell are one kind in the gate, and one each in the proof); so is
+whatever cannot be forked alike. Services of other packages have a server of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 from compose.supervise.fork_server import Order
 from compose.supervise.forking import ForkRefusedError, ForkServer
 from tests import run_folder
+from tests.gate import PROOF
 
 _Executed: Final = subprocess.Popen
 _GIVEN: Final = tuple(inspect.signature(_Executed._execute_child).parameters)[1:]
@@ -94,7 +96,7 @@ def end() -> None:
 def _kind(command: list[str]) -> str | None:
     """What sort of process of ours this starts; None: another program."""
     if command[:1] == [_MILLRACE]:
-        return " ".join(["millrace", *command[1:2]])
+        return " ".join(["millrace", *command[1:2]]) if PROOF else "millrace"
     if command[:2] != [sys.executable, "-m"] or not command[2].startswith(_PACKAGES):
         return None
     return " ".join(command[2:4] if command[2] == "compose.services" else command[2:3])

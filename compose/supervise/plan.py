@@ -38,6 +38,8 @@ _PORTS_OF: Final = {
 }
 #: services that share nothing with others, not even where code lies in memory
 _EXECUTED: Final = ("vault", "simulator")
+#: what a fork server imports besides: compiled codecs, and what httpx imports for its first client only
+FORKED_WITH: Final = ("schemas.compiled", "httpcore", "compose.services.logs")
 _OK: Final = 200
 
 
@@ -114,7 +116,7 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
 def forked_modules(settings: Settings) -> list[str]:
     """What the fork server imports: the modules of the services that it forks."""
     modules = [f"compose.services.{service}" for service in settings.services if service not in _EXECUTED]
-    return ["compose.services.logs", *modules, *(["compose.services.of_service"] if PROCESSES else [])]
+    return [*FORKED_WITH, *modules, *(["compose.services.of_service"] if PROCESSES else [])]
 
 
 def service_specs(

@@ -9,7 +9,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.worlds.browser import WAIT_MS, Window, chromium
+from tests.gate import matrix
+from tests.worlds.browser import DESK, PHONE, WAIT_MS, Window, chromium, fits
 from tests.worlds.page_user import PageUser, ann, bob, page_users
 from tests.worlds.public_system import public
 from tests.worlds.social_media import picture
@@ -35,7 +36,9 @@ _READS_ON = """element => {
     });
     return first < last;
 }"""
-SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+SIZES = {"desk": DESK, "phone": PHONE}
+#: the rules of accessibility by night and on a phone are the proof's
+LOOKS = matrix([("desk", "light"), ("phone", "dark")], lambda look: look == ("desk", "light"))
 
 
 @pytest.fixture
@@ -57,8 +60,10 @@ def windows(chromium: Browser, public: PublicSystem) -> Iterator[Any]:
     assert [text for window in made for text in window.close()] == []
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desk", "light"), ("phone", "dark")])
-def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: PageUser, size: str, scheme: str) -> None:
+@pytest.mark.timeout(240)  # thirteen pages, all rules on each
+@pytest.mark.parametrize("look", LOOKS, ids="-".join)
+def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: PageUser, look: tuple[str, str]) -> None:
+    size, scheme = look
     post = ann.post(f"A post with {'a' * 200} @{bob.name} https://example.org/")
     ann.post("An answer", reply_to=post)
     bob.post("A quote", quote_of=post)
@@ -87,19 +92,20 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
         found = Axe().run(page).response["violations"]
         if found:
             broken[path] = [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
-        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), path
+        assert fits(page), path
     assert broken == {}
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desk", "light"), ("phone", "dark")])
-def test_a_home_says_why_a_post_is_there(windows: Any, ann: PageUser, bob: PageUser, size: str, scheme: str) -> None:
+@pytest.mark.parametrize("look", LOOKS, ids="-".join)
+def test_a_home_says_why_a_post_is_there(windows: Any, ann: PageUser, bob: PageUser, look: tuple[str, str]) -> None:
+    size, scheme = look
     ann.done(f"/app/users/{bob.name}/follow", next="/app")
     post = bob.post("What is said")
     page = windows(ann.name, viewport=SIZES[size], color_scheme=scheme)
     page.locator(f"#{post} summary").click()
     expect(page.locator(f"#{post}")).to_contain_text(f"You follow @{bob.name}")
     assert Axe().run(page).response["violations"] == []
-    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    assert fits(page)
 
 
 def test_what_strangers_write_turns_and_covers_nothing_of_others(

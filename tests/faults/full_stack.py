@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.stack.processes import descendants, send
 from compose.supervise.state import StackState, read_state
 from ingress.client import MillraceClient, MillraceClientError
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from tests import asked
 from tests.eventually import becomes, eventually, patient
 from tests.gate import PROOF
 
@@ -163,21 +162,22 @@ class System:
 
     def _not_in_clickhouse(self) -> int:
         """Events; while the lease of a killed sink runs a check says that the sink stands still, which is true."""
-        with psycopg.connect(self.settings.addresses().postgres_reader_dsn) as connection:
-            row = connection.execute(
-                "select count(*) from outbox o join stream_position s using (topic, partition)"
-                " where s.follower = 'clickhouse' and o.seq > s.last_seq"
-            ).fetchone()
-        return int(row[0]) if row else -1
+        ((waiting,),) = asked.rows(
+            self.settings.addresses().postgres_reader_dsn,
+            "select count(*) from outbox o join stream_position s using (topic, partition)"
+            " where s.follower = 'clickhouse' and o.seq > s.last_seq",
+        )
+        return int(waiting)
 
     def _open_payments(self, *, may_fail: bool) -> list[tuple[object, ...]]:
         """How many are in which state, with what their last attempt says."""
-        with psycopg.connect(self.settings.addresses().postgres_reader_dsn) as connection:
-            return connection.execute(
-                "select count(*), p.state, a.processor, a.attempt, a.kind, a.status from unnest(%s::text[]) as t (id)"
-                " left join payment_intent p using (id)"
-                " left join lateral (select * from processor_attempt a where a.intent_id = id order by attempt desc limit 1) a"
-                " on true where p.state is distinct from 'succeeded'"
-                " and not (%s and p.state = 'requires_payment_method' and a.status = 'failed') group by 2, 3, 4, 5, 6",
-                (self.confirmed, may_fail),
-            ).fetchall()
+        return asked.rows(
+            self.settings.addresses().postgres_reader_dsn,
+            "select count(*), p.state, a.processor, a.attempt, a.kind, a.status from unnest(%s::text[]) as t (id)"
+            " left join payment_intent p using (id)"
+            " left join lateral (select * from processor_attempt a where a.intent_id = id order by attempt desc limit 1) a"
+            " on true where p.state is distinct from 'succeeded'"
+            " and not (%s and p.state = 'requires_payment_method' and a.status = 'failed') group by 2, 3, 4, 5, 6",
+            self.confirmed,
+            may_fail,
+        )

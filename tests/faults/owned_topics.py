@@ -17,6 +17,7 @@ from dataflows.payments.service import payments_service
 from schemas import codec, topics
 from schemas.payments import topics as payments_topics
 from sinks.kafka.topic_offsets import Held, TopicOffsets
+from tests import asked
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owners import command
 from tests.migrated import clone_database, in_database
@@ -136,8 +137,7 @@ class OwnedTopics:
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows as the superuser sees them."""
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
-            return connection.execute(sql, parameters).fetchall()
+        return asked.rows(self._dsn, sql, *parameters)
 
     def change(self, sql: str) -> None:
         """A statement of the superuser."""

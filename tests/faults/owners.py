@@ -11,12 +11,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from schemas import codec, identity, records, services, validation
 from schemas.payments import topics
 from schemas.senders import ROLES
+from tests import asked
 from tests.eventually import becomes, eventually, patient
 from tests.worlds.senders import signed
 
@@ -154,8 +154,7 @@ class OwnerWorld:
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows as the superuser sees them."""
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            return connection.execute(sql, parameters).fetchall()
+        return asked.rows(self.dsn, sql, *parameters)
 
     def committed(self) -> int:
         """How many of our payments are final."""

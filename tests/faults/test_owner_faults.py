@@ -304,6 +304,7 @@ def _is_back(world: OwnerWorld) -> bool:
         return False
 
 
+@pytest.mark.timeout(240)  # time-outs of transactions come true, by halves
 def test_a_transaction_that_takes_too_long_gets_smaller(owner_world: OwnerWorld) -> None:
     """A slow database ends what takes longer than its bound: the same commands come in smaller pieces, each once."""
     with psycopg.connect(owner_world.dsn, autocommit=True) as superuser:

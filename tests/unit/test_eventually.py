@@ -43,7 +43,7 @@ def test_no_test_gives_itself_more_time_because_waits_are_patient(
 ) -> None:
     monkeypatch.setattr(waiting, "_PATIENCE", 1_000.0)
     configured = float(request.config.getini("timeout"))
-    assert configured == 240
+    assert configured == 120
     assert request.node.get_closest_marker("timeout") is None or PROOF
     assert patient(configured) <= configured * (1 if not PROOF else 5)
 

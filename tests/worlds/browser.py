@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -14,10 +14,12 @@ from tests.servers import servers_missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 WAIT_MS = 1_000 * patient(15)
 START_MS = 1_000 * patient(60)
+DESK: Final[ViewportSize] = {"width": 1440, "height": 900}
+PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 #: a page that was refused on purpose is named by its status
 EXPECTED = "Failed to load resource: the server responded"
 
@@ -52,3 +54,15 @@ class Window:
         """What it complained about, but for pages that were refused on purpose."""
         self.context.close()
         return [text for text in self.complaints if not text.startswith(EXPECTED)]
+
+
+def fits(page: Page) -> bool:
+    """Whether the page scrolls sideways neither on a phone nor on a desk. The window has the size of before at the end."""
+    before = page.viewport_size
+    overhangs = []
+    for size in (PHONE, DESK):
+        page.set_viewport_size(size)
+        overhangs.append(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+    if before is not None:
+        page.set_viewport_size(before)
+    return max(overhangs) <= 0

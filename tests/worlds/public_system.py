@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import psycopg
 import pytest
 
 from compose.settings.service_processes import PROCESSES
@@ -22,7 +21,7 @@ from ingress import limits
 from ingress.client import MillraceClient
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.roles import STAFF
-from tests import run_folder, servers
+from tests import asked, run_folder, servers
 from tests.eventually import patient
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ class PublicSystem:
 
     def rows(self, query: Any, *parameters: object) -> list[tuple[Any, ...]]:
         """What lies in Postgres, as an analyst sees it."""
-        with psycopg.connect(self.settings.addresses().postgres_reader_dsn) as connection:
-            return connection.execute(query, parameters).fetchall()
+        return asked.rows(self.settings.addresses().postgres_reader_dsn, query, *parameters)
 
 
 class Merchant:

@@ -28,6 +28,7 @@ from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
+from tests import asked
 from tests.eventually import eventually, patient
 from tests.migrated import clone_database
 from tests.worlds.committed_world import CommittedWorld
@@ -106,9 +107,8 @@ class Stage:
                 connection.execute(statement.encode())
 
     def value(self, query: str) -> Any:
-        with psycopg.connect(self.dsn(), autocommit=True) as connection:
-            row = connection.execute(query.encode()).fetchone()
-            return row[0] if row else None
+        found = asked.rows(self.dsn(), query.replace("%", "%%").encode())
+        return found[0][0] if found else None
 
     @cached_property
     def _asking(self) -> Client:

@@ -102,6 +102,7 @@ def files_on_servers(public: PublicSystem) -> list[Path]:
     return found
 
 
+@pytest.mark.timeout(240)  # reads every byte of logs, topics and tables
 def test_cards_pay_and_leave_no_trace(public: PublicSystem, merchant: Merchant) -> None:
     """One approved, one declined, some refused; then every table, topic, file and process but the vault's is searched."""
     paid = merchant.create(payment_method=token(public, merchant), amount=900).json()["result"]["id"]

@@ -80,6 +80,7 @@ class Person:
         return done.returncode, line.removeprefix("millrace: ").partition(":")[0]
 
 
+@pytest.mark.timeout(240)  # twenty commands of the shell
 def test_the_life_of_a_tenant_at_a_shell(system: PublicSystem, tmp_path: Path) -> None:
     """Made once though the call is repeated, moved, billed, suspended, exported, deleted with a certificate."""
     ops, key = Person(system, "tenants:admin"), uuid.uuid4().hex

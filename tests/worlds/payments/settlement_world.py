@@ -15,6 +15,7 @@ from reconciliation.payments.settlement.ingest import ReportFile, Taken, take_in
 from reconciliation.payments.settlement.simulator_report import COLUMNS, read_rows
 from reconciliation.payments.settlement.store import found_table, keep_found, missing_find
 from schemas import identity
+from tests import asked
 from tests.migrated import clone_database, in_database
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ class SettlementWorld:
 
     def sql(self, query: Any, *parameters: object) -> list[tuple[Any, ...]]:
         """A statement as a superuser."""
-        with psycopg.connect(self.superuser_dsn, autocommit=True) as connection:
-            cursor = connection.execute(query, parameters)
-            return cursor.fetchall() if cursor.description else []
+        return asked.rows(self.superuser_dsn, query, *parameters)
 
     @contextmanager
     def operator(self) -> Iterator[psycopg.Connection]:
