@@ -74,6 +74,8 @@ def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_s
         "select convert_from(response, 'utf8') from idempotency where event_id = %s", first.json()["event"]["event_id"]
     )
     assert "signature" not in stored[0]
+    past_any_cache = f"{system.settings.addresses().media_origin_url}/uploads/"
+    assert all(part["url"].startswith(past_any_cache) for part in media["parts"])
     assert put(media["parts"][1]["url"], data[cut:]) == 204
     refused(user.send("POST", f"{path_of(media)}/complete"), 409, "state_conflict")
     left = user.read(path_of(media))["parts"]
