@@ -86,6 +86,21 @@ def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_s
     scanned(user, media)
 
 
+def test_a_url_takes_the_part_that_it_was_signed_for_and_nothing_else(people: list[SocialUser]) -> None:
+    user, data = people[0], picture(64)
+    media, other = begin(user, data), begin(user, data)
+    url = media["parts"][0]["url"]
+    path, _, query = url.partition("?")
+    elsewhere = path.replace(media["media_id"], other["media_id"])
+    altered = query[:-1] + ("A" if query[-1] != "A" else "E")
+    for wrong in (path, f"{path}?{altered}", f"{url}&expires=1", f"{elsewhere}?{query}", f"{path[:-1]}2?{query}"):
+        refused(httpx.put(wrong, content=data, trust_env=False), 403, "url_invalid")
+    for body in (data[:-1], data + b"x", bytes(len(data)), b""):
+        refused(httpx.put(url, content=body, trust_env=False), 422, "checksum_mismatch")
+    assert [part["received"] for one in (media, other) for part in user.read(path_of(one))["parts"]] == [False, False]
+    assert put(url, data) == 204
+
+
 def test_bytes_that_come_after_the_scan_change_nothing(system: PublicSystem, people: list[SocialUser]) -> None:
     """Trap 5: what is put while it is scanned, and to a URL that is still good, is never served."""
     user, _, _ = people
