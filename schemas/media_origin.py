@@ -51,9 +51,10 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaOrigin:
-    """Where media are: public address, key of its URLs, folder of drafts, and of objects where there is no bucket."""
+    """Where media are: public addresses, key of URLs, folder of drafts, and of objects where there is no bucket."""
 
-    url: str
+    url: str  # of renditions
+    uploads_url: str  # of parts, which no cache keeps: one in front would only copy every byte twice more
     key: bytes = field(repr=False)
     folder: Path
     bucket: Bucket | None = None
@@ -67,7 +68,7 @@ class MediaOrigin:
     def part_url(self, part: Part, expires: int, nonce: str) -> str:
         """Where this part is put until ``expires`` (seconds since the epoch)."""
         query = {"expires": expires, "nonce": nonce, "signature": self._sign(*_of_part(part), expires, nonce)}
-        return f"{self.url}/uploads/{part.media_id}/{part.number}?{urlencode(query)}"
+        return f"{self.uploads_url}/uploads/{part.media_id}/{part.number}?{urlencode(query)}"
 
     def admits_part(self, part: Part, query: Mapping[str, str], now: float) -> bool:
         """Whether this query is one that we signed for this part, and in time."""

@@ -182,12 +182,12 @@ class Addresses:
 
     @property
     def media_url(self) -> str:
-        """Where parts of uploads go, and renditions come from: the media origin, or the cache in front of it."""
+        """Where renditions come from: the media origin, or the cache in front of it."""
         return f"http://{LOOPBACK}:{self.media_cache_port or self.media_port}"
 
     @property
     def media_origin_url(self) -> str:
-        """The media origin itself."""
+        """The media origin itself: parts of uploads go there."""
         return f"http://{LOOPBACK}:{self.media_port}"
 
     @property

@@ -336,7 +336,12 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
         folder = (self.media_folder or home.data("media")).expanduser().absolute()
         caches = (addresses.media_url,) if addresses.media_cache_port else ()
         return MediaOrigin(
-            url=addresses.media_url, key=secret.encode(), folder=folder, bucket=self.bucket(), caches=caches
+            url=addresses.media_url,
+            uploads_url=addresses.media_origin_url,
+            key=secret.encode(),
+            folder=folder,
+            bucket=self.bucket(),
+            caches=caches,
         )
 
     def addresses(self) -> Addresses:

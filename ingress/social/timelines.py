@@ -37,7 +37,10 @@ class Timelines:
 
         async def examine(place: Place, count: int) -> list[Examined[Shown]]:
             pushed = await self._homes.before(viewer, place, count)
-            given = {"times": Bigints([at for at, _ in pushed]), "ids": Texts([post_id for _, post_id in pushed])}
+            times = [at for at, _ in pushed]
+            # of a full list the oldest bounds all that is pulled: nothing behind it is among the newest so many
+            since = times[-1] if len(times) == count else OLDEST[0]
+            given = {"times": Bigints(times), "ids": Texts([post_id for _, post_id in pushed]), "since": since}
             rows = await self._candidates("timeline_home", viewer, place, count, given)
             await self._users.require_present(viewer, rows[0][0] if rows else None)
             return [_examined(row) for _, *row in rows]

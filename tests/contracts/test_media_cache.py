@@ -106,7 +106,7 @@ def test_a_fetch_that_a_purge_overtook_is_met_by_the_next_one(edge: Edge) -> Non
 
 def test_a_cache_that_is_away_or_refuses_is_no_proof(edge: Edge, tmp_path: Path) -> None:
     for url, error in (("http://127.0.0.1:1", httpx.ConnectError), (edge.url, httpx.HTTPStatusError)):
-        place = MediaOrigin(url="", key=b"other" * 8, folder=tmp_path, caches=(url,))
+        place = MediaOrigin(url="", uploads_url="", key=b"other" * 8, folder=tmp_path, caches=(url,))
         with pytest.raises(error):
             MediaCaches(edge.http, place).purge("md_a")
-    assert not MediaCaches(edge.http, MediaOrigin(url="", key=b"k" * 32, folder=tmp_path)).may_fill(0.0)
+    assert not MediaCaches(edge.http, MediaOrigin(url="", uploads_url="", key=b"k" * 32, folder=tmp_path)).may_fill(0.0)

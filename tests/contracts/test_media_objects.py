@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.servers
+PLACE = partial(MediaOrigin, url="http://media", uploads_url="http://media", key=b"k" * 32)
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +42,14 @@ def there(endpoint: str) -> Bucket:
 
 
 def in_bucket(endpoint: str, folder: Path) -> MediaObjects:
-    return media_objects(MediaOrigin(url="http://media", key=b"k" * 32, folder=folder, bucket=there(endpoint)))
+    return media_objects(PLACE(folder=folder, bucket=there(endpoint)))
 
 
 @pytest.fixture(params=["folder", "bucket"])
 def objects(request: pytest.FixtureRequest, tmp_path: Path) -> MediaObjects:
     if request.param == "bucket":
         return in_bucket(request.getfixturevalue("bucket"), tmp_path)
-    return media_objects(MediaOrigin(url="http://media", key=b"k" * 32, folder=tmp_path))
+    return media_objects(PLACE(folder=tmp_path))
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     """With parts that were never started: the registry needs none of them."""
-    media = MediaOrigin(url="http://media", key=b"k" * 32, folder=tmp_path_factory.mktemp("media"))
+    folder = tmp_path_factory.mktemp("media")
+    media = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=folder)
     ingress = Ingress(
         IngressConfig(
             kafka=KafkaConnection(bootstrap="127.0.0.1:1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -16,6 +17,7 @@ from ingress.console.visit import SITE as CONSOLE
 from ingress.services import CONSOLE_PAGES
 from ingress.social.pages import rendering
 from ingress.social.pages.visit import SITE as USERS
+from schemas.media_origin import MediaOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = {entry.name: entry.read_text() for entry in (resources.files("ingress.browser") / "templates").iterdir()}
 HOSTILE = "\"'><script>alert(1)</script>"
+MEDIA = MediaOrigin(url="http://media.example", uploads_url="http://parts.example", key=b"k", folder=Path("none"))
 ESCAPED = "&#34;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
 
 
@@ -42,7 +45,7 @@ def test_no_template_holds_a_script_a_style_or_what_is_not_escaped() -> None:
     ("site", "html"),
     [
         (CONSOLE, pages.Templates().html),
-        (USERS, partial(rendering.html, media_url="http://media.example")),
+        (USERS, partial(rendering.html, media=MEDIA)),
     ],
     ids=["console", "users"],
 )

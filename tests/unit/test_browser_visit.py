@@ -55,7 +55,8 @@ def application(*denied: tuple[str, str, float | None]) -> FastAPI:
     app.state.parts.add(Console("", SECRET, KafkaConnection(bootstrap="localhost:1"), [], denials))
     app.state.parts.add(AuthorizationCode(None, denials))
     app.state.parts.add(Pages(store, SECRET, denials))
-    app.state.parts.add(SocialConfig(media=MediaOrigin(url="http://media.example", key=SECRET, folder=Path("none"))))
+    media = MediaOrigin(url="http://media.example", uploads_url="http://parts.example", key=SECRET, folder=Path("none"))
+    app.state.parts.add(SocialConfig(media=media))
     for router in (*console_routes.routers([]), *user_routes.ROUTERS):
         app.include_router(router)
     return app

@@ -94,9 +94,8 @@ def cached_origin(folder: Path) -> Iterator[Edge]:
     threading.Thread(target=origin.serve_forever, daemon=True).start()
     leases = PortLeases()
     port = leases.take_any()
-    place = MediaOrigin(
-        url=f"http://127.0.0.1:{port}", key=b"k" * 32, folder=folder, caches=(f"http://127.0.0.1:{port}",)
-    )
+    url = f"http://127.0.0.1:{port}"
+    place = MediaOrigin(url=url, uploads_url=url, key=b"k" * 32, folder=folder, caches=(url,))
     varnish = Varnish(folder / "cache", port, origin.server_port, place.purge_key)
     varnish.prepare()
     process = subprocess.Popen(varnish.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,20 +1,21 @@
 -- The next posts of a home below a place: those that fan-out wrote (given), one's own, and those that are pulled. Each is
 -- shown when the viewer may see it and there still is a reason for it: its author, or who reposts it, is followed and not
--- muted. First of each row, whether the viewer itself is there. Served by post_of_author, post_pulled and reaction_pulled.
+-- muted. First of each row, whether the viewer itself is there. What is older than ``since`` has no place among so many: the
+-- given ones take it. Served by post_of_author, post_pulled and reaction_pulled.
 with candidates as (
     select at, post_id from (
         select t.at, t.post_id from unnest(%(times)s::bigint[], %(ids)s::text[]) as t (at, post_id)
         union
         (select c.created_at, c.post_id from post c
          where c.author_id = %(viewer)s::text and c.state = 'published'
-           and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
+           and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text) and c.created_at >= %(since)s::bigint
          order by c.created_at desc, c.post_id desc limit %(count)s::int)
         union
         (select c.created_at, c.post_id from follow f
          cross join lateral (
              select o.created_at, o.post_id from post o
              where o.author_id = f.followee_id and o.state = 'published' and not o.is_pushed
-               and (o.created_at, o.post_id) < (%(at)s::bigint, %(id)s::text)
+               and (o.created_at, o.post_id) < (%(at)s::bigint, %(id)s::text) and o.created_at >= %(since)s::bigint
              order by o.created_at desc, o.post_id desc limit %(count)s::int) c
          where f.follower_id = %(viewer)s::text and f.state = 'active'
            and not exists (select from mute m where m.user_id = f.follower_id and m.target_id = f.followee_id and m.state = 'active')
@@ -25,7 +26,7 @@ with candidates as (
          join post c on c.post_id = r.post_id and c.state = 'published'
          where f.follower_id = %(viewer)s::text and f.state = 'active'
            and not exists (select from mute m where m.user_id = f.follower_id and m.target_id = f.followee_id and m.state = 'active')
-           and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
+           and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text) and c.created_at >= %(since)s::bigint
          order by c.created_at desc, c.post_id desc limit %(count)s::int)) as found
     order by at desc, post_id desc limit %(count)s::int)
 select (select a.state from author a where a.user_id = %(viewer)s::text), c.at,

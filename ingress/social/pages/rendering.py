@@ -20,6 +20,8 @@ from schemas.social.value_types import USER_ID
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from schemas.media_origin import MediaOrigin
+
 _HUES: Final = 8
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _DAYS_SHOWN_MAX: Final = 30
@@ -31,11 +33,11 @@ _MENTION: Final = Markup('<a href="/app/users/{}">@{}</a>')
 _environment: Final = environment("ingress.social.pages")
 
 
-def policy(media_url: str) -> str:
+def policy(media: MediaOrigin) -> str:
     """The content security policy: nothing inline, nothing from elsewhere but media."""
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
-        f"img-src 'self' {media_url}; media-src {media_url}; connect-src 'self' {media_url}; "
+        f"img-src 'self' {media.url}; media-src {media.url}; connect-src 'self' {media.uploads_url}; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
 
@@ -43,13 +45,13 @@ def policy(media_url: str) -> str:
 def html(
     template: str,
     context: Mapping[str, Any],
-    media_url: str,
+    media: MediaOrigin,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """A page, or a part of one."""
     text = _environment.get_template(template).render(context)
-    return HTMLResponse(text, status, protection.headers(policy(media_url)) | dict(headers or {}))
+    return HTMLResponse(text, status, protection.headers(policy(media)) | dict(headers or {}))
 
 
 def linked(text: str) -> Markup:

@@ -71,7 +71,7 @@ class Visit(visits.Visit[Session]):
     ) -> Response:
         """The template, with a key of what this page's forms do: pressed twice, it is done once."""
         frame = {"me": self.session.user if self.session else "", "key": secrets.token_hex(_KEY_BYTES)}
-        return rendering.html(template, frame | context, self.part(SocialConfig).media.url, status, headers)
+        return rendering.html(template, frame | context, self.part(SocialConfig).media, status, headers)
 
     def error_page(self, error: errors.PlatformError, row: Row, headers: Mapping[str, str]) -> Response:
         """What is wrong, in words."""

@@ -74,6 +74,8 @@ def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_s
         "select convert_from(response, 'utf8') from idempotency where event_id = %s", first.json()["event"]["event_id"]
     )
     assert "signature" not in stored[0]
+    past_any_cache = f"{system.settings.addresses().media_origin_url}/uploads/"
+    assert all(part["url"].startswith(past_any_cache) for part in media["parts"])
     assert put(media["parts"][1]["url"], data[cut:]) == 204
     refused(user.send("POST", f"{path_of(media)}/complete"), 409, "state_conflict")
     left = user.read(path_of(media))["parts"]
@@ -82,6 +84,21 @@ def test_an_upload_is_resumed_and_repeated_and_its_urls_are_no_part_of_what_is_s
     refused(other.send("POST", f"{path_of(media)}/complete"), 404, "not_found")
     user.do("POST", f"{path_of(media)}/complete")
     scanned(user, media)
+
+
+def test_a_url_takes_the_part_that_it_was_signed_for_and_nothing_else(people: list[SocialUser]) -> None:
+    user, data = people[0], picture(64)
+    media, other = begin(user, data), begin(user, data)
+    url = media["parts"][0]["url"]
+    path, _, query = url.partition("?")
+    elsewhere = path.replace(media["media_id"], other["media_id"])
+    altered = query[:-1] + ("A" if query[-1] != "A" else "E")
+    for wrong in (path, f"{path}?{altered}", f"{url}&expires=1", f"{elsewhere}?{query}", f"{path[:-1]}2?{query}"):
+        refused(httpx.put(wrong, content=data, trust_env=False), 403, "url_invalid")
+    for body in (data[:-1], data + b"x", bytes(len(data)), b""):
+        refused(httpx.put(url, content=body, trust_env=False), 422, "checksum_mismatch")
+    assert [part["received"] for one in (media, other) for part in user.read(path_of(one))["parts"]] == [False, False]
+    assert put(url, data) == 204
 
 
 def test_bytes_that_come_after_the_scan_change_nothing(system: PublicSystem, people: list[SocialUser]) -> None:

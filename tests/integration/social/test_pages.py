@@ -92,7 +92,10 @@ def test_every_form_of_another_session_or_site_is_refused(ann: PageUser, bob: Pa
     assert bob.get(f"/app/users/{ann.name}").status_code == 200, "nobody is blocked"
 
 
-def test_pages_hold_nothing_inline_and_what_strangers_say_is_text(ann: PageUser, bob: PageUser) -> None:
+def test_pages_hold_nothing_inline_and_what_strangers_say_is_text(
+    public: PublicSystem, ann: PageUser, bob: PageUser
+) -> None:
+    parts_go_to = public.settings.addresses().media_origin_url
     ann.done("/app/settings", display_name=HOSTILE)
     bob.done(f"/app/users/{ann.name}/follow", next="/app")
     post = ann.post(f"{HOSTILE} @{bob.name} https://example.org/?a=1&b=<2 javascript:alert(1)")
@@ -107,6 +110,7 @@ def test_pages_hold_nothing_inline_and_what_strangers_say_is_text(ann: PageUser,
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' http")
         assert "unsafe" not in policy
+        assert f"connect-src 'self' {parts_go_to}; " in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == "no-store"
     thread = bob.get(f"/app/posts/{post}").text

@@ -331,7 +331,10 @@ def test_homes_are_exact_whatever_is_killed_and_however_many_follow(
 
 
 def test_an_author_of_many_is_pulled_and_every_post_is_in_every_home_once(system: PublicSystem) -> None:
-    """The count crosses the bound while it posts: each post says itself whether it was pushed."""
+    """The count crosses the bound while it posts: each post says itself whether it was pushed.
+
+    What is pulled has its place between what was pushed, on pages that pushed posts alone would fill.
+    """
     star = SocialUser(system)
     star.read("/v1/me")
     made = [star.post("below")["post_id"]]
@@ -346,6 +349,11 @@ def test_an_author_of_many_is_pulled_and_every_post_is_in_every_home_once(system
         becomes(lambda fan=fan: fan.home, made[::-1])  # type: ignore[misc]
     pushed = system.rows("select is_pushed, count(*) from post where author_id = %s group by 1 order by 1", star.name)
     assert [is_pushed for is_pushed, _ in pushed] == [False, True]
+    fan, beside = fans[0], SocialUser(system)
+    beside.read("/v1/me")
+    fan.follow(beside)
+    made += [author.post("by turns")["post_id"] for author in (star, beside, fan) * 3]
+    becomes(lambda: fan.ids("/v1/timelines/home", limit=2), made[::-1])
 
 
 def test_every_invariant_holds_and_clickhouse_knows_no_user(system: PublicSystem, people: list[SocialUser]) -> None:

@@ -13,7 +13,7 @@ from schemas import limits
 from schemas.media_origin import MediaOrigin, Part
 
 NOW = 1_800_000_000.0
-ORIGIN = MediaOrigin(url="http://media", key=b"k" * 32, folder=Path("/nowhere"))
+ORIGIN = MediaOrigin(url="http://media", uploads_url="http://parts", key=b"k" * 32, folder=Path("/nowhere"))
 PART = Part(media_id="md_1", owner_id="u_1", number=2, size=7, sha256="ab" * 32, mime="image/png")
 
 
@@ -22,7 +22,9 @@ def query(url: str) -> dict[str, str]:
 
 
 def test_a_part_s_url_admits_this_part_until_its_end() -> None:
-    given = query(ORIGIN.part_url(PART, int(NOW) + 10, "0" * 24))
+    url = ORIGIN.part_url(PART, int(NOW) + 10, "0" * 24)
+    assert url.startswith("http://parts/uploads/md_1/2?")  # past whatever is in front of renditions
+    given = query(url)
     assert ORIGIN.admits_part(PART, given, NOW)
     assert not ORIGIN.admits_part(PART, given, NOW + 10)
 

@@ -17,7 +17,7 @@ from compose.proof.bench.http.latency import Latencies
 from compose.proof.bench.social.graph import name_of
 from compose.proof.bench.social.people import at_most, spread, timed_ms
 from ingress import limits as ingress_limits
-from ingress.social.pager import NEWEST
+from ingress.social.pager import NEWEST, OLDEST
 from schemas.social import limits as social_limits
 from sinks.postgres.session import INDEXED
 
@@ -104,6 +104,7 @@ def rule_ratio(dsn: str, users: int) -> dict[str, Any]:
                 "viewer": viewer,
                 "times": [at for at, _ in places],
                 "ids": [post_id for _, post_id in places],
+                "since": places[-1][0] if len(places) == count else OLDEST[0],
                 "at": NEWEST[0],
                 "id": NEWEST[1],
                 "count": count,
