@@ -6,8 +6,10 @@ of each layer; ``schemas.services`` is the one list of services.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
@@ -36,6 +38,14 @@ class Worker:
     processes: int = 1  # where ``MILLRACE_WORKER_PROCESSES`` says nothing of it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """Makes the result of an answer again from the body of its event; for ever the same (``schemas.stored_answer``)."""
+
+    schema_version: int  # of the event: an older one has not all that is shown
+    result: Callable[[dict[str, Any]], Any]
+
+
 @dataclass(frozen=True, kw_only=True)  # without slots: what is asked for every batch is made once
 class Service:
     """One service. ``name`` is its word everywhere: topics, folders, tables, metrics."""
@@ -52,6 +62,7 @@ class Service:
     further_topics: tuple[Topic, ...] = ()
     workers: tuple[Worker, ...] = ()
     takes_turns: bool = False  # callers of a partition: what one of them has too much of waits for the others
+    renderings: Mapping[int, Rendering] = field(default_factory=dict)  # 1 to 31; how answers are made again
     wired: bool = False  # a module of ``compose.services`` starts its owners, as they need more than any owner
     further_read_scopes: tuple[str, ...] = ()  # others that read what became of their own commands
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer

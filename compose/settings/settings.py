@@ -138,6 +138,8 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     service_modules: str = ""
     #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
+    #: whole while processes of the release before run, which cannot render answers; ``schemas.stored_answer`` reads it
+    written_answers: Literal["whole", "by_event"] = "by_event"
     services: Annotated[tuple[str, ...], NoDecode] = SERVICES  # MILLRACE_SERVICES=owner,ingress runs these only
     #: NAME=COUNT of owners and workers that services declare; 0 where it runs elsewhere
     worker_processes: str = Field(default="", pattern=r"^(\w+=\d{1,2}( +|$))*$")

@@ -30,6 +30,7 @@ from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.service import Workspace
 from dataflows.owner.transaction_size import TransactionSize
+from schemas import stored_answer
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
@@ -122,7 +123,7 @@ class Committer:
         clock.compare(now_us, claimed[0][1])
         fail_points.reach("after_claim")
         identities, parked, *found = rows or ([], [])
-        known = {(row[0], row[1]): Known(row[2], row[3], row[4]) for row in identities}
+        known = {(row[0], row[1]): Known(row[2], stored_answer.whole(row[3], row[5]), row[4]) for row in identities}
         parked_keys = {row[0] for row in parked}
         decided = []
         for share, mine in zip(shares, places, strict=True):

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from dataflows.owner.batch import Record, Reply
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService, Workspace
-from schemas import card_number, codec, identity, limits, validation
+from schemas import card_number, codec, identity, limits, stored_answer, validation
 from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
 
@@ -41,7 +41,7 @@ class NewIdentity(Struct):
     command: Command
     offset: int
     sender: str
-    response: bytes
+    response: bytes  # the answer, or how it is rendered again: schemas.stored_answer
     status: str
     event_id: str
 
@@ -143,8 +143,17 @@ class Fold:
         """A fact that nobody waits for has no reader of its answer: the stub names its event, which says all."""
         heads = [self._append(command, now, event) for event in decided.events]
         head = heads[0]
-        answer = {"result": decided.result, "event": head} if is_told else _stub(head)
-        self._store(command, offset, "committed", _json.encode(answer), head["event_id"])
+        if is_told:
+            answer, rendering = stored_answer.told(decided.result, head), self._rendering(decided, head)
+        else:
+            answer, rendering = stored_answer.stub(head), stored_answer.STUB
+        self._store(command, offset, "committed", answer, head["event_id"], rendering)
+
+    def _rendering(self, decided: Committed, head: dict[str, Any]) -> int:
+        """What makes the answer again; an event that is written in an older version has not all of it."""
+        rendering = self.service.renderings.get(decided.rendering)
+        is_able = rendering is not None and head["schema_version"] >= rendering.schema_version
+        return decided.rendering if is_able else stored_answer.WHOLE
 
     def _append(self, command: Command, now: int, new: NewEvent) -> dict[str, Any]:
         """Gives an event its place in the stream. Returns its head, as the answer names it."""
@@ -173,18 +182,23 @@ class Fold:
         )
         return head
 
-    def _store(self, command: Command, offset: int, status: Outcome, response: bytes, event_id: str) -> None:
-        self.known[command.scope, command.idempotency_key] = Known(command.request_hash, response, status)
+    def _store(
+        self,
+        command: Command,
+        offset: int,
+        status: Outcome,
+        answer: bytes,
+        event_id: str,
+        rendering: int = stored_answer.WHOLE,
+    ) -> None:
+        self.known[command.scope, command.idempotency_key] = Known(command.request_hash, answer, status)
+        response = stored_answer.kept(rendering, answer)
         self.result.identities.append(NewIdentity(command, offset, self.record.sender, response, status, event_id))
-        self._reply(command, status, response)
+        self._reply(command, status, answer)
 
     def _reply(self, command: Command, outcome: Outcome, body: bytes, *, replayed: bool = False) -> None:
         if command.reply_to >= 0:
             self.result.replies.append(Reply(command.reply_to, command.reply_id, outcome, replayed, body))
-
-
-def _stub(head: dict[str, Any]) -> dict[str, Any]:
-    return {"result": None, "event": {"event_id": head["event_id"], "aggregate_key": head["aggregate_key"]}}
 
 
 def _refusal(rejection: Rejection) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
+from schemas import stored_answer
 from schemas.records import Command, Denial, Rejection
 from schemas.service import Service
 
@@ -30,6 +31,7 @@ class Committed(Struct):
 
     result: dict[str, Any]
     events: tuple[NewEvent, ...]  # one at least
+    rendering: int = stored_answer.WHOLE  # the service's one that makes this result of the first event
 
 
 class Workspace(Protocol):

@@ -19,7 +19,8 @@ from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from dataflows.payments.partition_memory import PartitionMemory
-from schemas.payments import rendering
+from schemas import stored_answer
+from schemas.payments import frozen_answers, rendering
 from schemas.payments.records import Dispute, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Rejection
@@ -86,8 +87,10 @@ class PaymentsWorkspace:
         txns = self._post(decision.postings, command, offset, now)
         self._keep(decision)
         intent = decision.intent
+        result, made_by = _result(decision, command)
         return Committed(
-            result=_result(decision, command),
+            result=result,
+            rendering=made_by,
             events=(
                 NewEvent(
                     version=intent.version,
@@ -249,10 +252,13 @@ class PaymentsWorkspace:
         self.ledger.committed()
 
 
-def _result(decision: Decision, command: Command) -> dict[str, Any]:
-    """What the caller asked for: the refund of a refund's command, the dispute of one of its own, else the intent."""
+def _result(decision: Decision, command: Command) -> tuple[dict[str, Any], int]:
+    """What the caller asked for: the refund of a refund's command, the dispute of one of its own, else the intent.
+
+    With the frozen rendering that makes it again; refunds and disputes are few, and stored as they are told.
+    """
     if decision.refund is not None and command.operation in _REFUND_COMMANDS:
-        return rendering.refund(decision.refund)
+        return rendering.refund(decision.refund), stored_answer.WHOLE
     if decision.dispute is not None and command.operation in _OF_DISPUTES:
-        return rendering.dispute(decision.dispute)
-    return rendering.payment_intent(decision.intent)
+        return rendering.dispute(decision.dispute), stored_answer.WHOLE
+    return rendering.payment_intent(decision.intent), frozen_answers.INTENT

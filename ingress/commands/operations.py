@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingress.http import answers
-from schemas import errors, services
+from schemas import errors, services, stored_answer
 
 if TYPE_CHECKING:
     from ingress.commands.accepted import AcceptedRequests
@@ -31,11 +31,12 @@ class OperationLog:
     async def find(self, caller: Caller, request_id: str, principal: str) -> bytes:
         """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read."""
         parameters = {"merchant": principal, "request_id": request_id}
-        for status, response, operation in await self._store.rows("operation_decided", parameters):
+        for status, response, operation, event in await self._store.rows("operation_decided", parameters):
             declared = services.OPERATIONS[operation]
             if caller.scopes.isdisjoint(services.BY_NAME[declared.service].read_scopes):
                 raise errors.NotFound
-            return await self._decided(caller, declared, request_id, status, bytes(response))
+            answer = stored_answer.whole(bytes(response), event)
+            return await self._decided(caller, declared, request_id, status, answer)
         if await self._store.rows("operation_parked", parameters):
             refusal = _encode({"code": "parked", "detail": "The command waits for an operator."})
             return _document(request_id, "parked", problem=answers.refused(refusal, replayed=False).body)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ingress import limits
 from ingress.http.coalescer import Coalescer
+from schemas import stored_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +51,11 @@ class StoredResults:
             return found
         merchants, keys = zip(*identities, strict=True)
         parameters = {"ns": list(range(len(identities))), "merchants": list(merchants), "keys": list(keys)}
-        for n, request_hash, response, status, partition, offset in await self._store.rows(
+        for n, request_hash, response, status, partition, offset, event in await self._store.rows(
             "stored_results", parameters
         ):
-            found[n] = Stored(bytes(request_hash), bytes(response), status, partition, offset)
+            answer = stored_answer.whole(bytes(response), event)
+            found[n] = Stored(bytes(request_hash), answer, status, partition, offset)
         return found
 
     async def parked(self, places: Sequence[Place]) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.payments import topics
+from schemas.payments.frozen_answers import RENDERINGS
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import (
     Dispute,
@@ -27,6 +28,7 @@ SERVICE: Final = Service(
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
     records=(Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund),
+    renderings=RENDERINGS,
     event_types=(
         EventType(
             name="payment_system_committed",

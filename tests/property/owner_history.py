@@ -23,7 +23,7 @@ from dataflows import limits as dataflows_limits
 from dataflows.owner import fail_points
 from dataflows.owner.drivers import Driver
 from dataflows.owner.supervise import supervise
-from schemas import codec, limits, topics
+from schemas import codec, limits, stored_answer, topics
 from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, patient
@@ -159,9 +159,15 @@ class Stored:
         return dict(self.rows("select partition, next_offset from partition_owner"))  # type: ignore[arg-type]
 
     def responses(self) -> dict[tuple[str, str], tuple[str, bytes]]:
-        """Status and stored answer by identity."""
-        found = self.rows("select merchant_id, key, status, response from idempotency")
-        return {(scope, key): (status, bytes(response)) for scope, key, status, response in found}
+        """Status and stored answer by identity, rendered from its event where that is how it is stored."""
+        found = self.rows(
+            "select merchant_id, key, status, response, payload from idempotency"
+            " left join outbox using (event_id) order by 1, 2"
+        )
+        return {
+            (scope, key): (status, stored_answer.whole(bytes(response), event))
+            for scope, key, status, response, event in found
+        }
 
     def winners(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Which command an identity belongs to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,15 @@ import pytest
 
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Folded, Known, envelope_fault
-from dataflows.owner.service import Committed, NewEvent
+from dataflows.owner.service import Committed, NewEvent, OwnedService
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.service import payments_service
-from schemas import codec, limits
+from schemas import codec, limits, stored_answer
 from schemas.errors import UndecodableRecord
-from schemas.payments import rendering
+from schemas.payments import frozen_answers, rendering
 from schemas.records import Command, Rejection
+from schemas.service import Rendering
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class InMemory:
     payments: dict[str, Payment] = field(default_factory=dict)
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     further_events: tuple[NewEvent, ...] = ()
+    made_by: int = stored_answer.WHOLE
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         self.asked.append((command.idempotency_key, offset, now))
@@ -54,7 +57,9 @@ class InMemory:
             "caused_by": None,
         }
         return Committed(
-            rendering.payment_intent(intent), (NewEvent(intent.version, intent.merchant_id, body), *self.further_events)
+            rendering.payment_intent(intent),
+            (NewEvent(intent.version, intent.merchant_id, body), *self.further_events),
+            self.made_by,
         )
 
     def writes(self) -> list[Statement]:
@@ -75,10 +80,11 @@ def fold(
     parked: set[str] | None = None,
     last_seq: int = 40,
     workspace: InMemory | None = None,
+    service: OwnedService | None = None,
 ) -> tuple[Folded, InMemory]:
     memory = workspace or InMemory()
     records = [Record(100 + n, b"", step) for n, step in enumerate(steps)]
-    folding = Fold(payments_service(), PARTITION, last_seq, known or {}, parked or set(), memory)
+    folding = Fold(service or payments_service(), PARTITION, last_seq, known or {}, parked or set(), memory)
     return folding.run(records, NOW), memory
 
 
@@ -132,12 +138,29 @@ def test_a_fact_that_nobody_waits_for_keeps_no_answer_but_its_event() -> None:
     assert waiting.identities[2].response == waiting.replies[2].body
     assert msgspec.json.decode(waiting.replies[2].body)["result"]["state"] == "succeeded"
     folded, _ = fold(CREATE, confirm, msgspec.structs.replace(heard, reply_to=-1))
-    assert msgspec.json.decode(folded.identities[2].response) == {
+    told = stored_answer.whole(folded.identities[2].response, folded.events[2].payload)
+    assert msgspec.json.decode(told) == {
         "result": None,
         "event": {"event_id": folded.events[2].event_id, "aggregate_key": cases.INTENT_ID},
     }
     unwatched, _ = fold(msgspec.structs.replace(CREATE, reply_to=-1))
     assert msgspec.json.decode(unwatched.identities[0].response)["result"]["id"] == cases.INTENT_ID
+
+
+def test_an_answer_that_its_event_implies_is_kept_as_the_number_of_its_rendering() -> None:
+    folded, _ = fold(CREATE, asking(CREATE, "k1", 2), workspace=InMemory(made_by=frozen_answers.INTENT))
+    (identity,), (event,) = folded.identities, folded.events
+    assert identity.response == bytes((frozen_answers.INTENT,))
+    assert [r.body for r in folded.replies] == [stored_answer.whole(identity.response, event.payload)] * 2
+
+
+def test_an_event_of_a_version_that_has_not_all_of_it_implies_no_answer() -> None:
+    """An owner whose schema is pinned: a rendering of what it writes would lack what its caller was shown."""
+    later = Rendering(schema_version=99, result=dict)
+    declared = dataclasses.replace(payments_service().declared, renderings={frozen_answers.INTENT: later})
+    service = dataclasses.replace(payments_service(), declared=declared)
+    folded, _ = fold(CREATE, workspace=InMemory(made_by=frozen_answers.INTENT), service=service)
+    assert folded.identities[0].response == folded.replies[0].body
 
 
 def test_a_refusal_is_frozen_too() -> None:

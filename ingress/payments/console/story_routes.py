@@ -18,7 +18,7 @@ from ingress.identity.caller import NAME
 from ingress.payments.console import search, story
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies
-from schemas import codec, errors, validation
+from schemas import codec, errors, stored_answer, validation
 from schemas.payments import topics
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ Detail = tuple[dict[str, Any], str]
 async def _command(visit: Visit, key: str) -> Detail:
     scope = visit.request.query_params.get("scope", "")
     row = _only(await visit.console.records("detail_command", scope=scope, key=key), key)
-    return row, _readable(row.pop("response"))
+    answer = stored_answer.whole(bytes(row.pop("response")), row.pop("event"))
+    return row, _readable(answer.decode())
 
 
 async def _event(visit: Visit, event_id: str) -> Detail:

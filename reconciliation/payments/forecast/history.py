@@ -13,7 +13,7 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import codec, errors
+from schemas import codec, errors, stored_answer
 from schemas.payments import limits as payments_limits
 from schemas.payments import topics
 from sinks import limits as sinks_limits
@@ -114,5 +114,8 @@ class History:
                 "offsets": [offset for _, offset, _ in places],
             },
         ).fetchall()
-        results = {(partition, offset): _decode(bytes(response))["result"] for partition, offset, response in rows}
+        results = {
+            (partition, offset): _decode(stored_answer.whole(bytes(response), event))["result"]
+            for partition, offset, response, event in rows
+        }
         return [Decided(c, results[p, o]) for p, o, c in places if (p, o) in results]

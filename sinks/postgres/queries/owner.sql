@@ -67,10 +67,12 @@ set published_seq = greatest(published_seq, %(published_seq)s)
 where topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
 
 -- name: identities_read
--- Prior results of a batch. Primary key, one probe per command.
-select i.merchant_id, i.key, i.request_hash, i.response, i.status
+-- Prior results of a batch, with the events that answers are rendered from. Primary keys, one probe per command.
+select i.merchant_id, i.key, i.request_hash, i.response, i.status, o.payload
 from unnest(%s::text[], %s::text[]) as t (merchant_id, key)
-join idempotency i on i.merchant_id = t.merchant_id and i.key = t.key;
+join idempotency i on i.merchant_id = t.merchant_id and i.key = t.key
+left join outbox o on o.topic = replace(i.topic, 'commands.', 'events.') and o.partition = i.partition
+    and o.seq = answer_event_seq(i.response, i.event_id);
 
 -- name: parked_read
 -- Aggregates that refuse work. Primary key; nearly always an empty table.

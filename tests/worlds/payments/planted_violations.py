@@ -349,6 +349,11 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
     ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),
     ("results", "update outbox set event_id = 'evt_other' where seq = 1 and partition = 0"),
+    (
+        "results",
+        "update idempotency set response = decode('01', 'hex') where status = 'committed'",
+        "update outbox set seq = seq + 1000",
+    ),
     ("results", "update idempotency set aggregate_key = 'pi_other' where ctid = (select min(ctid) from idempotency)"),
     ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
     ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),

@@ -1,0 +1,73 @@
+"""What ``idempotency.response`` holds: the answer as its caller got it, or one byte, the number of a frozen rendering.
+
+A rendering makes the answer again from its event, which stands in the outbox for as long as the identity stands beside
+it: no role may delete or change a row there, and ``millrace check`` looks (invariant ``results``). It gives the same
+bytes for ever, whatever became of the aggregate and whatever release asks: a rendering never changes, and another form
+of the answer is another number. JSON begins with ``{``, so no byte below 32 is one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from schemas import codec, errors, services
+
+#: of a fact that nobody waited for: the answer names its event, which says the rest
+STUB: Final = 0
+#: of ``Committed.rendering``: the answer is stored as it was told
+WHOLE: Final = -1
+_RENDERINGS_END: Final = 32  # above: text
+_HEAD: Final = ("event_id", "aggregate_key", "event_type", "schema_version", "trace_id")
+_json: Final = msgspec.json.Encoder()
+
+
+@cache
+def _only_whole() -> bool:
+    """Owners and readers of the release before know no renderings: while one runs, answers are stored as told.
+
+    Raises ValueError for a setting that says neither.
+    """
+    setting = os.environ.get("MILLRACE_WRITTEN_ANSWERS", "by_event")
+    if setting not in ("whole", "by_event"):
+        raise ValueError(f"MILLRACE_WRITTEN_ANSWERS: {setting!r} is neither whole nor by_event")
+    return setting == "whole"
+
+
+def told(result: Any, head: Mapping[str, Any]) -> bytes:
+    """The answer to a committed command, with the head of its event."""
+    return _json.encode({"result": result, "event": head})
+
+
+def stub(head: Mapping[str, Any]) -> bytes:
+    """The answer to a fact that nobody waited for."""
+    return told(None, {"event_id": head["event_id"], "aggregate_key": head["aggregate_key"]})
+
+
+def kept(rendering: int, answer: bytes) -> bytes:
+    """What is stored of an answer that this rendering makes again."""
+    return answer if rendering == WHOLE or _only_whole() else bytes((rendering,))
+
+
+def whole(response: bytes, event: bytes | None) -> bytes:
+    """The answer, byte for byte as it was told first. ``event``: the payload that ``answer_event_seq`` leads to.
+
+    Raises Corrupt when the answer has to be rendered and that cannot be read, or is not there.
+    """
+    if not response or response[0] >= _RENDERINGS_END:
+        return response
+    if event is None:
+        raise errors.Corrupt("The event of a stored answer is missing.")
+    schema, fields = codec.decode(event)
+    head = {name: fields[name] for name in _HEAD}
+    if response[0] == STUB:
+        return stub(head)
+    service, _ = services.EVENT_BY_RECORD[schema.name]
+    rendering = service.renderings.get(response[0])
+    if rendering is None:
+        raise errors.Corrupt("A stored answer has a rendering of a later release.", rendering=response[0])
+    return told(rendering.result(fields["body"]), head)

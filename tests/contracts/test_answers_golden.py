@@ -1,0 +1,89 @@
+"""An answer that is rendered again from its event has the same bytes for ever, and they are what its caller was told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas import codec, errors, services, stored_answer
+from schemas.payments import frozen_answers, rendering
+from schemas.payments.records import PaymentIntent
+from tests.contracts import golden
+
+EVENT = golden.of_json(json.loads((golden.FOLDER / "PaymentSystemCommitted.v6.json").read_text()))
+PAYLOAD = (golden.FOLDER / "PaymentSystemCommitted.v6.bin").read_bytes()
+HEAD = (
+    '"event":{"event_id":"evt_p0007000000000001","aggregate_key":"pi_golden","event_type":"payment_system_committed",'
+    '"schema_version":6,"trace_id":"0123456789abcdef0123456789abcdef"}}'
+)
+#: by number: what this event was answered with. A line that was released never changes.
+ANSWERS = {
+    0: '{"result":null,"event":{"event_id":"evt_p0007000000000001","aggregate_key":"pi_golden"}}',
+    1: '{"result":{"id":"pi_golden","object":"payment_intent","merchant_id":"m_1","amount":9007199254740991,'
+    '"currency":"KWD","state":"succeeded","version":3,"capture_method":"manual","payment_method":"tok_a",'
+    '"processor":"simulator","amount_capturable":0,"amount_received":1,"amount_refunded":0,"amount_disputed":0,'
+    '"last_payment_error":null,"cancellation_reason":"duplicate","latest_attempt":2,"next_action":{"type":'
+    '"redirect_to_url","url":"https://acs.example/challenge"},"authorized_until":"2027-01-15T08:10:00.000000Z",'
+    '"reference":"Auftrag Nr. 7","description":"Zwölf Gläser","receipt_email":"ada@example.org",'
+    '"statement_descriptor":"ORDER 7","return_url":"https://shop.example/back","metadata":{"bestellung":"Ä-1 \U0001f4b3"},'
+    '"created_at":"2027-01-15T08:00:00.000000Z","updated_at":"2027-01-15T08:00:00.000002Z"},' + HEAD,
+}
+INTENTS: list[dict[str, Any]] = [
+    {},
+    dict.fromkeys(
+        (
+            *("payment_method", "last_payment_error", "cancellation_reason", "next_action", "authorized_until"),
+            *("reference", "description", "receipt_email", "statement_descriptor", "return_url"),
+        )
+    ),
+    {"last_payment_error": "card_declined", "metadata": {"z": '"\\', "a": "\x7f"}},
+    {"next_action": '{"details": {"nested": [1, null, "Ä"]}, "type": "use_stripe_sdk", "url": null}', "metadata": {}},
+    {"created_at": 1, "updated_at": 253_402_300_799_999_999, "authorized_until": 0},
+]
+
+
+def test_every_rendering_has_golden_bytes() -> None:
+    assert {0, *services.BY_NAME["payments"].renderings} == ANSWERS.keys()
+    assert all(0 < n < ord(" ") for service in services.SERVICES for n in service.renderings)
+
+
+@pytest.mark.parametrize("number", ANSWERS)
+def test_an_event_is_rendered_for_ever_as_it_was_first(number: int) -> None:
+    assert stored_answer.whole(bytes((number,)), PAYLOAD).decode() == ANSWERS[number]
+
+
+@pytest.mark.parametrize("changes", INTENTS)
+def test_what_a_caller_is_told_is_what_its_retries_are_told(changes: dict[str, Any]) -> None:
+    """If this is red since intents show more: add a rendering with the next number, and name it ``INTENT``."""
+    intent = PaymentIntent(**EVENT["body"]["payment_intent"] | changes)
+    head = {name: EVENT[name] for name in ("event_id", "aggregate_key", "event_type", "schema_version", "trace_id")}
+    answer = stored_answer.told(rendering.payment_intent(intent), head)
+    event = codec.encode("PaymentSystemCommitted", EVENT | {"body": EVENT["body"] | {"payment_intent": intent}})
+    kept = stored_answer.kept(frozen_answers.INTENT, answer)
+    assert (len(kept), stored_answer.whole(kept, event)) == (1, answer)
+
+
+@pytest.mark.parametrize("answer", [b'{"code":"state_conflict"}', b"{}"])
+def test_an_answer_that_is_stored_as_it_was_told_needs_no_event(answer: bytes) -> None:
+    assert stored_answer.kept(stored_answer.WHOLE, answer) == stored_answer.whole(answer, None) == answer
+
+
+@pytest.mark.parametrize(("response", "event"), [(b"\x01", None), (b"\x1f", PAYLOAD), (b"\x01", PAYLOAD[:40])])
+def test_an_answer_that_cannot_be_rendered_is_an_error_and_never_another_answer(
+    response: bytes, event: bytes | None
+) -> None:
+    with pytest.raises(errors.Corrupt):
+        stored_answer.whole(response, event)
+
+
+def test_while_readers_of_the_release_before_run_answers_are_stored_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept(setting: str) -> bytes:
+        monkeypatch.setenv("MILLRACE_WRITTEN_ANSWERS", setting)
+        stored_answer._only_whole.cache_clear()
+        return stored_answer.kept(frozen_answers.INTENT, b"{}")
+
+    with pytest.raises(ValueError, match="MILLRACE_WRITTEN_ANSWERS"):
+        kept("hole")
+    assert [kept("whole"), kept("by_event")] == [b"{}", b"\x01"]
