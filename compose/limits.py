@@ -86,5 +86,6 @@ ISOLATION_ROUND_S: Final = 10
 ISOLATION_LOG_PART_BYTES: Final = 4 * 1024 * 1024  # read at once of a log
 ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not carried out
 ISOLATION_TOKEN_S: Final = 3_600
+ISOLATION_REMEMBERED_S: Final = 60  # canaries that were made, and what is told of nothing at all
 ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss
 ISOLATION_STATEMENT_LENGTH: Final = 300  # of one that is shown as evidence

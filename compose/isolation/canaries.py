@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx
 from msgspec import Struct
@@ -16,8 +16,11 @@ from ingress.trust import MONITOR_ISSUER
 from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ingress.identity.issuer import KeyFolder
 
+T = TypeVar("T")
 _OPERATED_BY: Final = "m_isolation_monitor"
 _SUBJECT: Final = "isolation_monitor"
 _MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
@@ -47,6 +50,7 @@ class Doors:
         self._marking_key = marking_key
         self._http = httpx.Client(base_url=base_url, timeout=limits.ISOLATION_ANSWER_S, trust_env=False)
         self._tokens: dict[str, tuple[str, float]] = {}
+        self._remembered: dict[tuple[str, ...], tuple[Any, float]] = {}
 
     def close(self) -> None:
         """Disconnects."""
@@ -63,9 +67,24 @@ class Doors:
             raise Unavailable(f"{method} {path}: {answer.status_code}")
         return answer
 
+    def remembered(self, key: tuple[str, ...], ask: Callable[[], T], *, anew: bool = False) -> T:
+        """What was found by this key within the last minute, or is by asking now. Raises what ``ask`` does."""
+        known = self._remembered.get(key)
+        if anew or known is None or known[1] < time.monotonic():
+            known = self._remembered[key] = (ask(), time.monotonic() + limits.ISOLATION_REMEMBERED_S)
+        found: T = known[0]
+        return found
+
+    def forget(self) -> None:
+        """Canaries are made again with the next round: they may be gone."""
+        self._remembered.clear()
+
     def tenant(self, name: str) -> str:
         """The tenant of a name, the same one whenever it is asked for. Raises Unavailable."""
-        made = self._done("", "POST", "/v1/tenants", f"canary-{name}", {"name": f"Isolation canary {name}"})
+        payload = {"name": f"Isolation canary {name}"}
+        made = self.remembered(
+            ("tenant", name), lambda: self._done("", "POST", "/v1/tenants", f"canary-{name}", payload)
+        )
         tenant_id: str = made["tenant_id"]
         state = self.ask("", "GET", f"/v1/tenants/{tenant_id}").json().get("state")
         if state != "active":
@@ -75,7 +94,10 @@ class Doors:
     def canary(self, tenant_id: str) -> Canary:
         """A tenant with its resource; the same one whenever it is asked for. Raises Unavailable."""
         marker = hmac.new(self._marking_key, b"isolation canary " + tenant_id.encode(), hashlib.sha256).hexdigest()
-        resource = self._done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker})
+        resource = self.remembered(
+            ("resource", tenant_id),
+            lambda: self._done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker}),
+        )
         return Canary(tenant_id, resource["resource_id"], marker)
 
     def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class Monitor:
                     self._round(doors)
                     self._told(None)
                 except (errors.PlatformError, psycopg.OperationalError) as error:
+                    doors.forget()
                     self._told(str(error).partition("\n")[0])
                 self._stop.wait(compose_limits.ISOLATION_ROUND_S if self._trouble is None else 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -31,20 +32,32 @@ def _ghost(id_: str) -> str:
     return id_[:3] + id_[:2:-1]
 
 
-def _compared(place: str, theirs: httpx.Response, nobodys: httpx.Response, other: Canary) -> Found:
+def _compared(
+    doors: Doors, asks: Canary, place: str, id_: str, ask: Callable[[str], httpx.Response], other: Canary
+) -> Found:
+    """``ask`` with the id of the other's, and with nobody's.
+
+    What is told of nobody's is remembered for a minute; it is asked for anew before a difference is evidence.
+    """
+    theirs = ask(id_)
     if theirs.is_success:
         return Found(place, f"another tenant's was reached: {theirs.status_code}", is_leak=True)
     if (seen := _seen(place, theirs.text, other)).is_leak:
         return seen
-    if theirs.status_code != nobodys.status_code or _fields(theirs) != _fields(nobodys):
-        return Found(place, f"another tenant's is told from nobody's: {theirs.status_code} and {nobodys.status_code}")
+    told = _told(theirs)
+    remembered = partial(doors.remembered, ("nobody's", place, asks.tenant_id), lambda: _told(ask(_ghost(id_))))
+    if told != remembered() and told != (nobodys := remembered(anew=True)):
+        return Found(place, f"another tenant's is told from nobody's: {told[0]} and {nobodys[0]}")
     is_missing = theirs.status_code == httpx.codes.NOT_FOUND
     return Found(place, None if is_missing else f"{theirs.status_code} in place of 404")
 
 
-def _fields(answer: httpx.Response) -> set[str]:
-    """Names of header fields. A round that got no answer to its first write is told so by the next: of itself alone."""
-    return set(answer.headers) - {_REPLAYED}
+def _told(answer: httpx.Response) -> tuple[int, set[str]]:
+    """The status and the names of header fields.
+
+    A round that got no answer to its first write is told so by the next: of itself alone.
+    """
+    return answer.status_code, set(answer.headers) - {_REPLAYED}
 
 
 def _seen(place: str, text: str, other: Canary) -> Found:
@@ -54,11 +67,11 @@ def _seen(place: str, text: str, other: Canary) -> Found:
 
 def _by_id(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for method in ("GET", "PUT", "DELETE"):
-        answers = [
-            doors.ask(asks.tenant_id, method, f"/v1/resources/{id_}", **_said(method, id_))
-            for id_ in (other.resource_id, _ghost(other.resource_id))
-        ]
-        yield _compared(method, answers[0], answers[1], other)
+
+        def ask(id_: str, method: str = method) -> httpx.Response:
+            return doors.ask(asks.tenant_id, method, f"/v1/resources/{id_}", **_said(method, id_))
+
+        yield _compared(doors, asks, method, other.resource_id, ask, other)
 
 
 def _said(method: str, id_: str) -> dict[str, Any]:
@@ -73,11 +86,11 @@ def _said(method: str, id_: str) -> dict[str, Any]:
 
 def _below_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for below in _BELOW:
-        answers = [
-            doors.ask(asks.tenant_id, "GET", f"/v1/tenants/{id_}{below}")
-            for id_ in (other.tenant_id, _ghost(other.tenant_id))
-        ]
-        yield _compared(f"tenants/..{below}", answers[0], answers[1], other)
+
+        def ask(id_: str, below: str = below) -> httpx.Response:
+            return doors.ask(asks.tenant_id, "GET", f"/v1/tenants/{id_}{below}")
+
+        yield _compared(doors, asks, f"tenants/..{below}", other.tenant_id, ask, other)
 
 
 def _lists(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:

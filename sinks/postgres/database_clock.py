@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -15,6 +16,21 @@ def now_us(connection: psycopg.Connection[Any]) -> int:
     """Microseconds since the epoch. Raises psycopg.Error."""
     (found,) = connection.execute(_NOW).fetchone() or (0,)
     return int(found)
+
+
+class Running:
+    """The database's time, asked once and counted on from there by this process's monotonic clock.
+
+    Never ahead of the database's: it is counted from when the answer was here. Asking raises psycopg.Error.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._asked_us = now_us(connection)
+        self._answered_at = time.monotonic()
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch."""
+        return self._asked_us + int((time.monotonic() - self._answered_at) * _SECOND_US)
 
 
 def now_s(connection: psycopg.Connection[Any]) -> int:

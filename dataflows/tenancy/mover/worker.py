@@ -71,7 +71,8 @@ class Mover:
         idle_ms = limits.MOVER_IDLE_MS
         try:
             while not self._session.is_stopped:
-                done = [step(database_clock.now_us(connection)) for step in steps]
+                clock = database_clock.Running(connection)  # asked once for a round: an idle one asks little else
+                done = [step(clock.now_us()) for step in steps]
                 idle_ms = (
                     limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
                 )

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from compose.isolation.canaries import Canary, Doors
-from compose.isolation.route_probes import route_probes
+from compose.isolation.route_probes import _ghost, route_probes
 from ingress.identity.issuer import KeyFolder
 from schemas.errors import Unavailable
 
@@ -41,6 +41,8 @@ def asked(doors: Doors, monkeypatch: pytest.MonkeyPatch, **odd: httpx.Response) 
             return httpx.Response(400, json={})
         if path.endswith((TWO.resource_id, TWO.tenant_id)) and method in odd:
             return odd[method]
+        if "everybody" in odd and path.startswith(("/v1/resources/", "/v1/tenants/")):
+            return odd["everybody"]
         is_list = not path.startswith(("/v1/resources/", "/v1/tenants/"))
         return httpx.Response(200 if is_list else 404, json={})
 
@@ -64,6 +66,40 @@ def test_a_difference_is_evidence_and_no_proof(
     doors: Doors, monkeypatch: pytest.MonkeyPatch, answer: httpx.Response
 ) -> None:
     assert [is_leak for _, is_leak in asked(doors, monkeypatch, PUT=answer).values()] == [False]
+
+
+def test_what_is_told_of_nobodys_is_remembered_and_hides_no_difference(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later round asks for the other's alone, and once more for nobody's before it tells of a difference."""
+    assert asked(doors, monkeypatch) == {}
+    paths: list[str] = []
+    answer = doors._http.request
+    monkeypatch.setattr(
+        doors._http, "request", lambda method, path, **more: paths.append(path) or answer(method, path, **more)
+    )
+    assert not [found for found in route_probes(doors, ONE, TWO) if found.evidence]
+    assert not [path for path in paths if _ghost(TWO.resource_id) in path or _ghost(TWO.tenant_id) in path]
+    odd = httpx.Response(404, headers={"X-More": "1"}, json={})
+    assert [is_leak for _, is_leak in asked(doors, monkeypatch, PUT=odd).values()] == [False]
+    assert asked(doors, monkeypatch, everybody=odd) == {}  # a release that says more, to everybody
+
+
+def test_canaries_are_made_again_after_a_round_that_failed(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def answer(method: str, path: str, **_: Any) -> httpx.Response:
+        if method == "POST":
+            made.append(path)
+            return httpx.Response(201, json={"result": {"tenant_id": "tn_a", "resource_id": "rs_1"}})
+        return httpx.Response(200, json={"state": "active"})
+
+    monkeypatch.setattr(doors._http, "request", answer)
+    assert len({doors.canary(doors.tenant("a")) for _ in range(3)}) == 1
+    assert made == ["/v1/tenants", "/v1/resources"]
+    doors.forget()
+    doors.canary(doors.tenant("a"))
+    assert made == ["/v1/tenants", "/v1/resources"] * 2
 
 
 def test_an_answer_that_was_lost_and_comes_again_is_no_difference(
