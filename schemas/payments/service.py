@@ -12,6 +12,7 @@ from schemas.payments.records import (
     PaymentEventBody,
     PaymentIntent,
     Payout,
+    PayoutDestination,
     ProcessorAttempt,
     Refund,
 )
@@ -26,7 +27,7 @@ SERVICE: Final = Service(
     wired=True,
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
-    records=(Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund),
+    records=(Dispute, MerchantAccount, PaymentIntent, Payout, PayoutDestination, ProcessorAttempt, Refund),
     event_types=(
         EventType(
             name="payment_system_committed",
