@@ -1,5 +1,5 @@
 # One line each, and the same in CI. Every target does its own set-up from nothing.
-.PHONY: setup stripe_mock demo test quick proof check lint ruff format mypy imports tidy up down bench
+.PHONY: setup stripe_mock demo test quick proof check lint ruff format mypy imports tidy up down bench sbom
 
 setup: ; @sh compose/set_up.sh
 # built once for a user; a test that needs it would take its time otherwise
@@ -21,3 +21,5 @@ tidy: ; @.venv/bin/python -m pytest -q tests/tidy
 up: setup ; @.venv/bin/millrace up
 down: setup ; @.venv/bin/millrace down
 bench: setup ; @.venv/bin/millrace bench owner --json && .venv/bin/millrace bench http --json
+# what an installation is made of, as CycloneDX: make -s sbom > sbom.cdx.json
+sbom: setup ; @.venv/bin/python -m compose.bill_of_materials

@@ -60,13 +60,22 @@ def account_id(merchant: str) -> str:
 
 def payout_id(account: str, *identity: str) -> str:
     """The id of a payout. It names its account, and is short enough for a bank's end-to-end id (35 characters)."""
+    return _account_part("pt", account, identity)
+
+
+def destination_id(account: str, *identity: str) -> str:
+    """The id of a payout destination; it names its account, as a payout's does."""
+    return _account_part("bd", account, identity)
+
+
+def _account_part(prefix: str, account: str, identity: tuple[str, ...]) -> str:
     digest = hashlib.sha256("\x1f".join(identity).encode()).digest()
-    return f"pt_{account.removeprefix('ma_')}_{base64.b32encode(digest)[:_PAYOUT_CHARACTERS].decode().lower()}"
+    return f"{prefix}_{account.removeprefix('ma_')}_{base64.b32encode(digest)[:_PAYOUT_CHARACTERS].decode().lower()}"
 
 
-def account_of(payout: str) -> str:
-    """The account that a payout's id names: the reverse of ``payout_id``, for any text without an error."""
-    return f"ma_{payout.partition('_')[2].rpartition('_')[0]}"
+def account_of(part: str) -> str:
+    """The account that the id of a payout or a destination names, for any text without an error."""
+    return f"ma_{part.partition('_')[2].rpartition('_')[0]}"
 
 
 def intent_of(part: str) -> str:

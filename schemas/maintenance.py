@@ -1,7 +1,7 @@
 """Maintenance: new work of all merchants switched off by an operator, and on again. Published in versions, as policies.
 
-New work is a call of a merchant that would change something (scope ``payments:write`` or ``payouts:write``) and has no
-stored result yet. Reads, dry runs, replays, facts and operators go on.
+New work is a call of a merchant that would change something (scope ``payments:write``, ``payouts:write`` or
+``payout_destinations:write``) and has no stored result yet. Reads, dry runs, replays, facts and operators go on.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def replay(
     target: Annotated[
         str,
         typer.Argument(
-            help="account_balance, payment_intent, merchant_account, payout, clickhouse, or a table: clickhouse.events."
+            help="account_balance, payment_intent, merchant_account, payout, payout_destination, clickhouse, or a "
+            "table: clickhouse.events."
         ),
     ],
     service: Annotated[

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from compose.services.partition_owner import PartitionOwner
+from dataflows.payments.domain.account import PayoutTerms
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
@@ -23,7 +24,13 @@ def run(settings: Settings, instance: int) -> None:
     owner.run_periodically("policies", policies.refresh, limits.POLICIES_REFRESH_S)
     policies.wait(owner.stop)
     owner.run(
-        payments_service(processor=settings.processors[0], policies=policies),
+        payments_service(
+            processor=settings.processors[0],
+            policies=policies,
+            payouts=PayoutTerms(
+                cooling_off_s=settings.payout_cooling_off_s, registered_only=settings.mode == "production"
+            ),
+        ),
         "owner",
         instance,
         group=os.environ.get("MILLRACE_OWNER_GROUP"),

@@ -37,6 +37,7 @@ from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSOR
 from ingress.payments.webhooks.signatures import read_secrets
 from schemas.client_network import client_network
 from schemas.media_origin import MediaOrigin
+from schemas.payments import limits as payments_limits
 from schemas.payments.processors import adapter_of
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
@@ -107,6 +108,11 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     webhook_secrets_standard: SecretStr | None = None
     webhook_secrets_adyen: SecretStr | None = None
     webhook_secrets_simulator: SecretStr | None = None
+
+    #: seconds that a new payout destination waits before money goes there; of those that are registered from then on
+    payout_cooling_off_s: int = Field(
+        default=payments_limits.PAYOUT_COOLING_OFF_S, ge=0, le=payments_limits.PAYOUT_COOLING_OFF_S_MAX
+    )
 
     #: merchants' webhook endpoints may be on this machine and without TLS: for development and tests only
     merchant_webhooks_loopback: bool = False

@@ -8,8 +8,9 @@ from typing import Final
 import msgspec
 
 from dataflows.owner.batch import Statement
-from schemas.payments.records import MerchantAccount, Payout
+from schemas.payments.records import MerchantAccount, Payout, PayoutDestination
 from sinks.postgres.arrays import Bigints, Count, OptionalTexts, Texts
+from sinks.postgres.column_lists import packed
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.payments", "accounts.sql")
@@ -71,3 +72,14 @@ def payouts_update(payouts: Sequence[Payout]) -> Statement:
         Bigints([p.updated_at for p in payouts]),
         Count(len(payouts)),
     )
+
+
+def destinations_insert(destinations: Sequence[PayoutDestination], numbers: Sequence[str]) -> Statement:
+    """Destinations that did not exist, with the number of each."""
+    return SQL["destinations_insert"], (Texts(numbers), *packed(PayoutDestination, "insert", destinations))
+
+
+def destinations_update(destinations: Sequence[PayoutDestination]) -> Statement:
+    """Destinations that were disabled, or may be used earlier."""
+    columns = packed(PayoutDestination, "update", destinations)
+    return SQL["destinations_update"], (*columns, Count(len(destinations)))

@@ -10,15 +10,22 @@ import msgspec
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_statements as statements
 from dataflows.payments.domain import account_commands
-from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, ledger_accounts
+from dataflows.payments.domain.account import (
+    Account,
+    AccountContext,
+    AccountDecision,
+    PayoutTerms,
+    ledger_accounts,
+)
 from schemas.payments import money_by_hand
-from schemas.payments.records import LedgerTxn, MerchantAccount, Payout
+from schemas.payments.records import LedgerTxn, MerchantAccount, Payout, PayoutDestination
 from schemas.payments.reference_rates import ReferenceRates
 from schemas.records import Command, Denial, Rejection
 from sinks.postgres.arrays import Texts
 
 _ACCOUNT_FIELDS: Final = MerchantAccount.__struct_fields__
 _PAYOUT_FIELDS: Final = Payout.__struct_fields__
+_DESTINATION_FIELDS: Final = PayoutDestination.__struct_fields__
 _METADATA: Final = _PAYOUT_FIELDS.index("metadata")
 #: not stored: the same proposal may be approved yet
 _NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
@@ -38,6 +45,9 @@ def reads(commands: Iterable[Command]) -> dict[str, Statement]:
         "payouts": (statements.SQL["payouts_read"], (named,)),
         "held": (statements.SQL["held_read"], (asked,)),
     }
+    of_destinations = [c.aggregate_key for c in mine if c.operation in account_commands.OPERATIONS_OF_DESTINATIONS]
+    if of_destinations:
+        found["destinations"] = (statements.SQL["destinations_read"], (Texts(list(dict.fromkeys(of_destinations))),))
     if by_hand := [c.idempotency_key for c in mine if money_by_hand.needs_approval(c)]:
         found["approved"] = (statements.SQL["approved_read"], (Texts(by_hand),))
     return found
@@ -47,8 +57,13 @@ class AccountWorkspace:
     """The accounts of one batch. Each is read once and written once, whatever the number of commands."""
 
     def __init__(
-        self, partition: int, found: Mapping[str, Rows], reference_rates: ReferenceRates | None = None
+        self,
+        partition: int,
+        found: Mapping[str, Rows],
+        reference_rates: ReferenceRates | None = None,
+        payouts: PayoutTerms | None = None,
     ) -> None:
+        self._terms = payouts or PayoutTerms()
         self._reference_rates = reference_rates
         self._partition = partition
         self._accounts: dict[str, Account] = {}
@@ -62,6 +77,10 @@ class AccountWorkspace:
             payout = _payout(row)
             if payout.account_id in self._accounts:
                 self._accounts[payout.account_id].payouts[payout.id] = payout
+        for row in found.get("destinations", ()):
+            known = PayoutDestination(**dict(zip(_DESTINATION_FIELDS, row, strict=True)))
+            if known.account_id in self._accounts:
+                self._accounts[known.account_id].destinations[known.id] = known
         self._read_versions = {key: account.account.version for key, account in self._accounts.items()}
         self._held = {ledger_account: int(held) for ledger_account, held in found.get("held", ())}
         self._approved = {id_: (operation, payload) for id_, operation, payload in found.get("approved", ())}
@@ -69,6 +88,9 @@ class AccountWorkspace:
         self._changed: dict[str, MerchantAccount] = {}
         self._payouts_new: dict[str, Payout] = {}
         self._payouts_changed: dict[str, Payout] = {}
+        self._destinations_new: dict[str, PayoutDestination] = {}
+        self._destinations_changed: dict[str, PayoutDestination] = {}
+        self._numbers: dict[str, str] = {}  # of new destinations
 
     def __contains__(self, key: str) -> bool:
         return key in self._accounts
@@ -79,7 +101,7 @@ class AccountWorkspace:
             approved = self._approved.get(command.idempotency_key)
             if command.scope != money_by_hand.SCOPE or approved != (command.operation, command.payload):
                 return _NOT_APPROVED
-        context = AccountContext(now=now, held=self._held, reference_rates=self._reference_rates)
+        context = AccountContext(now=now, held=self._held, reference_rates=self._reference_rates, payouts=self._terms)
         return account_commands.decide(self._accounts.get(command.aggregate_key), command, context)
 
     def keep(self, decision: AccountDecision) -> None:
@@ -91,6 +113,12 @@ class AccountWorkspace:
             is_new = payout.id not in account.payouts or payout.id in self._payouts_new
             (self._payouts_new if is_new else self._payouts_changed)[payout.id] = payout
             account.payouts[payout.id] = payout
+        if (destination := decision.destination) is not None:
+            if decision.account_number is not None:
+                self._numbers[destination.id] = decision.account_number
+            is_new = destination.id in self._numbers
+            (self._destinations_new if is_new else self._destinations_changed)[destination.id] = destination
+            account.destinations[destination.id] = destination
 
     def posted(self, txns: Iterable[LedgerTxn]) -> None:
         """What any command of the batch posted counts for the accounts' commands behind it."""
@@ -114,6 +142,10 @@ class AccountWorkspace:
             found.append(statements.payouts_insert(list(self._payouts_new.values())))
         if self._payouts_changed:
             found.append(statements.payouts_update(list(self._payouts_changed.values())))
+        if new_ones := list(self._destinations_new.values()):
+            found.append(statements.destinations_insert(new_ones, [self._numbers[one.id] for one in new_ones]))
+        if self._destinations_changed:
+            found.append(statements.destinations_update(list(self._destinations_changed.values())))
         return found
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_workspace, statements
 from dataflows.payments.account_workspace import AccountWorkspace
+from dataflows.payments.domain.account import PayoutTerms
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.stored import payments_of
 from dataflows.payments.partition_memory import PartitionMemory
@@ -32,7 +33,13 @@ class PaymentsPartition:
     """The payments state of one owned partition."""
 
     def __init__(
-        self, connection: OwnerConnection, partition: int, fees: FeeSchedule, processor: str, policies: PolicyBook
+        self,
+        connection: OwnerConnection,
+        partition: int,
+        fees: FeeSchedule,
+        processor: str,
+        policies: PolicyBook,
+        payouts: PayoutTerms | None = None,
     ) -> None:
         policies.recent(connection)
         row = connection.execute(statements.SQL["chain_read"], (partition,)).fetchone()
@@ -40,6 +47,7 @@ class PaymentsPartition:
         self.memory = PartitionMemory(
             partition=partition, fees=fees, processor=processor, policies=policies, link=link, hash=hash_
         )
+        self._payouts = payouts
         self._asked: tuple[str, ...] = ()  # what the last reads are of, in their order
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
@@ -69,7 +77,8 @@ class PaymentsPartition:
         elsewhere = {row[0] for row in intents if row[-1] != self.memory.partition}
         journals = {row[0] for row in found.pop("journals", [])}
         approved = [_approved(row) for row in found.pop("proposals", [])]
-        accounts = AccountWorkspace(self.memory.partition, found, self.memory.policies.current.reference_rates.document)
+        rates = self.memory.policies.current.reference_rates.document
+        accounts = AccountWorkspace(self.memory.partition, found, rates, self._payouts)
         return PaymentsWorkspace(self.memory, payments, elsewhere, journals, approved, accounts)
 
 

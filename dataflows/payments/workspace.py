@@ -12,6 +12,7 @@ from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.contradictions import Contradictions
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain import journal
+from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.account_commands import OPERATIONS_OF_ACCOUNTS
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.journal import JournalEntry
@@ -31,7 +32,10 @@ _REFUND_COMMANDS: Final = frozenset({"create_refund", "cancel_refund"})
 _OF_DISPUTES: Final = frozenset({"record_dispute", "submit_dispute_evidence"})
 #: the body of an event about no payment
 _NO_PARTS: Final = dict.fromkeys(
-    ("payment_intent", "processor_attempt", "refund", "dispute", "caused_by", "risk", "account", "payout")
+    (
+        *("payment_intent", "processor_attempt", "refund", "dispute", "caused_by", "risk", "account", "payout"),
+        "payout_destination",
+    )
 )
 
 
@@ -105,6 +109,7 @@ class PaymentsWorkspace:
                         "risk": decision.risk,
                         "account": None,
                         "payout": None,
+                        "payout_destination": None,
                     },
                 ),
             ),
@@ -129,14 +134,15 @@ class PaymentsWorkspace:
             return decision
         txns = self._post(decision.postings, command, offset, now)
         self.accounts.keep(decision)
-        account, payout = decision.account, decision.payout
+        account = decision.account
+        parts = {"account": account, "payout": decision.payout, "payout_destination": decision.destination}
         return Committed(
-            result=rendering.merchant_account(account) if payout is None else rendering.payout(payout),
+            result=_result_of_account(decision),
             events=(
                 NewEvent(
                     version=account.version,
                     scope=account.merchant_id,
-                    body=_NO_PARTS | {"ledger_txns": txns, "account": account, "payout": payout},
+                    body=_NO_PARTS | {"ledger_txns": txns, **parts},
                 ),
             ),
         )
@@ -262,3 +268,12 @@ def _result(decision: Decision, command: Command) -> tuple[dict[str, Any], int]:
     if decision.dispute is not None and command.operation in _OF_DISPUTES:
         return rendering.dispute(decision.dispute), stored_answer.WHOLE
     return rendering.payment_intent(decision.intent), frozen_answers.INTENT
+
+
+def _result_of_account(decision: AccountDecision) -> dict[str, Any]:
+    """The part that was made or changed, else the account."""
+    if decision.payout is not None:
+        return rendering.payout(decision.payout)
+    if decision.destination is not None:
+        return rendering.payout_destination(decision.destination)
+    return rendering.merchant_account(decision.account)

@@ -49,6 +49,7 @@ NAMED: Final[Json] = {
     "merchant_id": "m_shop",
     "metadata": {"order": "17"},
     "name": "Ada",
+    "account_number": "DE89370400440532013000",
     "next_action": None,
     "note": "Seen on the bank's statement",
     "operation": "POST /v1/payment_intents",

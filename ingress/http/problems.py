@@ -62,6 +62,8 @@ TABLE: Final[dict[str, Row]] = {
     "amount_exceeds_refundable": Row(422, "The amount is more than can be refunded"),
     "insufficient_funds": Row(422, "The amount is more than there is"),
     "no_reference_rate": Row(422, "No reference rate is in force"),
+    "destination_not_usable": Row(422, "Nothing is paid to that destination"),
+    "too_many_destinations": Row(422, "No more destinations can be registered"),
     "rate_outside_band": Row(422, "The rate is too far from the reference rate"),
     "amount_mismatch": Row(422, "The amount is not the recorded one"),
     "stale_fact": Row(409, "The object already has this or a later state"),

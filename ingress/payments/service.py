@@ -19,6 +19,7 @@ from ingress.payments.expansion import Expansions
 from ingress.payments.merchants import account_routes, endpoint_routes, report_routes, signing_key_routes
 from ingress.payments.merchants.accounts import Accounts
 from ingress.payments.merchants.balances import Balances
+from ingress.payments.merchants.destinations import Destinations
 from ingress.payments.merchants.endpoints import Endpoints
 from ingress.payments.merchants.fee_terms import FeePolicies
 from ingress.payments.merchants.reports import Reports
@@ -89,6 +90,7 @@ class PaymentsHttp(HttpService):
         self._collections = add(Collections.over(store, platform.cursors, platform.arrivals))
         add(Expansions(store, self._collections.intents, self._collections.refunds, self._collections.disputes))
         add(Accounts(store, add(Balances(store))))
+        add(Destinations(store))
         add(Reports(store, platform.cursors))
         add(Processors(store, config.processors))
         for proposals in (Closings, Outcomes, MoneyProposals, Repairs):

@@ -1,4 +1,4 @@
-"""Merchants' accounts and their payouts as projections. The live tables are the authority: never exchanged."""
+"""Merchants' accounts, payouts and destinations as projections. The live tables are the authority: never exchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reconciliation.payments.replayed_tables import SQL, PaymentsTable, as_row, compared
-from schemas.payments.records import MerchantAccount, Payout
+from schemas.payments.records import MerchantAccount, Payout, PayoutDestination
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,3 +84,14 @@ class PayoutCurrent(_Current):
 
     def _row(self, record: dict[str, Any], partition: int) -> dict[str, Any]:  # noqa: ARG002 - its account has it
         return as_row(Payout, record)
+
+
+class PayoutDestinationCurrent(_Current):
+    """The destinations, each without its number, which no event has."""
+
+    name = _table = "payout_destination"
+    part = "payout_destination"
+    columns: tuple[str, ...] = compared(PayoutDestination)
+
+    def _row(self, record: dict[str, Any], partition: int) -> dict[str, Any]:  # noqa: ARG002 - its account has it
+        return as_row(PayoutDestination, record)

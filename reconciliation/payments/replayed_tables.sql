@@ -104,3 +104,27 @@ order by l.id;
 -- The comparison: payouts as the replay rebuilt them, in the order of the live ones.
 select {{compared Payout s}}
 from millrace_replay.payout s order by s.id;
+
+-- name: payout_destination_upsert
+-- The newest version of a chunk per destination. Primary key.
+insert into millrace_replay.payout_destination as d
+select * from jsonb_populate_recordset(null::millrace_replay.payout_destination, %(rows)s::jsonb)
+on conflict (id) do update set {{excluded PayoutDestination}}
+where d.version < excluded.version;
+
+-- name: payout_destination_live
+-- Only those that the replay touched, as payout_live.
+select {{compared PayoutDestination l}}
+from public.payout_destination l join public.merchant_account a on a.id = l.account_id
+where a.partition = any (%(partitions)s) and (%(from_zero)s or exists (
+    select from outbox o
+    join unnest(%(partitions)s::int[], %(first_seqs)s::bigint[]) as f (partition, seq)
+         on f.partition = o.partition and o.seq >= f.seq
+    where o.topic = %(topic)s and o.aggregate_key = l.account_id and o.occurred_at = l.updated_at
+))
+order by l.id;
+
+-- name: payout_destination_shadow
+-- The comparison: destinations as the replay rebuilt them, in the order of the live ones.
+select {{compared PayoutDestination s}}
+from millrace_replay.payout_destination s order by s.id;

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from reconciliation.contract.reconciled_service import ReconciledService
-from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
+from reconciliation.payments.account_tables import (
+    MerchantAccountCurrent,
+    PayoutCurrent,
+    PayoutDestinationCurrent,
+)
 from reconciliation.payments.ledger_chain import chain_violations
 from reconciliation.payments.processor_book import ProcessorBooks
 from reconciliation.payments.replayed_tables import AccountBalance, PaymentIntentCurrent
@@ -20,5 +24,6 @@ RECONCILED: Final = ReconciledService(
         "payment_intent": PaymentIntentCurrent,
         "merchant_account": MerchantAccountCurrent,
         "payout": PayoutCurrent,
+        "payout_destination": PayoutDestinationCurrent,
     },
 )

@@ -13,11 +13,12 @@ from schemas.payments import records
 _CREATED: Final = "created"
 _UPDATED: Final = "updated"
 #: what a body has, the most particular first; an attempt has no name of its own
-_OBJECTS: Final = ("refund", "dispute", "payout", "payment_intent", "account")
+_OBJECTS: Final = ("refund", "dispute", "payout", "payout_destination", "payment_intent", "account")
 _MAKES: Final = {
     "create_payment_intent": "payment_intent",
     "create_refund": "refund",
     "create_payout": "payout",
+    "create_payout_destination": "payout_destination",
 }
 #: operations that decide a state; all others change something beside it
 _DECIDES: Final = frozenset(
@@ -25,6 +26,7 @@ _DECIDES: Final = frozenset(
         *("confirm_payment_intent", "capture_payment_intent", "cancel_payment_intent", "review_payment_intent"),
         *("expire_authorization", "record_attempt_outcome", "cancel_refund", "record_dispute"),
         *("cancel_payout", "record_payout_outcome", "freeze_account", "unfreeze_account"),
+        "disable_payout_destination",
     )
 )
 _STATES: Final = {
@@ -32,6 +34,7 @@ _STATES: Final = {
     "refund": get_args(records.RefundState),
     "dispute": get_args(records.DisputeState),
     "payout": get_args(records.PayoutState),
+    "payout_destination": get_args(records.DestinationState),
     "account": get_args(records.AccountState),
 }
 EVENT_NAMES: Final = tuple(

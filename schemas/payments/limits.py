@@ -236,6 +236,14 @@ PROVIDER_EVENTS_PRUNE_BATCHES_MAX: Final = 10  # in a row; what is left waits fo
 
 # --- merchant accounts
 PAYOUT_DESTINATION_LENGTH_MAX: Final = 128  # the merchant's own name of its bank account
+PAYOUT_DESTINATIONS_MAX: Final = 100  # that a merchant ever registers: the owner reads all of them for a payout
+#: how long a new destination has to be known before money goes there: over a weekend somebody reads what was told
+PAYOUT_COOLING_OFF_S: Final = 48 * 3_600
+PAYOUT_COOLING_OFF_S_MAX: Final = 30 * 24 * 3_600
+BANK_ACCOUNT_LENGTH_MIN: Final = 4  # as much as is shown of it
+BANK_ACCOUNT_LENGTH_MAX: Final = 34  # of an IBAN, ISO 13616
+BANK_CODE_LENGTH_MIN: Final = 3
+BANK_CODE_LENGTH_MAX: Final = 11  # of a BIC, ISO 9362
 PAYOUT_HORIZON_DAYS: Final = 7  # a payout that is pending for longer gets a case
 FX_BAND_BPS_MAX: Final = 1_000  # how far from the reference an exchange by hand may ever be allowed
 FX_PAIRS_MAX: Final = 1_000

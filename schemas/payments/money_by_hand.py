@@ -12,7 +12,9 @@ from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
 
 #: one person proposes these, another approves
-BY_HAND: Final = frozenset({"convert_currency", "hold_reserve", "release_reserve", "record_payout_outcome"})
+BY_HAND: Final = frozenset(
+    {"convert_currency", "hold_reserve", "release_reserve", "record_payout_outcome", "allow_payout_destination"}
+)
 #: in whose name they are carried out; the identity is the proposal's id
 SCOPE: Final = f"{OPERATOR_SCOPE}approved"
 PREFIX: Final = "mp"

@@ -6,15 +6,17 @@ from typing import Final
 
 from schemas import identity, senders, validation
 from schemas.operation import Named, Operation
-from schemas.payments import payloads
+from schemas.payments import bank_account, payloads
 from schemas.payments.value_types import MERCHANT_NAME
 
 #: the scope of what merchants do with their payments and money: what maintenance switches off
 WRITE: Final = "payments:write"
 #: money leaves for a bank: who takes payments need not be able to
 PAYOUTS: Final = "payouts:write"
+#: where that money may go: who pays out every day registers no bank account
+DESTINATIONS: Final = "payout_destinations:write"
 #: what merchants begin with these stops in maintenance
-OF_MERCHANTS: Final = (WRITE, PAYOUTS)
+OF_MERCHANTS: Final = (WRITE, PAYOUTS, DESTINATIONS)
 _SERVICE: Final = "payments"
 
 
@@ -37,7 +39,7 @@ def _account_of_merchant(named: Named) -> str:
     return identity.account_id(named.path_id or "")
 
 
-def _account_of_payout(named: Named) -> str:
+def _account_of_part(named: Named) -> str:
     return identity.account_of(named.path_id or "")
 
 
@@ -98,7 +100,7 @@ def _payout(name: str, path: str, record: str, payload: validation.Fields, summa
         creates="pt" if is_new else None,
         id_name="payout_id",
         path_field=None if is_new else "payout",
-        aggregate=_own_account if is_new else _account_of_payout,
+        aggregate=_own_account if is_new else _account_of_part,
     )
 
 
@@ -281,6 +283,7 @@ _ALL: Final = (
         "Pay out what is available",
         "account_frozen",
         "insufficient_funds",
+        "destination_not_usable",
     ),
     _payout(
         "cancel_payout",
@@ -289,6 +292,36 @@ _ALL: Final = (
         payloads.CANCEL_PAYOUT,
         "Cancel a payout that is pending",
         "state_conflict",
+    ),
+    Operation(
+        name="create_payout_destination",
+        service=_SERVICE,
+        method="POST",
+        path="/v1/payout_destinations",
+        record="CreatePayoutDestination",
+        payload=payloads.CREATE_DESTINATION,
+        summary="Register a bank account to be paid at, from its usable_at on",
+        result="CommittedPayoutDestination",
+        scope=DESTINATIONS,
+        refusals=("account_frozen", "too_many_destinations", "maintenance"),
+        creates="bd",
+        aggregate=_own_account,
+        together=bank_account.faults,
+    ),
+    Operation(
+        name="disable_payout_destination",
+        service=_SERVICE,
+        method="POST",
+        path="/v1/payout_destinations/{id}/disable",
+        record="DisablePayoutDestination",
+        payload=payloads.DISABLE_DESTINATION,
+        summary="Pay nothing there any more, for good",
+        result="CommittedPayoutDestination",
+        scope=DESTINATIONS,
+        refusals=("state_conflict", "maintenance"),
+        id_name="destination_id",
+        path_field="destination",
+        aggregate=_account_of_part,
     ),
     Operation(
         name="record_payout_outcome",
@@ -301,7 +334,7 @@ _ALL: Final = (
         result="CommittedPayout",
         refusals=("amount_mismatch", "stale_fact"),
         path_field="payout",
-        aggregate=_account_of_payout,
+        aggregate=_account_of_part,
         senders=(senders.REPAIRS, senders.RECONCILE),
     ),
     _of_account(
@@ -332,6 +365,15 @@ _ALL: Final = (
         "insufficient_funds",
         "no_reference_rate",
         "rate_outside_band",
+    ),
+    _of_account(
+        "allow_payout_destination",
+        "allow_payout_destination",
+        "AllowPayoutDestination",
+        payloads.ALLOW_DESTINATION,
+        senders.REPAIRS,
+        "End the cooling-off time of a destination",
+        "state_conflict",
     ),
     _of_account(
         "freeze_account",

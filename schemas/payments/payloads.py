@@ -6,8 +6,8 @@ from typing import Final, get_args
 
 from schemas import limits
 from schemas import value_types as types
+from schemas.payments import bank_account, records
 from schemas.payments import limits as payments_limits
-from schemas.payments import records
 from schemas.payments import value_types as own
 from schemas.validation import Field, Fields
 
@@ -168,11 +168,25 @@ CREATE_PAYOUT: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units"),
     "currency": Field(types.CURRENCY, "ISO 4217"),
     "destination": Field(
-        types.free_text(payments_limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of its bank account"
+        types.free_text(payments_limits.PAYOUT_DESTINATION_LENGTH_MAX),
+        "a registered destination; the merchant's name of its bank account where it has registered none",
     ),
     "metadata": Field(types.METADATA, "the merchant's own", {}),
 }
 CANCEL_PAYOUT: Final[Fields] = {"payout": Field(types.ID, "the payout to cancel")}
+CREATE_DESTINATION: Final[Fields] = {
+    "name": Field(types.free_text(payments_limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of it"),
+    "account_number": Field(bank_account.NUMBER, "an IBAN, or the number at the bank of bank_code"),
+    "bank_code": Field(
+        bank_account.BANK_CODE, "the bank as its country writes it; null = in the IBAN", None, nullable=True
+    ),
+}
+DISABLE_DESTINATION: Final[Fields] = {"destination": Field(types.ID, "the destination to disable")}
+ALLOW_DESTINATION: Final[Fields] = {
+    "merchant_id": Field(own.MERCHANT, "whose account"),
+    "destination": Field(types.ID, "the destination whose cooling-off time ends now"),
+    "reason": Field(types.NOTE, "the operator's"),
+}
 PAYOUT_OUTCOME: Final[Fields] = {
     "payout": Field(types.ID, "the payout"),
     "status": Field(types.choice("paid", "failed"), "paid | failed"),

@@ -57,6 +57,7 @@ EvidenceState = Literal["draft", "submitted"]
 RiskOutcome = Literal["allow", "review", "block"]
 AccountState = Literal["active", "frozen"]
 PayoutState = Literal["pending", "paid", "failed", "canceled"]
+DestinationState = Literal["enabled", "disabled"]
 
 
 class PaymentIntent(Struct, kw_only=True):
@@ -251,12 +252,31 @@ class Payout(Struct, kw_only=True):
     amount: Annotated[int, Column("minor units", analytical=True, minimum=1)]
     currency: Annotated[str, Column("ISO 4217", analytical=True)]
     state: Annotated[PayoutState, Column("pending, paid, failed or canceled", written=MOVES, analytical=True)]
-    destination: Annotated[str, Column("the merchant's name of its bank account")]
+    destination: Annotated[str, Column("a registered destination, or the merchant's name of its bank account")]
     failure_reason: Annotated[str | None, Column("why it failed", written=MOVES, analytical=True)]
     metadata: Annotated[dict[str, str], Column("the merchant's own")]
     version: Annotated[int, Column("of the payout", written=MOVES, analytical=True, minimum=0)]
     created_at: Annotated[int, Column("microseconds since the epoch", time=True, analytical=True)]
     updated_at: Annotated[int, Column("microseconds since the epoch", time=True, written=MOVES, analytical=True)]
+
+
+class PayoutDestination(Struct, kw_only=True):
+    """A bank account that a merchant may be paid at. Its number stands beside it, in the owner's table alone."""
+
+    id: Annotated[str, Column("primary key", key=True)]
+    account_id: Annotated[str, Column("the account that it is a part of", shown=None)]
+    merchant_id: Annotated[str, Column("who is paid there")]
+    name: Annotated[str, Column("the merchant's name of it")]
+    country: Annotated[str | None, Column("ISO 3166-1 alpha-2, of an IBAN")]
+    bank_code: Annotated[str | None, Column("the bank, of a number that is no IBAN")]
+    last4: Annotated[str, Column("the end of the account number; nobody else is shown more of it")]
+    state: Annotated[DestinationState, Column("enabled or disabled, which is for good", written=MOVES)]
+    usable_at: Annotated[
+        int, Column("no payout goes there before, microseconds since the epoch", time=True, written=MOVES)
+    ]
+    version: Annotated[int, Column("of the destination", written=MOVES, minimum=1)]
+    created_at: Annotated[int, Column("microseconds since the epoch", time=True)]
+    updated_at: Annotated[int, Column("microseconds since the epoch", time=True, written=MOVES)]
 
 
 class LedgerEntry(Struct, frozen=True):
@@ -295,3 +315,4 @@ class PaymentEventBody(Struct, kw_only=True):
     risk: Annotated[RiskAssessment | None, Column("the assessment that went with it")] = None
     account: Annotated[MerchantAccount | None, Column("the merchant account after it")] = None
     payout: Annotated[Payout | None, Column("the payout after it")] = None
+    payout_destination: Annotated[PayoutDestination | None, Column("the destination made or changed", since=7)] = None

@@ -19,6 +19,7 @@ refund: Final = renderer(records.Refund, "refund")
 dispute: Final = renderer(records.Dispute, "dispute")
 merchant_account: Final = renderer(records.MerchantAccount, "merchant_account")
 payout: Final = renderer(records.Payout, "payout")
+payout_destination: Final = renderer(records.PayoutDestination, "payout_destination")
 
 
 def payment_event_body(body: dict[str, Any]) -> dict[str, Any]:
@@ -36,6 +37,9 @@ def payment_event_body(body: dict[str, Any]) -> dict[str, Any]:
         rendered["dispute"] = dispute(records.Dispute(**body["dispute"]))
     if body.get("payout") is not None:
         rendered["payout"] = payout(records.Payout(**body["payout"]))
+    if body.get("payout_destination") is not None:
+        found = records.PayoutDestination(**body["payout_destination"])
+        rendered["payout_destination"] = payout_destination(found)
     if body.get("account") is not None:  # why it is frozen is between operators
         shown = merchant_account(records.MerchantAccount(**body["account"]))
         rendered["account"] = {name: value for name, value in shown.items() if name != "frozen_reason"}

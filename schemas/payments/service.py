@@ -13,6 +13,7 @@ from schemas.payments.records import (
     PaymentEventBody,
     PaymentIntent,
     Payout,
+    PayoutDestination,
     ProcessorAttempt,
     Refund,
 )
@@ -27,7 +28,7 @@ SERVICE: Final = Service(
     wired=True,
     partitions=topics.PARTITIONS,
     operations=tuple(OPERATIONS.values()),
-    records=(Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund),
+    records=(Dispute, MerchantAccount, PaymentIntent, Payout, PayoutDestination, ProcessorAttempt, Refund),
     renderings=RENDERINGS,
     event_types=(
         EventType(

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from schemas import codec
-from tests.contracts import golden_limiter, golden_social, golden_tenancy
+from tests.contracts import golden_accounts, golden_limiter, golden_social, golden_tenancy
 
 FOLDER: Final = Path(__file__).parent / "golden_files"
 IDS: Final = FOLDER / "ids.json"
@@ -119,13 +119,12 @@ _TXN: Final[dict[str, Any]] = {
         {"account_id": "merchant_pending:m_1:KWD", "debit": 0, "credit": 1, "currency": "KWD"},
     ],
 }
-_OPERATED: Final = _ENVELOPE | {"scope": "operator:by_golden", "aggregate_key": "ma_golden"}
-_RESERVE: Final[dict[str, Any]] = {"merchant_id": "m_1", "amount": 1, "currency": "KWD", "reason": "viele Rückgaben"}
 # One record for every newest version. When a version is added, its record goes here and the older file stays.
 RECORDS: Final[dict[str, dict[str, Any]]] = {
     **golden_limiter.records(_ENVELOPE),
     **golden_tenancy.RECORDS,
     **golden_social.records(_ENVELOPE),
+    **golden_accounts.records(_ENVELOPE),
     "CreatePaymentIntent": _ENVELOPE
     | {
         "payload": {
@@ -199,41 +198,6 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             "note": None,
         },
     },
-    "CreatePayout": _ENVELOPE
-    | {
-        "aggregate_key": "ma_golden",
-        "payload": {"amount": 2**53 - 1, "currency": "KWD", "destination": "Hausbank", "metadata": {"grund": "ß"}},
-    },
-    "CancelPayout": _ENVELOPE | {"aggregate_key": "ma_golden", "payload": {"payout": "pt_golden_abcdefghijklmn"}},
-    "RecordPayoutOutcome": _ENVELOPE
-    | {
-        "aggregate_key": "ma_golden",
-        "scope": "ledger:reconciliation",
-        "reply_to": -1,
-        "payload": {
-            "payout": "pt_golden_abcdefghijklmn",
-            "status": "failed",
-            "amount": 1,
-            "currency": "KWD",
-            "bank": "AT611904300234573201",
-            "reason": "account_closed",
-        },
-    },
-    "HoldReserve": _OPERATED | {"payload": _RESERVE},
-    "ReleaseReserve": _OPERATED | {"payload": _RESERVE},
-    "ConvertCurrency": _OPERATED
-    | {
-        "payload": {
-            "merchant_id": "m_1",
-            "source_amount": 1_000,
-            "source_currency": "KWD",
-            "target_amount": 325,
-            "target_currency": "USD",
-            "rate": "3.2512",
-        },
-    },
-    "FreezeAccount": _OPERATED | {"payload": {"merchant_id": "m_1", "reason": "court order"}},
-    "UnfreezeAccount": _OPERATED | {"payload": {"merchant_id": "m_1", "reason": "geklärt"}},
     "RecordAttemptOutcome": _ENVELOPE
     | {
         "scope": "processor:simulator",
@@ -278,7 +242,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 6,
+        "schema_version": 7,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,
@@ -321,6 +285,20 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
                 "destination": "main",
                 "failure_reason": "account_closed",
                 "metadata": {},
+                "version": 2,
+                "created_at": 1_800_000_000_000_001,
+                "updated_at": 1_800_000_000_000_002,
+            },
+            "payout_destination": {
+                "id": "bd_golden",
+                "account_id": "ma_golden",
+                "merchant_id": "m_1",
+                "name": "Hausbank",
+                "country": "AT",
+                "bank_code": None,
+                "last4": "3201",
+                "state": "disabled",
+                "usable_at": 1_800_172_800_000_001,
                 "version": 2,
                 "created_at": 1_800_000_000_000_001,
                 "updated_at": 1_800_000_000_000_002,

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from reconciliation.payments.account_tables import MerchantAccountCurrent, PayoutCurrent
+from reconciliation.payments.account_tables import (
+    MerchantAccountCurrent,
+    PayoutCurrent,
+    PayoutDestinationCurrent,
+)
 from reconciliation.payments.replayed_tables import PaymentIntentCurrent
 from schemas import avro_schemas, codec, services
 from schemas.column import declared
@@ -24,6 +28,7 @@ TABLES: dict[str, type[Struct]] = {
     "dispute": records.Dispute,
     "merchant_account": records.MerchantAccount,
     "payout": records.Payout,
+    "payout_destination": records.PayoutDestination,
 }
 ANALYTICAL = {
     "payment_intents": records.PaymentIntent,
@@ -37,6 +42,7 @@ REPLAYED: tuple[tuple[Any, type[Struct]], ...] = (
     (PaymentIntentCurrent, records.PaymentIntent),
     (MerchantAccountCurrent, records.MerchantAccount),
     (PayoutCurrent, records.Payout),
+    (PayoutDestinationCurrent, records.PayoutDestination),
 )
 EVENT_TYPES = [(s, t) for s in services.SERVICES for t in s.event_types if t.body is not None]
 

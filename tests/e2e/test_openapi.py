@@ -38,7 +38,9 @@ SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
 def test_schemathesis_runs_clean(public: PublicSystem, tmp_path: Path) -> None:
     """Examples, coverage of every schema keyword, fuzzing and stateful calls; all checks of schemathesis."""
     tokens = {
-        "TOKEN_OF_MERCHANT": public.token("m_schemathesis", ("payments:read", "payments:write", "payouts:write")),
+        "TOKEN_OF_MERCHANT": public.token(
+            "m_schemathesis", ("payments:read", "payments:write", "payouts:write", "payout_destinations:write")
+        ),
         "TOKEN_OF_STAFF": public.token("m_schemathesis", ("operator",)),
     }
     done = subprocess.run(

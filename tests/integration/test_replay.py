@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 
-TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "clickhouse")
+TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "payout_destination", "clickhouse")
 #: a projection of each store: where a start is found and how rows are filtered by it is one code for all of a store
 TARGETS_SAMPLED = matrix(TARGETS, gate=lambda target: target in ("account_balance", "clickhouse"))
 #: every projection from Kafka; from the outbox those that stand for a store

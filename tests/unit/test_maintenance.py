@@ -119,5 +119,6 @@ def test_it_is_the_merchants_commands_that_stop() -> None:
     assert going_on == {
         *("record_attempt_outcome", "expire_authorization", "record_dispute", "record_settlement_line", "post_journal"),
         *("record_payout_outcome", "review_payment_intent", "hold_reserve", "release_reserve", "convert_currency"),
+        "allow_payout_destination",
         *("freeze_account", "unfreeze_account", "publish_policy", "withdraw_policy", "consume_quota", "refund_quota"),
     }

@@ -11,7 +11,8 @@ from schemas.payments.policies import READERS
 DECIDED = {
     FINANCE: (
         *("account.convert_currency", "account.hold_reserve", "account.release_reserve"),
-        *("account.record_payout_outcome", "money.approve", "money.reject", "repair.propose", "repair.approve"),
+        *("account.record_payout_outcome", "account.allow_payout_destination", "account.show_destinations"),
+        *("money.approve", "money.reject", "repair.propose", "repair.approve"),
         *("repair.reverse", "attempt.propose_outcome", "attempt.approve_outcome", "fees_policy.publish"),
         *("processor_fees_policy.publish", "bank_rules_policy.publish", "reference_rates_policy.publish"),
     ),

@@ -21,7 +21,8 @@ def parts_of(decision: Decided) -> dict[str, Any]:
     if isinstance(decision, JournalEntry):
         return {"intent": None, "attempts": [], "journal": decision}
     if isinstance(decision, account.AccountDecision):
-        return {"intent": None, "attempts": [], "account": decision.account, "payout": decision.payout}
+        parts = {"account": decision.account, "payout": decision.payout, "destination": decision.destination}
+        return {"intent": None, "attempts": [], **parts}
     attempts = [a for a in (decision.caused_by, decision.attempt) if a is not None]
     return {
         "intent": decision.intent,
@@ -44,11 +45,12 @@ def event_of(event_id: str, seq: int, now: int, command: Command, decision: Deci
         body["refund"] = asdict(decision.refund) if decision.refund else None
         body["dispute"] = asdict(decision.dispute) if decision.dispute else None
         body["caused_by"] = asdict(decision.caused_by) if decision.caused_by else None
-    body |= {"risk": None, "account": None, "payout": None}
+    body |= {"risk": None, "account": None, "payout": None, "payout_destination": None}
     if isinstance(decision, account.AccountDecision):
         version, scope = decision.account.version, decision.account.merchant_id
         body["account"] = asdict(decision.account)
         body["payout"] = asdict(decision.payout) if decision.payout else None
+        body["payout_destination"] = asdict(decision.destination) if decision.destination else None
     body["ledger_txns"] = [{**asdict(t), "entries": [asdict(e) for e in t.entries]} for t in txns]
     return codec.encode(
         "PaymentSystemCommitted",

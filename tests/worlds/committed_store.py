@@ -14,6 +14,7 @@ from schemas.payments.records import (
     MerchantAccount,
     PaymentIntent,
     Payout,
+    PayoutDestination,
     ProcessorAttempt,
     Refund,
 )
@@ -44,6 +45,7 @@ class Commit:
     journal: JournalEntry | None = None
     account: MerchantAccount | None = None
     payout: Payout | None = None
+    destination: PayoutDestination | None = None
 
     @property
     def version(self) -> int:
@@ -136,6 +138,8 @@ def store_parts(connection: psycopg.Connection, fresh: list[Commit]) -> None:
     _upsert(connection, "refund", Refund, [*refunds.values()])
     _upsert(connection, "dispute", Dispute, [*disputes.values()])
     _upsert(connection, "payout", Payout, [*payouts.values()])
+    destinations = {c.destination.id: c.destination for c in fresh if c.destination}
+    _upsert(connection, "payout_destination", PayoutDestination, [*destinations.values()])
     accounts = {c.account.id: (c.account, c.partition) for c in fresh if c.account}
     partitions = [partition for _, partition in accounts.values()]
     _upsert(connection, "merchant_account", MerchantAccount, [a for a, _ in accounts.values()], partitions)

@@ -29,6 +29,7 @@ from sinks.postgres.ledger_chain import GENESIS, link_hash
 from tests.worlds.committed_event import Decided, event_of, parts_of
 from tests.worlds.committed_store import Commit, store_aggregates, store_ledger, store_parts, store_results
 from tests.worlds.payments.account_cases import rates_of
+from tests.worlds.payments.committed_destinations import destinations_used
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,6 +111,7 @@ class CommittedWorld:
         exchange = {"source_amount": 10, "source_currency": currency, "target_amount": 10, "target_currency": target}
         if EXPONENTS[currency] == EXPONENTS[target]:
             self._act_on_account("convert_currency", merchant, {**exchange, "rate": "1"})
+        destinations_used(self._act_on_account, self.commits, merchant)
 
     def payout(self, merchant: str, currency: str, amount: int) -> Payout:
         """A pending payout."""
@@ -343,6 +345,8 @@ class CommittedWorld:
             known.account = decision.account
             if decision.payout is not None:
                 known.payouts[decision.payout.id] = decision.payout
+            if decision.destination is not None:
+                known.destinations[decision.destination.id] = decision.destination
 
     # -- where they go ---------------------------------------------------------------------------------------
     def store(self, connection: psycopg.Connection) -> None:

@@ -15,8 +15,9 @@ from msgspec import Struct, field, structs
 from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
+from schemas.payments import limits
 from schemas.payments.operations import OPERATIONS
-from schemas.payments.records import MerchantAccount, Payout
+from schemas.payments.records import MerchantAccount, Payout, PayoutDestination
 from schemas.payments.reference_rates import ReferenceRates
 from schemas.records import Command, Rejection
 
@@ -24,10 +25,18 @@ NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
 
 
 class Account(Struct, kw_only=True):
-    """The aggregate as one owner holds it: the account, and those of its payouts that the batch names."""
+    """The aggregate as one owner holds it: the account, those of its payouts that the batch names, its destinations."""
 
     account: MerchantAccount
     payouts: dict[str, Payout] = field(default_factory=dict)
+    destinations: dict[str, PayoutDestination] = field(default_factory=dict)  # all, where a command asks for them
+
+
+class PayoutTerms(Struct, frozen=True, kw_only=True):
+    """What the installation demands of destinations: how long a new one waits, and whether each is a registered one."""
+
+    cooling_off_s: int = limits.PAYOUT_COOLING_OFF_S
+    registered_only: bool = False
 
 
 class AccountContext(Struct, frozen=True, kw_only=True):
@@ -36,6 +45,7 @@ class AccountContext(Struct, frozen=True, kw_only=True):
     now: int
     held: Mapping[str, int]  # by ledger account, credits less debits; absent = nothing
     reference_rates: ReferenceRates | None = None  # as published last; None = never
+    payouts: PayoutTerms = PayoutTerms()
 
 
 class AccountDecision(Struct, frozen=True, kw_only=True):
@@ -43,6 +53,8 @@ class AccountDecision(Struct, frozen=True, kw_only=True):
 
     account: MerchantAccount
     payout: Payout | None = None  # made or changed
+    destination: PayoutDestination | None = None  # made or changed
+    account_number: str | None = None  # of a destination that is made: it is no part of the record
     postings: tuple[Posting, ...] = ()
 
 

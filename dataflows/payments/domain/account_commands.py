@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dataflows.payments.domain import account, fx, payout
+from dataflows.payments.domain import account, destination, fx, payout
 from dataflows.payments.domain.account import NOT_FOUND, Account, AccountContext, AccountDecision
 from dataflows.payments.domain.journal import LEDGER_SCOPE
 from schemas import identity
@@ -17,6 +17,9 @@ _DECIDE: Final[dict[str, Callable[[Account, Command, AccountContext], AccountDec
     "create_payout": payout.decide_create,
     "cancel_payout": payout.decide_cancel,
     "record_payout_outcome": payout.decide_outcome,
+    "create_payout_destination": destination.decide_create,
+    "disable_payout_destination": destination.decide_disable,
+    "allow_payout_destination": destination.decide_allow,
     "hold_reserve": account.decide_hold,
     "release_reserve": account.decide_release,
     "convert_currency": fx.decide_convert,
@@ -24,8 +27,13 @@ _DECIDE: Final[dict[str, Callable[[Account, Command, AccountContext], AccountDec
     "unfreeze_account": account.decide_unfreeze,
 }
 OPERATIONS_OF_ACCOUNTS: Final = frozenset(_DECIDE)
+#: those that are decided by all destinations of the account
+OPERATIONS_OF_DESTINATIONS: Final = frozenset(
+    {"create_payout", "create_payout_destination", "disable_payout_destination", "allow_payout_destination"}
+)
 _FACT: Final = "record_payout_outcome"  # of the bank: reconciliation or an operator tells it
 _PAYOUT: Final = frozenset({"cancel_payout", _FACT})
+_DESTINATION: Final = "disable_payout_destination"
 
 
 def decide(known: Account | None, command: Command, context: AccountContext) -> AccountDecision | Rejection:
@@ -64,8 +72,11 @@ def _merchant(known: Account | None, command: Command) -> str | None:
 
 
 def _version_seen(current: Account, command: Command) -> int | None:
-    """The version that the caller can have read: of the payout that it works on (None: unknown), else the account's."""
-    if command.operation not in _PAYOUT:
-        return current.account.version
-    found = current.payouts.get(str(command.payload["payout"]))
-    return found.version if found else None
+    """The version that the caller can have read: of the part that it works on (None: unknown), else the account's."""
+    if command.operation in _PAYOUT:
+        paid = current.payouts.get(str(command.payload["payout"]))
+        return paid.version if paid else None
+    if command.operation == _DESTINATION:
+        known = current.destinations.get(str(command.payload["destination"]))
+        return known.version if known else None
+    return current.account.version

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import account_postings
+from dataflows.payments.domain import account_postings, destination
 from dataflows.payments.domain.account import (
     NOT_FOUND,
     Account,
@@ -36,8 +36,10 @@ def decide_create(account: Account, command: Command, context: AccountContext) -
         return Rejection("account_frozen", "The account is frozen; nothing is paid out.", {})
     amount: Any = wanted["amount"]
     currency: Any = wanted["currency"]
-    destination: Any = wanted["destination"]
+    paid_to: Any = wanted["destination"]
     metadata: Any = wanted["metadata"]
+    if (refusal := destination.refusal(account, paid_to, context)) is not None:
+        return refusal
     held = context.held.get(account_postings.available(owner.merchant_id, currency), 0)
     if amount > held:
         return insufficient(currency, available=held)
@@ -48,7 +50,7 @@ def decide_create(account: Account, command: Command, context: AccountContext) -
         amount=amount,
         currency=currency,
         state="pending",
-        destination=destination,
+        destination=paid_to,
         failure_reason=None,
         metadata=metadata,
         version=1,

@@ -16,6 +16,7 @@ from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments import reads
 from ingress.payments.merchants.accounts import Accounts
+from ingress.payments.merchants.destinations import Destinations
 from ingress.payments.repair.money_proposals import MoneyProposals
 from ingress.payments.resources import Collections
 from schemas import errors, limits
@@ -40,6 +41,38 @@ async def list_payouts(request: Request) -> Response:
 async def record_outcome(request: Request, payout_id: str) -> Response:
     """Proposes what the bank did with a payout, when no statement tells it."""
     return await _propose(request, "record_payout_outcome", payout_id)
+
+
+@router.get("/v1/payout_destinations/{destination_id}")
+async def get_destination(request: Request, destination_id: str) -> Response:
+    """One of the caller's destinations."""
+    caller = await calling.caller_of(request, reads.READ)
+    calling.require_id(destination_id)
+    return calling.json(await parts_of(request).get(Destinations).get(caller.merchant, destination_id))
+
+
+@router.get("/v1/payout_destinations")
+async def list_destinations(request: Request) -> Response:
+    """All destinations that the caller ever registered, newest first."""
+    caller = await calling.caller_of(request, reads.READ)
+    return calling.json(await parts_of(request).get(Destinations).all_of(caller.merchant))
+
+
+@router.get("/v1/accounts/{merchant}/payout_destinations")
+async def list_destinations_of(request: Request, merchant: str) -> Response:
+    """A merchant's destinations with their account numbers, for who pays there."""
+    parts = parts_of(request)
+    async with parts.get(Audit).operator(request, "account.show_destinations", merchant):
+        if not NAME.match(merchant):
+            raise errors.NotFound
+        found = await parts.get(Destinations).to_pay(merchant)
+    return calling.json(found)
+
+
+@router.post("/v1/accounts/{merchant}/allow_payout_destination")
+async def allow_destination(request: Request, merchant: str) -> Response:
+    """Proposes to end the cooling-off time of one of the merchant's destinations."""
+    return await _propose(request, "allow_payout_destination", merchant)
 
 
 @router.get("/v1/accounts/{merchant}")

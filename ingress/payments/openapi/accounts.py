@@ -48,6 +48,34 @@ def paths() -> Json:
             )
         },
         "/v1/payouts/{payout_id}": {"get": _payout(one)},
+        "/v1/payout_destinations": {
+            "get": _get(
+                "list_payout_destinations",
+                "All destinations that the caller ever registered, newest first",
+                [],
+                "PayoutDestinationList",
+                ("malformed_request",),
+            )
+        },
+        "/v1/payout_destinations/{destination_id}": {
+            "get": _get(
+                "get_payout_destination",
+                "One destination",
+                [elements.object_id("destination_id")],
+                "PayoutDestination",
+                ("not_found",),
+            )
+        },
+        "/v1/accounts/{merchant}/payout_destinations": {
+            "get": _get(
+                "list_payout_destinations_of_account",
+                "A merchant's destinations with their account numbers",
+                [MERCHANT_PARAMETER],
+                "PayoutDestinationsToPay",
+                ("not_found",),
+            )
+            | by_operators("account.show_destinations"),
+        },
         "/v1/accounts/{merchant}": {
             "get": account | by_operators("account.read"),
         },
@@ -128,10 +156,16 @@ def components() -> dict[str, Json]:
         "next_cursor": TEXT_OR_NULL,
     }
     a_schema, ref = openapi_schemas.a_schema, openapi_schemas.ref
+    destination = openapi_schemas.resource(records.PayoutDestination, "payout_destination")
+    to_pay = a_schema({**destination["properties"], "account_number": STRING})
     return {
         "Payout": openapi_schemas.resource(records.Payout, "payout"),
         "PayoutPage": openapi_schemas.page_of(ref("Payout")),
         "CommittedPayout": a_schema({"result": ref("Payout"), "event": ref("Event")}),
+        "PayoutDestination": destination,
+        "PayoutDestinationList": a_schema({"data": {"type": "array", "items": ref("PayoutDestination")}}),
+        "PayoutDestinationsToPay": a_schema({"data": {"type": "array", "items": to_pay}}),
+        "CommittedPayoutDestination": a_schema({"result": ref("PayoutDestination"), "event": ref("Event")}),
         "MerchantAccount": account,
         "MerchantAccountRead": a_schema({**account["properties"], **never, "balances": ref("Balances")}),
         "CommittedAccount": a_schema({"result": ref("MerchantAccount"), "event": ref("Event")}),

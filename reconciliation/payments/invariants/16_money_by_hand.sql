@@ -6,7 +6,8 @@
 -- What earlier releases decided says no sender: then one person was enough.
 with moved as (
     select i.key, i.operation, i.merchant_id, i.event_id from idempotency i
-    where i.operation in ('convert_currency', 'hold_reserve', 'release_reserve', 'record_payout_outcome')
+    where i.operation in ('convert_currency', 'hold_reserve', 'release_reserve', 'record_payout_outcome',
+                          'allow_payout_destination')
       and starts_with(i.merchant_id, 'operator:') and i.status = 'committed' and i.sender is not null
 ),
 proposed as (

@@ -43,7 +43,7 @@ class Owner:
     """One owner of all partitions, with the log of commands that it reads."""
 
     def __init__(self, dsn: str, superuser: str) -> None:
-        self._dsn = dsn
+        self.dsn = dsn
         self.connection = psycopg.connect(superuser, autocommit=True)
         self._log: dict[int, list[Record]] = defaultdict(list)
         self.policies = PolicyBook()
@@ -52,7 +52,7 @@ class Owner:
     def start(self) -> None:
         """Takes every partition over: whoever had them is fenced."""
         self.committer = Committer(
-            connect(self._dsn, "owner"), Leases(payments_service(policies=self.policies), "owner")
+            connect(self.dsn, "owner"), Leases(payments_service(policies=self.policies), "owner")
         )
         self.leases: dict[int, Lease] = {}
 
@@ -187,12 +187,13 @@ def test_a_killed_batch_of_payouts_is_committed_once(owner: Owner, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(fail_points, "reach", reach)
         with pytest.raises(Crash):
-            owner.batch(step)
+            owner.batch(step, cases.register())
     zombie = owner.committer, owner.lease(topics.partition_for(cases.ACCOUNT, payments_topics.PARTITIONS))
     owner.start()
     owner.commit()  # from where the database says that the last owner was
     assert owner.answer(step)["result"]["state"] == "pending"
     assert (owner.held(cases.AVAILABLE), owner.held(cases.TRANSIT)) == (400, 600)
+    assert owner.rows("select account_number, version from payout_destination") == [(cases.BANK, 1)]
     late = Record(zombie[1].next_offset, b"", command=cases.payout(1, key="z"))
     with pytest.raises(Fenced):
         zombie[0].commit(zombie[1], PartitionBatch(zombie[1].partition, [late], zombie[1].epoch), 0)
@@ -249,6 +250,29 @@ def test_the_way_of_a_payout_reserve_exchange_and_freeze_is_in_the_tables(owner:
     ]
     assert owner.held(cases.AVAILABLE) == 10_000 - 1_000 - 100
     assert owner.held("merchant_available:m_1:JPY") == 162
+
+
+def test_a_destination_is_decided_with_its_payouts(owner: Owner) -> None:
+    """In one batch and over batches; what was registered is changed by nobody, and is the proposal's word or nothing."""
+    owner.batch(cases.funding(1_000))
+    registered = cases.Books().registered(cases.register())
+    steps = [
+        cases.payout(n, key=f"p{n}", destination=name) for n, name in enumerate(("main", registered.id, "main"), 1)
+    ]
+    owner.batch(steps[0], cases.register(), *steps[1:])
+    answers = [owner.answer(step) for step in steps]
+    assert [a.get("reason") for a in answers] == [None, "cooling_off", "not_registered"]
+    owner.batch(cases.allow(registered, scope=money_by_hand.SCOPE))
+    paid, gone = (cases.payout(n, key=f"q{n}", destination=registered.id) for n in (4, 5))
+    owner.batch(paid, cases.disable(registered), gone)
+    assert owner.answer(paid)["result"]["destination"] == registered.id
+    assert owner.answer(gone)["reason"] == "disabled"
+    columns = "id, last4, state, version, account_number, usable_at < now()"
+    assert owner.rows(f"select {columns} from payout_destination") == [
+        (registered.id, "3201", "disabled", 3, cases.BANK, True)
+    ]
+    with psycopg.connect(owner.dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("update payout_destination set account_number = 'DE89370400440532013000'")
 
 
 def test_an_owner_refuses_new_payments_of_a_frozen_merchant(owner: Owner) -> None:

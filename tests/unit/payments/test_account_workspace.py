@@ -55,6 +55,7 @@ def test_a_batch_asks_for_its_accounts_payouts_and_balances() -> None:
         "accounts": [cases.ACCOUNT],
         "payouts": [made.id],
         "held": [cases.AVAILABLE, "merchant_reserved:m_1:EUR"],
+        "destinations": [cases.ACCOUNT],
         "approved": ["o"],
     }
 

@@ -36,12 +36,15 @@ def test_a_payment(operation: str, body: dict[str, Any], name: str) -> None:
         ("submit_dispute_evidence", {"dispute": {"state": "needs_response", "version": 2}}, "dispute.updated"),
         ("create_payout", {"payout": {"state": "pending"}, "account": {"state": "active"}}, "payout.created"),
         ("record_payout_outcome", {"payout": {"state": "paid"}, "account": {"state": "active"}}, "payout.paid"),
+        ("create_payout_destination", {"payout_destination": {"state": "enabled"}}, "payout_destination.created"),
+        ("disable_payout_destination", {"payout_destination": {"state": "disabled"}}, "payout_destination.disabled"),
+        ("allow_payout_destination", {"payout_destination": {"state": "enabled"}}, "payout_destination.updated"),
         ("freeze_account", {"account": {"state": "frozen"}}, "account.frozen"),
         ("hold_reserve", {"account": {"state": "active"}}, "account.updated"),
     ],
 )
 def test_a_part_is_named_before_the_whole(operation: str, part: dict[str, Any], name: str) -> None:
-    whole = None if {"payout", "account"} & part.keys() else INTENT
+    whole = None if {"payout", "payout_destination", "account"} & part.keys() else INTENT
     assert event_name(operation, {"payment_intent": whole, **part}) == name
     assert name in EVENT_NAMES
 

@@ -29,9 +29,9 @@ def test_what_partitions_read_is_asked_once() -> None:
     keys = [step.aggregate_key for step in steps]
     lists = [owned().reads(keys, steps), owned().reads(keys[:1], steps[:1]), owned().reads(keys, steps)]
     statements, places = joined(lists)
-    assert len({text for text, _ in statements}) == len(statements) == len(lists[0]) == 8
+    assert len({text for text, _ in statements}) == len(statements) == len(lists[0]) == 9
     assert all(isinstance(p, Column) for _, parameters in statements for p in parameters)
-    assert places == [list(range(8)), [0, 1], list(range(8))]
+    assert places == [list(range(9)), [0, 1], list(range(9))]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from dataflows.payments.domain import account_commands
-from dataflows.payments.domain.account import Account, AccountContext, AccountDecision
+from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, PayoutTerms
 from dataflows.payments.domain.account_postings import available
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
 from schemas.payments.facts import journal_id
-from schemas.payments.records import Payout
+from schemas.payments.records import Payout, PayoutDestination
 from schemas.payments.reference_rates import ReferenceRate, ReferenceRates
 from schemas.records import Command, Rejection
 from tests.worlds.payments.payment_cases import command
@@ -57,6 +57,25 @@ def outcome(made: Payout, status: str, *, scope: str = "ledger:reconciliation", 
     }
     key = f"{made.id}:{status}"
     return command("record_payout_outcome", payload | said, key=key, scope=scope, aggregate_key=made.account_id)
+
+
+def register(*, key: str = "d", merchant: str = MERCHANT, **said: Any) -> Command:
+    """A merchant names a bank account to be paid at."""
+    payload: dict[str, object] = {"name": "Hausbank", "account_number": BANK, "bank_code": None}
+    account = identity.account_id(merchant)
+    return command("create_payout_destination", payload | said, key=key, scope=merchant, aggregate_key=account)
+
+
+def disable(made: PayoutDestination, *, key: str = "dd", merchant: str = MERCHANT, **said: Any) -> Command:
+    """The merchant is paid there no more."""
+    payload: dict[str, object] = {"destination": made.id}
+    account = made.account_id
+    return command("disable_payout_destination", payload, key=key, scope=merchant, aggregate_key=account, **said)
+
+
+def allow(made: PayoutDestination, **said: Any) -> Command:
+    """Two persons of staff end its cooling-off time."""
+    return operator("allow_payout_destination", destination=made.id, reason="asked by telephone", **said)
 
 
 def operator(
@@ -105,17 +124,23 @@ class Books:
         self.held: dict[str, int] = {AVAILABLE: held.get("available", 0)}
         self.references: list[str] = []
         self.rates: ReferenceRates | None = RATES
+        self.terms = PayoutTerms()
+        self.now = NOW
 
     def decide(self, step: Command) -> AccountDecision | Rejection:
         """Decides, and keeps what was decided."""
         decided = account_commands.decide(
-            self.known, step, AccountContext(now=NOW, held=self.held, reference_rates=self.rates)
+            self.known,
+            step,
+            AccountContext(now=self.now, held=self.held, reference_rates=self.rates, payouts=self.terms),
         )
         if isinstance(decided, AccountDecision):
             self.known = self.known or Account(account=decided.account)
             self.known.account = decided.account
             if decided.payout is not None:
                 self.known.payouts[decided.payout.id] = decided.payout
+            if decided.destination is not None:
+                self.known.destinations[decided.destination.id] = decided.destination
             for posting in decided.postings:
                 self._post(posting)
         return decided
@@ -126,6 +151,13 @@ class Books:
         assert isinstance(decided, AccountDecision), decided
         assert decided.payout is not None
         return decided.payout
+
+    def registered(self, step: Command) -> PayoutDestination:
+        """The destination of a command that must not be refused."""
+        decided = self.decide(step)
+        assert isinstance(decided, AccountDecision), decided
+        assert decided.destination is not None
+        return decided.destination
 
     def _post(self, posting: Posting) -> None:
         assert posting.reference not in self.references, f"{posting.reference} posted twice"

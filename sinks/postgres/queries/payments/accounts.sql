@@ -66,3 +66,24 @@ with written as (
     returning 1
 )
 select 1 / (count(*) = %s)::int from written;
+
+-- name: destinations_read
+-- All destinations of these accounts, bounded by PAYOUT_DESTINATIONS_MAX for each. Served by payout_destination_of_account.
+select {{read PayoutDestination d}} from payout_destination d where d.account_id = any (%s::text[]);
+
+-- name: destinations_insert
+-- Destinations that the batch made, with their numbers. Their account's compare-and-set guards them. Primary key.
+insert into payout_destination (account_number, {{names PayoutDestination insert}})
+select t.account_number, {{values PayoutDestination insert}}
+from unnest(%s::text[], {{arrays PayoutDestination insert}}) as t (account_number, {{names PayoutDestination insert}});
+
+-- name: destinations_update
+-- What a command may change of a destination. Primary key.
+with written as (
+    update payout_destination d
+    set {{sets PayoutDestination update}}
+    from unnest({{arrays PayoutDestination update}}) as t ({{names PayoutDestination update}})
+    where d.id = t.id
+    returning 1
+)
+select 1 / (count(*) = %s)::int from written;
