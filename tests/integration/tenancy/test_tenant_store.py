@@ -13,6 +13,7 @@ import pytest
 
 from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.tenant_rows import Place, Places
+from ingress.http.store import _SETTINGS, _read_queries
 from schemas.tenancy import limits
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, databases, secrets_file
@@ -116,6 +117,30 @@ def test_without_a_context_that_holds_nothing_is_read(stores: Stores, role: str)
         with pytest.raises(psycopg.DatabaseError) as error:
             stores.seen(role, stores.contexts.of("tn_never", 1, "r"), store)
         assert error.value.sqlstate == STALE
+
+
+def test_the_statement_of_the_ingress_sets_the_context_that_it_is_judged_by(stores: Stores) -> None:
+    """One round trip, planned once: neither a context from before nor none at all is what its policy sees."""
+    statement = _read_queries(("ingress",))["tenant_rows_pooled"]
+    of_a, of_b = (stores.contexts.of(tenant, 3, "r") for tenant in ("tn_a", "tn_b"))
+    asked = {"tenant_id": "tn_a", "ids": ["rs_tn_a", "rs_tn_b"]}
+    row = ("rs_tn_a", 1, b"sealed", False)
+    with psycopg.connect(stores.dsns["millrace_ingress"], autocommit=True, options=_SETTINGS) as connection:
+        for _ in range(7):  # also once it is prepared
+            assert connection.execute(statement, asked | {"context": of_a}).fetchall() == [row]
+            assert connection.execute(statement, asked | {"context": of_b}).fetchall() == []
+            with connection.transaction():
+                connection.execute("select set_config('app.ctx', %s, true)", (of_b,))
+                assert connection.execute(statement, asked | {"context": of_a}).fetchall() == [row]
+            for bad in ("", "tn_a", of_a.replace("tn_a", "tn_b"), of_a[:-1], f"{of_a} {of_b}"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement, asked | {"context": bad})
+            for alone in ("select * from tenancy.proven", "select count(*) from tenancy_pool.resource"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no tenant context"):
+                    connection.execute(alone.encode())
+        with pytest.raises(psycopg.DatabaseError) as stale:
+            connection.execute(statement, asked | {"context": stores.contexts.of("tn_a", 2, "r")})
+        assert stale.value.sqlstate == STALE
 
 
 def test_a_context_ends_with_its_transaction(stores: Stores) -> None:
