@@ -47,7 +47,7 @@ def verify(
     from reconciliation.audit.verify import verify as verify_chain  # noqa: PLC0415
 
     with operator_connection() as connection:
-        verdict = verify_chain(connection, _head(noted))
+        verdict = verify_chain(connection, head_of(noted))
     if as_json:
         whole = verdict.broken_seq is None
         print(json.dumps({"whole": whole, "rows": verdict.rows, "head": f"{verdict.rows}:{verdict.head}",
@@ -83,10 +83,11 @@ def signatures_(
     raise typer.Exit(0 if all(row["verified"] for row in rows) else 1)
 
 
-def _head(text: str | None) -> tuple[int, str] | None:
+def head_of(text: str | None) -> tuple[int, str] | None:
+    """A head that was noted: its place and hash. Raises StackError for what is none."""
     if text is None:
         return None
     seq, _, digest = text.partition(":")
     if not seq.isdecimal() or len(digest) != 64:  # noqa: PLR2004 - hex digits of SHA-256
-        raise StackError(f"{text!r} is not SEQ:HASH, as 'millrace audit verify' prints it")
+        raise StackError(f"{text!r} is not NUMBER:HASH, as this command prints it")
     return int(seq), digest

@@ -42,11 +42,14 @@ class TenantStores:
             await self._require_current(store, tenant.placement_id)
         parameters = {
             "context": self._contexts.of(tenant.tenant_id, tenant.generation, "r"),
-            "store": POOL if tenant.mode == "dedicated" else tenant.shard_or_database,
             "tenant_id": tenant.tenant_id,
             "ids": ids,
         }
-        found = await store.rows("tenant_rows", parameters)
+        schema = POOL if tenant.mode == "dedicated" else tenant.shard_or_database
+        if schema == POOL:  # its name stands in the statement, which is planned once in a session
+            found = await store.rows("tenant_rows_pooled", parameters)
+        else:
+            found = await store.rows("tenant_rows", parameters | {"store": schema})
         return {id_: (version, bytes(payload), deleted) for id_, version, payload, deleted in found}
 
     async def close(self) -> None:

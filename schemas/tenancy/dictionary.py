@@ -160,6 +160,10 @@ TABLES: Final[dict[str, Table]] = {
             "action": "method and path",
             "object": "the id asked for",
             "result": "begun (nobody got the answer), done, refused",
+            "begin_link": "place in the chain of the tenant's log of what was written when it began",
+            "begin_hash": "SHA-256 of the link before and of that",
+            "end_link": "place in the chain of its result; null where it has none of its own",
+            "end_hash": "SHA-256 of the link before and of that",
         },
     ),
     "noisy_caller": Table(

@@ -17,6 +17,7 @@ PLANTED: Final = {
     "->>'total')::bigint, 'USD', 'succeeded', 1, 'automatic', 'p', 0, 1, 0, 0, 1, '{}', 0, now(), now(), invoice_id"
     " from tenant_invoice limit 1",
     "tenancy_support_audited": "delete from tenant_audit where seq = 1",
+    "tenancy_audit_chained": "update tenant_audit set object = 'rs_other' where seq = 1",
     "tenancy_support_grants": "update support_grant set duration_s = 20000 where not break_glass",
     "tenancy_glass_reviewed": 'update support_grant set break_glass = true, approvers = \'["a", "b"]\', duration_s = 60,'
     " expires_at = now() - interval '25 hours'",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from compose.cli.audit import head_of
 from compose.cli.cases import Token
 from compose.cli.options import AsJson
 from compose.operator_access import operator_connection
@@ -58,6 +59,33 @@ def list_(
         print(f"there may be more: millrace tenants list --after {rows[-1]['tenant_id']}")
     if not rows:
         print("there is no further tenant" if after else "there is no tenant")
+
+
+@app.command("audit")
+def audit_(
+    tenant: str,
+    as_json: AsJson = False,
+    noted: Annotated[
+        str | None, typer.Option(metavar="LINK:HASH", help="A head that an earlier run printed and you kept elsewhere.")
+    ] = None,
+) -> None:
+    """Recompute the chain of a tenant's audit log; exit status 1 and the first broken row when it is not whole."""
+    from reconciliation.tenancy.audit_chain import verify  # noqa: PLC0415
+    from reconciliation.tenancy.tenant_stores import tenant_of  # noqa: PLC0415
+
+    with operator_connection() as connection:
+        if tenant_of(connection, tenant) is None:
+            raise StackError(f"there is no tenant {tenant}")
+        found = verify(connection, tenant, head_of(noted))
+    whole, head = found.broken_seq is None, f"{found.links}:{found.head}"
+    if as_json:
+        print(json.dumps({"tenant_id": tenant, "whole": whole, "rows": found.rows, "head": head,
+                          "broken_seq": found.broken_seq, "reason": found.reason}))  # fmt: skip
+    elif whole:
+        print(f"{found.rows} rows, whole; note this head elsewhere: {head}")
+    else:
+        print(f"broken at row {found.broken_seq}: {found.reason}")
+    raise typer.Exit(0 if whole else 1)
 
 
 @app.command("noisy")

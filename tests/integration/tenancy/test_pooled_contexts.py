@@ -13,6 +13,7 @@ import pytest
 from psycopg import conninfo
 
 from compose.stack.ports import PortLeases
+from ingress.http.store import _read_queries
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
@@ -102,6 +103,8 @@ def _answers(dsn: str) -> bool:
 def test_whoever_borrows_a_session_finds_no_context_in_it(signed: Contexts, pooled: str) -> None:
     """Sixteen callers in four sessions, transactions that fail, statements that set a context of their own."""
 
+    statements = _read_queries(("ingress",))
+
     def call(seed: int) -> set[int]:
         chance, sessions = random.Random(seed), set[int]()
         with psycopg.connect(pooled, autocommit=True, prepare_threshold=None) as connection:
@@ -121,9 +124,9 @@ def test_whoever_borrows_a_session_finds_no_context_in_it(signed: Contexts, pool
                 except psycopg.errors.DivisionByZero:
                     pass
                 _nothing_without_a_context(connection)
-                query = "select resource_id from tenancy.read_rows(%s, 'tenancy_pool', %s, array[%s])"
-                given: tuple[Any, ...] = (context, tenant, f"rs_{tenant}")
-                assert connection.execute(query, given).fetchall() == [(f"rs_{tenant}",)]
+                given = {"context": context, "store": "tenancy_pool", "tenant_id": tenant, "ids": [f"rs_{tenant}"]}
+                for query in (statements["tenant_rows_pooled"], statements["tenant_rows"]):
+                    assert [row[0] for row in connection.execute(query, given)] == [f"rs_{tenant}"]
                 _nothing_without_a_context(connection)
         return sessions
 

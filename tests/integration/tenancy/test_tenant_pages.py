@@ -71,6 +71,8 @@ def a_scene(public: PublicSystem) -> Iterator[Scene]:
     allows = Caller(public, "m_support", "merchant", ("support:approve",))
     grant = asks.done("POST", f"{root}/support_grants", {"reason": HOSTILE, "ticket": "T-7"})["grant_id"]
     allows.done("POST", f"{root}/support_grants/{grant}/approve")
+    token = asks.http.post(f"{root}/support_grants/{grant}/token").json()["token"]
+    assert member.http.get("/v1/resources", headers={"Authorization": f"Bearer {token}"}).status_code == 200
     yield Scene(member.name, invoice, grant, resource)
     for caller in (writer, asks, allows):
         caller.http.close()
@@ -85,7 +87,8 @@ def test_all_of_a_tenant_is_on_one_page(visitors: Visitors, scene: Scene) -> Non
     reader = visitors(f"m_{uuid.uuid4().hex[:8]}", "console:read")
     page = reader.get(f"/console/tenants/{scene.tenant}")
     assert page.status_code == 200, page.text
-    for shown in (scene.invoice, scene.grant, "T-7", "pooled", "exports", "resource writes"):
+    chain = "The newest rows are one chain up to its head, link 2"
+    for shown in (scene.invoice, scene.grant, "T-7", "pooled", "exports", "resource writes", chain):
         assert shown in page.text
     heights = re.findall(r'<rect x="\d+" y="([\d.]+)"', page.text)
     assert len(heights) == 2 * 30  # tokens, and our own writes

@@ -1,4 +1,7 @@
-"""Rows of tenants in Postgres: a transaction reads and writes those that its signed context proves, and no others."""
+"""Rows of tenants in Postgres: a transaction reads and writes those that its signed context proves, and no others.
+
+And their audit log, of which nobody changes a row unseen.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ import pytest
 
 from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.tenant_rows import Place, Places
+from ingress.http.store import _SETTINGS, _read_queries
+from reconciliation.tenancy.audit_chain import Chain, verify
 from schemas.tenancy import limits
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, databases, secrets_file
@@ -116,6 +121,30 @@ def test_without_a_context_that_holds_nothing_is_read(stores: Stores, role: str)
         with pytest.raises(psycopg.DatabaseError) as error:
             stores.seen(role, stores.contexts.of("tn_never", 1, "r"), store)
         assert error.value.sqlstate == STALE
+
+
+def test_the_statement_of_the_ingress_sets_the_context_that_it_is_judged_by(stores: Stores) -> None:
+    """One round trip, planned once: neither a context from before nor none at all is what its policy sees."""
+    statement = _read_queries(("ingress",))["tenant_rows_pooled"]
+    of_a, of_b = (stores.contexts.of(tenant, 3, "r") for tenant in ("tn_a", "tn_b"))
+    asked = {"tenant_id": "tn_a", "ids": ["rs_tn_a", "rs_tn_b"]}
+    row = ("rs_tn_a", 1, b"sealed", False)
+    with psycopg.connect(stores.dsns["millrace_ingress"], autocommit=True, options=_SETTINGS) as connection:
+        for _ in range(7):  # also once it is prepared
+            assert connection.execute(statement, asked | {"context": of_a}).fetchall() == [row]
+            assert connection.execute(statement, asked | {"context": of_b}).fetchall() == []
+            with connection.transaction():
+                connection.execute("select set_config('app.ctx', %s, true)", (of_b,))
+                assert connection.execute(statement, asked | {"context": of_a}).fetchall() == [row]
+            for bad in ("", "tn_a", of_a.replace("tn_a", "tn_b"), of_a[:-1], f"{of_a} {of_b}"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement, asked | {"context": bad})
+            for alone in ("select * from tenancy.proven", "select count(*) from tenancy_pool.resource"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no tenant context"):
+                    connection.execute(alone.encode())
+        with pytest.raises(psycopg.DatabaseError) as stale:
+            connection.execute(statement, asked | {"context": stores.contexts.of("tn_a", 2, "r")})
+        assert stale.value.sqlstate == STALE
 
 
 def test_a_context_ends_with_its_transaction(stores: Stores) -> None:
@@ -268,3 +297,57 @@ def test_a_drop_that_a_crash_cut_short_is_carried_out(stores: Stores) -> None:
         cut = Place(tenant_id="tn_a", generation=3, placement_id="pl_cut", mode="dedicated", shard_or_database="pl_cut")
         Places(control, stores.dsns["millrace_tenancy_mover"], stores.held).empty(cut)
         assert control.execute("select 1 from pg_database where datname = %s", (name,)).fetchone() is None
+
+
+GRANTED = (
+    "insert into support_grant (tenant_id, grant_id, partition, requester, reason, ticket, scopes, duration_s, state,"
+    " needs_consent, approvers, created_at, expires_at, version) values (%s, 'sg_1', 0, 's_1', 'r', 't',"
+    " 'resources:read', 600, 'active', false, '[\"s_2\"]', now(), now() + interval '1 hour', 1)"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "broken_seq"),
+    [
+        ("select 1", None),
+        ("update tenant_audit set object = 'rs_other' where seq = 2", 2),
+        ("update tenant_audit set actor = 's_2' where seq = 3", 3),
+        ("update tenant_audit set result = 'refused' where seq = 2", 2),
+        ("update tenant_audit set end_hash = sha256(end_hash) where seq = 1", 1),
+        ("update tenant_audit set end_link = null, end_hash = null where seq = 4", 4),
+        ("update tenant_audit set end_link = null, end_hash = null, result = 'begun' where seq = 4", 4),
+        ("update tenant_audit set end_link = null, end_hash = null, result = 'begun' where seq = 2", 3),
+        ("delete from tenant_audit where seq = 2", 2),
+        ("delete from tenant_audit where seq = 4", 4),
+        ("delete from tenant_audit where tenant_id like 'tn_audit%%'", 1),
+        ("update tenant_audit set seq = 9 where seq = 2", 2),
+    ],
+)
+def test_a_changed_row_of_the_audit_log_is_found_and_named(stores: Stores, change: str, broken_seq: int | None) -> None:
+    """Four calls, of which the third one never ended; what is done afterwards is done past every door, as superuser."""
+    tenant = f"tn_audit_{secrets.token_hex(4)}"
+    with psycopg.connect(stores.superuser, autocommit=True) as superuser, stores.of("ingress") as ingress:
+        superuser.execute(GRANTED.encode(), (tenant,))
+        for n in range(1, 5):
+            begun = "select number from tenant_audit_begin(%s, 'sg_1', 's_1', 'GET /v1/resources', %s)"
+            assert ingress.execute(begun.encode(), (tenant, f"rs_{n}")).fetchone() == (n,)
+            if n != 3:
+                ingress.execute("select tenant_audit_end(%s, %s, 'done')", (tenant, n))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ingress.execute("update tenant_audit set object = 'x' where seq = 1")
+
+        def verified(noted: tuple[int, str] | None = None) -> Chain:
+            with stores.of("operator") as operator:
+                return verify(operator, tenant, noted)
+
+        whole = verified()
+        assert (whole.links, whole.rows, whole.broken_seq) == (7, 4, None)
+        scoped = change.replace("where ", f"where tenant_id = '{tenant}' and ").replace("%%", "%")
+        superuser.execute(f"set constraints all deferred; {scoped}".encode())
+        found = verified((whole.links, whole.head) if broken_seq is None else None)
+        assert (found.broken_seq, found.reason is None) == (broken_seq, broken_seq is None)
+        assert verified((2, "0" * 64)).broken_seq in (1, broken_seq)
+        on_page = _read_queries(("ingress.tenancy.console",))["grant_chain"]
+        with stores.of("console") as console:
+            (seen,) = console.execute(on_page, {"tenant": tenant, "limit": 100}).fetchall()
+        assert (seen[2] is None and not seen[3]) == (broken_seq is None)

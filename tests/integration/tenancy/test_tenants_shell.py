@@ -10,6 +10,7 @@ import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from ingress.identity.issuer import KeyFolder, issue_token
@@ -204,6 +205,13 @@ def test_two_persons_give_support_access_at_a_shell(system: PublicSystem, tmp_pa
     rows = [line.split()[:3] for line in ops.lines("grants", tenant)[1:]]
     assert rows == [[glass, "active", "yes"], [grant, "reviewed", "no"]]
     assert ops.json("grant-show", tenant, glass)["approvers"] == [allows.name, third.name]
+
+    log = ops.json("audit", tenant)
+    assert (log["whole"], log["rows"], ops.run("audit", tenant, "--noted", log["head"]).returncode) == (True, 1, 0)
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("update tenant_audit set actor = 's_else' where tenant_id = %s", (tenant,))
+    changed = ops.run("audit", tenant)
+    assert (changed.returncode, changed.stdout.startswith("broken at row 1: ")) == (1, True)
 
 
 def test_keys_are_rotated_and_destroyed_at_a_shell(system: PublicSystem) -> None:

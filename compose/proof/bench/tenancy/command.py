@@ -64,7 +64,8 @@ def tenancy(
         )
         for read in result["reads"]:
             print(
-                f"{read['rows']} rows of one tenant: {read['isolated_us']} us, without isolation {read['plain_us']} us"
+                f"{read['rows']} rows of one tenant: {read['isolated_us']} us,"
+                f" without isolation {read['plain_us']} us: {read['ratio']}x"
             )
     if not result["counted_as_sent"]:
         raise typer.Exit(1)
