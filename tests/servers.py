@@ -122,6 +122,19 @@ def end(settings: Settings) -> None:
 @contextmanager
 def world(home: Path, **changes: Any) -> Iterator[World]:
     """A world of its own on the servers of the run. ``changes`` are further settings."""
+    with lasting_world(home, **changes) as made:
+        try:
+            yield made
+        finally:
+            asked.end()
+            # the engine looks after every table that there is, a tenth of a core for hundreds that nobody reads any more
+            url = made.addresses.clickhouse_url
+            _in_clickhouse(_with_path(url, "default"), f"drop database {urlsplit(url).path[1:]}")
+
+
+@contextmanager
+def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
+    """One that is there until the run ends."""
     servers = run_servers()
     name = f"w{uuid.uuid4().hex[:10]}"
     where = servers.addresses()
@@ -151,10 +164,7 @@ def world(home: Path, **changes: Any) -> Iterator[World]:
     try:
         yield World(settings)
     finally:
-        asked.end()
         leases.close()
-        # the engine looks after every table that there is, a tenth of a core for hundreds that nobody reads any more
-        _in_clickhouse(where.clickhouse_url, f"drop database {name}")
 
 
 @contextmanager

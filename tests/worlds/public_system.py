@@ -185,7 +185,7 @@ def public() -> PublicSystem:
             frames_port = ports.take_any()
             changes = {"owner_processes": 1, "ingress_processes": 2, "limiter_frames_port": frames_port}
             # a Valkey of its own: tests freeze it
-            with servers.world(servers.PUBLIC_HOME, redis_url=None, **changes) as made:
+            with servers.lasting_world(servers.PUBLIC_HOME, redis_url=None, **changes) as made:
                 known.write_bytes(pickle.dumps(made.settings))
         settings = pickle.loads(known.read_bytes())
         ports.close()  # not before: servers of the run have chosen theirs; now the stack leases it for itself
