@@ -28,7 +28,6 @@ from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
-from tests import asked
 from tests.eventually import eventually, patient
 from tests.migrated import clone_database
 from tests.worlds.committed_world import CommittedWorld
@@ -107,8 +106,10 @@ class Stage:
                 connection.execute(statement.encode())
 
     def value(self, query: str) -> Any:
-        found = asked.rows(self.dsn(), query.replace("%", "%%").encode())
-        return found[0][0] if found else None
+        # a session of its own: databases are made from this one, which nobody may use meanwhile
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            row = connection.execute(query.encode()).fetchone()
+            return row[0] if row else None
 
     @cached_property
     def _asking(self) -> Client:

@@ -89,4 +89,8 @@ def test_a_keyed_hash_is_of_its_key_and_of_what_was_hashed() -> None:
 
 
 def test_stores_have_the_migrations_that_are_named_so() -> None:
-    assert [name for name, _ in store_files.store_files()] == ["0068_1_tenant_store.sql", "0085_tenant_store_files.sql"]
+    assert [name for name, _ in store_files.store_files()] == [
+        "0068_1_tenant_store.sql",
+        "0085_tenant_store_files.sql",
+        "0150_tenant_store_proof.sql",
+    ]
