@@ -14,19 +14,22 @@ import itertools
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 
+import limiter as limiter_package
 from limiter.policy import keys
+from limiter.store.store import CounterStore
 from schemas.limiter import limits
 from tests.eventually import becomes
 from tests.worlds.limiter.counter_server import PATIENT_S, CounterServer, emptied, limiter, policy, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from limiter.decide.limiter import Limiter
 
@@ -41,6 +44,7 @@ SCANNED = 10_000
 GROWN_MAX = 50_000  # objects; a gateway that is emptied again and again has half a million, more or less
 FIRST = 6_000  # more than are held: what is made once is there after them
 A_DAY_NS = 86_400 * 10**9
+ASKED, MORE = 50, 2_000  # keys
 
 
 def times_to_live(connection: redis.Redis) -> Iterator[int]:
@@ -109,3 +113,65 @@ def test_keys_that_are_used_once_leave_nothing_behind(
         wrong = [ms for ms in times_to_live(connection) if ms != -2 and not 0 <= ms <= KEPT_MS]
         assert wrong == []
         becomes(lambda: len(list(connection.scan_iter(b"rl:{*", count=SCANNED))), 0, PATIENT_S, what="an empty store")
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """The steps of what decides, in Python's own instructions: those of the loop and of connections are not among them."""
+    steps = [0]
+    ours = tuple(str(Path(limiter_package.__file__).parent / folder) for folder in ("decide", "spending"))
+
+    def step(_: Any, event: str, __: Any) -> Any:
+        steps[0] += event == "opcode"
+        return step
+
+    def entered(frame: Any, _: str, __: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(ours):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        yield steps
+    finally:
+        sys.settrace(before)
+
+
+def test_maintenance_does_as_much_as_expires_however_many_keys_were_asked(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in steps and in calls of the store, not in time: a walk over all keys is some steps for each of them."""
+    told: list[bytes] = []
+    settle = CounterStore.settle
+
+    async def counting(store: CounterStore, bucket: Any, lease_id: bytes, spent: int) -> list[int]:
+        told.append(lease_id)
+        return await settle(store, bucket, lease_id, spent)
+
+    monkeypatch.setattr(CounterStore, "settle", counting)
+
+    async def tended(asked: int, ended: int, held: int) -> int:
+        name = f"g{asked}.{ended}.{held}"
+        async with limiter(server.url, tmp_path, policy(), name=name) as gateway:
+            now_ns = time.monotonic_ns()
+            for n in range(asked):
+                (bucket,) = gateway.governed("t", f"u{n}", "/r").buckets
+                if n < ended + held:
+                    until_ns = now_ns if n < ended else now_ns + A_DAY_NS
+                    bucket.begin_lease(f"{name}.{n}".encode(), 10, until_ns, 0)
+            told.clear()
+            with counted() as steps:
+                await gateway.maintain()
+            assert (len(told), len(gateway._key_cache.active)) == (ended, held)
+            return steps[0]
+
+    async def test() -> None:
+        for ended, held in ((0, 0), (10, 0), (10, 10)):
+            few, many = await tended(ASKED, ended, held), await tended(MORE, ended, held)
+            assert many - few < MORE - ASKED, "each key that was ever asked is looked at"
+        none, some, twice = [await tended(ASKED, ended, 0) for ended in (0, 20, 40)]
+        assert 0 < twice - some < 2 * (some - none), "of twice as many that expire each takes more"
+
+    asyncio.run(test())

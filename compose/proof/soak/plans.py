@@ -21,6 +21,7 @@ MERCHANTS: Final = ("m_soak_north", "m_soak_south", "m_soak_east")
 #: exponents 2, 0, 3 and 4
 CURRENCIES: Final = ("EUR", "EUR", "USD", "JPY", "BHD", "CLF")
 WHOLE: Final = 100  # percent
+REFUSED_EVERYWHERE: Final = "tok_sim_decline"  # by every processor, for lack of funds
 APPROVED_NUMBER: Final = "4242424242424242"
 DECLINED_NUMBER: Final = "4000000000000002"
 
@@ -65,8 +66,13 @@ class Kind:
         return (
             self.risk == "blocked"
             or self.action == "failed"
-            or (self.second_card or self.card) in ("tok_sim_decline", DECLINED_NUMBER)
+            or (self.second_card or self.card) in (REFUSED_EVERYWHERE, DECLINED_NUMBER)
         )
+
+    @property
+    def fails_over(self) -> bool:
+        """Whether its first charge is refused as the rules try again elsewhere, where it is refused, too."""
+        return self.card == REFUSED_EVERYWHERE
 
 
 #: what the processor gets wrong, beside plain payments; every token of its table but the one that books another amount
@@ -80,8 +86,8 @@ KINDS: Final = (
     *(Kind(name=fault.replace("_", " "), card=f"tok_sim_{fault}") for fault in _FAULTS),
     *(Kind(name=f"held, {fault}", card=f"tok_sim_{fault}", captures=(60, 40)) for fault in _FAULTS[1:4]),
     Kind(name="wrong amount", card=WRONG_AMOUNT),
-    Kind(name="declined", card="tok_sim_decline"),
-    Kind(name="declined, then another card", card="tok_sim_decline", second_card="tok_sim_approve"),
+    Kind(name="declined", card=REFUSED_EVERYWHERE),
+    Kind(name="declined, then another card", card=REFUSED_EVERYWHERE, second_card="tok_sim_approve"),
     Kind(name="card in the vault", card=APPROVED_NUMBER),
     Kind(name="card in the vault, declined", card=DECLINED_NUMBER),
     Kind(name="payer's action, done", card="tok_sim_requires_action", action="done"),

@@ -31,6 +31,8 @@ ASSESSED: Final[dict[Risk, list[tuple[str, ...]]]] = {
 PINNED_CURRENCY: Final = "JPY"
 _PINS: Final = "pinned"
 _SPREADS: Final = "spread"
+#: an issuer's refusal after which the rules try the next processor: what a plan makes each of them say
+TRIED_ELSEWHERE: Final = "insufficient_funds"
 #: what an attempt says of its route, and whether its charge may then be of the pinned currency
 ROUTED_BY: Final[dict[str, tuple[bool, ...]]] = {
     f"routing 1: {_SPREADS}": (True, False),
@@ -71,7 +73,7 @@ def countries(risk: Risk) -> tuple[str | None, str | None]:
 
 
 def routing_document(processors: Iterable[str], *, pins: bool) -> dict[str, Any]:
-    """Every processor serves as many charges as any other, and stands in for those that fail.
+    """Every processor serves as many charges as any other, and stands in for those that fail or refuse for no funds.
 
     ``pins``: one currency prefers the last processor.
     """
@@ -80,11 +82,13 @@ def routing_document(processors: Iterable[str], *, pins: bool) -> dict[str, Any]
         "name": _SPREADS,
         "choose": "by_weight",
         "candidates": [{"processor": name, "weight": 1} for name in names],
+        "retryable_declines": [TRIED_ELSEWHERE],
     }
     pinned = {
         "name": _PINS,
         "when": {"currency": [PINNED_CURRENCY]},
         "choose": "in_order",
         "candidates": [{"processor": name} for name in reversed(names)],
+        "retryable_declines": [TRIED_ELSEWHERE],
     }
     return {"rules": [pinned, spread] if pins else [spread]}

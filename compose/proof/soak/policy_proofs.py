@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 
@@ -13,11 +14,13 @@ from compose.proof.soak.proof import Proof
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from compose.proof.soak.plans import Plan
     from compose.proof.soak.run import Run
 
 _QUERIES: Final = queries("compose.proof.soak", "verdict.sql")
+_FAILOVER: Final = re.compile(r"failover \d+ after ([^;]+)")
 
 
 def risk(run: Run) -> Iterator[Proof]:
@@ -40,27 +43,61 @@ def risk(run: Run) -> Iterator[Proof]:
     yield Proof(name="risk rules stopped what they are about, nothing else", says=says, problems=problems)
 
 
+class Charge(NamedTuple):
+    """One charge as it was routed."""
+
+    operation_id: str
+    intent_id: str
+    processor: str
+    route: str | None
+    is_pinned: bool  # of the currency that the second version pins
+
+    @property
+    def reason(self) -> str:
+        """The version and the rule that chose its processor."""
+        return (self.route or "").partition("; ")[0]
+
+    @property
+    def failed_at(self) -> str | None:
+        """The processor that failed before, where this is a failover."""
+        found = _FAILOVER.match((self.route or "").partition("; ")[2])
+        return found and found[1]
+
+
 def routing(run: Run) -> Iterator[Proof]:
     """Every charge names the version and the rule that routed it; every version and every processor served."""
     addresses = run.stack.settings.addresses()
     with psycopg.connect(addresses.postgres_reader_dsn) as connection:
         rows = connection.execute(_QUERIES["routes"], {"currency": PINNED_CURRENCY}).fetchall()
-    problems, failovers = [], 0
+    yield judged_routes([Charge(*row) for row in rows], run.made, list(addresses.simulator_urls))
+
+
+def judged_routes(charges: Iterable[Charge], made: Mapping[str, Plan], processors: Iterable[str]) -> Proof:
+    """What the charges say of their routes, beside the plans. Pure.
+
+    A refusal that the rules try elsewhere is a failover, unless the other processor is out: one must have been.
+    """
+    problems: list[str] = []
     served, routed = Counter[str](), Counter[str]()
-    for operation_id, processor, route, is_pinned in rows:
-        reason, _, notes = (route or "").partition("; ")
-        served[processor] += 1
-        routed[reason] += 1
-        failovers += notes.startswith("failover")
-        is_failover = notes.startswith("failover")  # goes by the same rule, whatever version it is in by now
-        if reason not in ROUTED_BY or (is_pinned not in ROUTED_BY[reason] and not is_failover):
-            problems.append(f"{operation_id} went to {processor} by {route!r}")
-    problems += [f"{name} served nothing" for name in addresses.simulator_urls if not served[name]]
+    failed_over: list[str] = []
+    for charge in charges:
+        served[charge.processor] += 1
+        routed[charge.reason] += 1
+        is_failover = charge.failed_at is not None  # goes by the same rule, whatever version it is in by now
+        failed_over += [charge.intent_id] if is_failover else []
+        is_known = charge.reason in ROUTED_BY
+        if not is_known or (charge.is_pinned not in ROUTED_BY[charge.reason] and not is_failover):
+            problems.append(f"{charge.operation_id} went to {charge.processor} by {charge.route!r}")
+        if charge.failed_at == charge.processor:
+            problems.append(f"{charge.operation_id} went to {charge.processor} again, where it had failed")
+    planned = {intent_id for intent_id, plan in made.items() if plan.kind.fails_over}
+    as_planned = planned.intersection(failed_over)
+    problems += [f"{name} served nothing" for name in processors if not served[name]]
     problems += [f"nothing was routed by {reason}" for reason in ROUTED_BY if not routed[reason]]
+    problems += [] if as_planned else [f"none of {len(planned)} payments failed over whose plan makes a processor fail"]
     shares = ", ".join(f"{name} {count}" for name, count in sorted(served.items()))
-    yield Proof(
-        name="every charge was routed by a published rule", says=f"{shares}; {failovers} failovers", problems=problems
-    )
+    says = f"{shares}; {len(failed_over)} failovers, of {len(as_planned)} of the {len(planned)} payments planned so"
+    return Proof(name="every charge was routed by a published rule", says=says, problems=problems)
 
 
 def accounts(run: Run) -> Iterator[Proof]:

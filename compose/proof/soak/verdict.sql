@@ -36,7 +36,7 @@ select distinct intent_id from processor_attempt where intent_id = any(%(intents
 
 -- name: routes
 -- verdict: every charge with why it went where it went, and whether its currency is the pinned one.
-select a.operation_id, a.processor, a.route, p.currency = %(currency)s
+select a.operation_id, a.intent_id, a.processor, a.route, p.currency = %(currency)s
 from processor_attempt a join payment_intent p on p.id = a.intent_id
 where a.kind in ('authorize', 'purchase') and a.status <> 'blocked';
 

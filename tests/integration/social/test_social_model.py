@@ -7,23 +7,31 @@ end homes are exact, and stay so when the whole stream is read again.
 from __future__ import annotations
 
 import json
+import random
 import signal
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+import redis
 
 from compose.proof.social.history import History
 from compose.proof.social.surfaces import Surfaces
+from dataflows.social.fanout.spread import Spread
 from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
 from schemas.senders import of_worker
+from schemas.social import limits
+from sinks.redis.homes import HomeWriter
 from tests.eventually import becomes, patient
-from tests.gate import PROOF, matrix
+from tests.gate import PROOF, RUN_SEED, examples, matrix
 from tests.seeds import seeds
 from tests.services.counter_world import process
+from tests.worlds.social_posts import OTHERS_SEE, Planted
 from tests.worlds.social_system import SocialUser, client_of, social_system
 
 if TYPE_CHECKING:
@@ -34,6 +42,18 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers]
 STEPS, USERS, MEDIA = (120, 5, 12) if PROOF else (36, 3, 3)
+_PUSHED = frozenset({"post_published", "post_edited"})
+_CROWD = """
+with put as (
+    insert into follow (follower_id, followee_id, state, version, created_at, updated_at)
+    select 'u_crowd' || n, %(author)s, case when n <= %(count)s then 'active' else 'removed' end, 1, 0, 0
+    from generate_series(1, %(most)s) n
+    on conflict (follower_id, followee_id) do update set state = excluded.state, version = follow.version + 1)
+update author set followers = %(count)s + (
+    select count(*) from follow
+    where followee_id = %(author)s and state = 'active' and follower_id not like 'u_crowd%%')
+where user_id = %(author)s
+"""
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +142,81 @@ def test_nobody_ever_sees_what_is_not_for_them(system: PublicSystem, seed: int) 
     assert surfaces.differ() == {}
 
 
+def stored(system: PublicSystem, user: SocialUser, *lost: str) -> set[str]:
+    """What lies in a home, shown or not, without these, which it loses."""
+    with closing(redis.Redis.from_url(system.settings.addresses().redis_url)) as connection:
+        key = f"millrace:social:home:{user.name}"
+        if lost:
+            assert connection.zrem(key, *lost) == len(lost)
+        return {one.decode() for one in connection.zrange(key, 0, -1) if not one.startswith(b"~")}
+
+
+def test_the_whole_stream_again_brings_back_what_a_home_lost_and_nothing_that_was_deleted(system: PublicSystem) -> None:
+    """Trap 3: read from its first event by another follower; then in any order, each event up to three times."""
+    author, fan = SocialUser(system), SocialUser(system)
+    author.read("/v1/me")
+    fan.follow(author)
+    assert fan.home == []
+    gone, kept, edited = (author.post(text)["post_id"] for text in ("deleted", "kept", "edited"))
+    author.do("PATCH", f"/v1/posts/{edited}", {"text": "again"}, version=1)
+    with fanning_out(system):
+        becomes(lambda: fan.home, [edited, kept, gone])
+        author.do("DELETE", f"/v1/posts/{gone}", version=1)
+        becomes(lambda: stored(system, fan), {kept, edited})
+    assert stored(system, fan, kept) == {edited}
+    assert fan.home == [edited], "a home is what lies there"
+    with fanning_out(system, "social_fanout_from_zero"):
+        becomes(lambda: fan.home, [edited, kept])
+    assert stored(system, fan) == {kept, edited}
+    kinds = [("post_published", gone), ("post_published", kept), ("post_published", edited), ("post_edited", edited)]
+    events = [told(author, kind, post_id) for kind, post_id in [*kinds, ("post_deleted", gone)]]
+    events.append(told(fan, "followed", None, author.name))
+    dsn = system.settings.addresses().postgres_dsns["millrace_social_worker"]
+    chance = random.Random(RUN_SEED)
+    with (
+        psycopg.connect(dsn, autocommit=True) as connection,
+        closing(HomeWriter(system.settings.addresses().redis_url)) as homes,
+    ):
+        for _ in range(examples(gate=10, proof=500)):
+            order = [event for event in events for _ in range(chance.randint(0, 3))]
+            chance.shuffle(order)
+            Spread(connection, homes).events(order)
+            assert stored(system, fan) == {kept, edited}, [event.body for event in order]
+    assert fan.home == [edited, kept]
+
+
+def told(user: SocialUser, kind: str, post_id: str | None, target_id: str | None = None) -> Any:
+    """An event as far as fan-out reads it."""
+    body = {"kind": kind, "post_id": post_id, "target_id": target_id, "state": "active", "pushed": kind in _PUSHED}
+    return SimpleNamespace(scope=f"user:{user.name}", body=body)
+
+
+def crowd(system: PublicSystem, author: SocialUser, count: int) -> None:
+    """So many more follow from now on, and no other of those who were planted before."""
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+        connection.execute(_CROWD, {"author": author.name, "count": count, "most": limits.PUSH_FOLLOWERS_MAX})
+
+
+def test_a_walk_of_any_list_meets_each_post_that_may_be_seen_once(system: PublicSystem) -> None:
+    """Trap 7: of a page none to all are hidden; several of one microsecond; pushed and pulled; newer ones come meanwhile."""
+    author, fan, stranger = (SocialUser(system) for _ in range(3))
+    author.read("/v1/me")
+    fan.follow(author)
+    root = stranger.post("root")["post_id"]
+    thread, public = f"/v1/timelines/thread/{root}", "/v1/timelines/public"
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        planted = Planted(connection, author.name, root, examples(gate=120, proof=10_000))
+        for_all = [one for one, visibility in planted.visibilities.items() if visibility == "public"][::-1]
+        for_fans = [one for one, visibility in planted.visibilities.items() if visibility in OTHERS_SEE][::-1]
+        assert planted.walked(fan, "/v1/timelines/home") == for_fans
+        for user, shown in ((fan, for_fans), (stranger, for_all)):
+            assert planted.walked(user, f"/v1/timelines/user/{author.name}") == shown
+            assert planted.walked(user, "/v1/search", q=planted.word) == shown
+            assert planted.walked(user, thread) == shown[::-1]
+            assert planted.walked(user, public) == for_all
+        connection.execute("delete from post where author_id = %s and text = %s", [author.name, planted.word])
+
+
 FANOUT_POINTS = ("fanout_before_deliveries", "fanout_after_deliveries")
 
 
@@ -130,20 +225,46 @@ FANOUT_POINTS = ("fanout_before_deliveries", "fanout_after_deliveries")
 def test_a_fanout_killed_before_or_after_its_deliveries_loses_and_doubles_nothing(
     system: PublicSystem, place: str
 ) -> None:
-    """SIGKILL when it has taken events and delivered none, and when all are delivered and it does not know: the next goes on."""
-    author, *fans = (SocialUser(system) for _ in range(4))
+    """SIGKILL when it has taken events and delivered none, and when all are delivered and it does not know: the next goes on.
+
+    Trap 8: meanwhile the author's followers pass the bound, fall below half of it, and rise. Between both it stays as it was.
+    """
+    author, guest, *fans = (SocialUser(system) for _ in range(5))
     author.read("/v1/me")
     for fan in fans:
         fan.follow(author)
         assert fan.home == []  # built now, from nothing: what comes from here on, only fan-out brings
-    made = [author.post(f"{place} {n}")["post_id"] for n in range(5)]
+    edge, most = f"/v1/follows/{author.name}", limits.PUSH_FOLLOWERS_MAX
+    made: list[str] = []
+
+    def posts_with(followers: int) -> None:
+        assert author.read("/v1/me")["followers"] == followers
+        made.append(author.post(f"{place} {followers}")["post_id"])
+
+    crowd(system, author, most - len(fans))
+    posts_with(most)
+    guest.follow(author)
+    posts_with(most + 1)
+    guest.do("DELETE", edge)
+    posts_with(most)
+    crowd(system, author, most // 2 - len(fans))
+    guest.follow(author)
+    guest.do("DELETE", edge)
+    posts_with(most // 2)
+    fans[-1].do("DELETE", edge)
+    posts_with(most // 2 - 1)
+    fans[-1].follow(author)
+    guest.follow(author)
+    posts_with(most // 2 + 1)
+    pushed = system.rows("select is_pushed from post where author_id = %s order by created_at", author.name)
+    assert [is_pushed for (is_pushed,) in pushed] == [True, False, False, False, True, True]
     with process(system, "social_fanout", place) as dying:
         assert dying.wait(timeout=patient(60)) == -signal.SIGKILL
     if place == "fanout_before_deliveries":
-        assert any(fan.home != made[::-1] for fan in fans), "it was killed when there was nothing left to do"
+        assert [fan.home for fan in fans] == [made[3:0:-1]] * len(fans), "what is pulled, and nothing else"
     with process(system, "social_fanout", ""):
-        for fan in fans:
+        for fan in (*fans, guest):
             becomes(lambda fan=fan: fan.home, made[::-1], 60)  # type: ignore[misc]
         made.append(author.post("afterwards")["post_id"])
-        for fan in fans:
+        for fan in (*fans, guest):
             becomes(lambda fan=fan: fan.home, made[::-1])  # type: ignore[misc]
