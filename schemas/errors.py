@@ -107,7 +107,7 @@ class Suspended(Forbidden):
 
 
 class GrantInactive(Rejected):
-    """The support grant is not active: not approved yet, over, or revoked."""
+    """The support grant is not active: not approved yet, not begun yet, over, or revoked."""
 
     code = "grant_inactive"
 

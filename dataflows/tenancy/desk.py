@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
 _NEW_GRANT: Final = (
     *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "break_glass"),
-    *("created_at", "masked_fields"),
+    *("created_at", "masked_fields", "not_before"),
 )
 _GRANT_CHANGES: Final = (
     *(
@@ -42,7 +42,7 @@ _GRANT_CHANGES: Final = (
         "reviewed_by",
         "reviewed_at",
     ),
-    *("findings", "version"),
+    *("findings", "version", "duration_s", "masked_fields", "asked_duration_s", "asked_masked_fields"),
 )
 _RUN: Final = (
     *("tenant_id", "number", "billing_run_id", "invoice_id", "from_us", "to_us", "grace_s", "currency", "prices"),
@@ -51,7 +51,10 @@ _RUN: Final = (
 _PACKERS: Final[dict[str, Packer]] = {
     **dict.fromkeys(("from_us", "to_us", "created_at"), Times),
     **dict.fromkeys(("grace_s", "duration_s"), Integers),
-    **dict.fromkeys(("scopes", "masked_fields"), lambda values: Texts([" ".join(words) for words in values])),
+    **dict.fromkeys(
+        ("scopes", "masked_fields", "asked_masked_fields"),
+        lambda values: Texts([" ".join(words or ()) for words in values]),
+    ),
 }
 
 
@@ -127,7 +130,9 @@ class DeskWorkspace:
             found.append((SQL["desk_grants_insert"], self._inserted(new, _NEW_GRANT)))
         if later:
             read = Bigints([self._read.get(grant.grant_id, 1) for grant in later])
-            found.append((SQL["desk_grants_update"], (*columns(later, _GRANT_CHANGES), read, Count(len(later)))))
+            found.append(
+                (SQL["desk_grants_update"], (*columns(later, _GRANT_CHANGES, _PACKERS), read, Count(len(later))))
+            )
         return found
 
     def _inserted(self, rows: Sequence[Struct], names: Sequence[str]) -> tuple[Column, ...]:

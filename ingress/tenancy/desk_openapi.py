@@ -240,8 +240,10 @@ def components() -> Json:
 def _of_support() -> Json:
     """Support access and isolation."""
     of_grant = {"grant_id": OBJECT_ID, "requester": STRING, "state": STRING, "break_glass": {"type": "boolean"}}
-    of_grant["masked_fields"] = {"type": "array", "items": STRING}
-    said_of_it = dict.fromkeys(("expires_at", "reviewed_by", "reviewed_at", "findings"), TEXT_OR_NULL)
+    masks = {"type": "array", "items": STRING}
+    asked = a_schema({"duration_s": INTEGER, "masked_fields": masks})
+    of_grant |= {"duration_s": INTEGER, "masked_fields": masks, "asked": {"anyOf": [asked, {"type": "null"}]}}
+    said_of_it = dict.fromkeys(("not_before", "expires_at", "reviewed_by", "reviewed_at", "findings"), TEXT_OR_NULL)
     grant = a_schema(of_grant | said_of_it)
     call = a_schema({"seq": INTEGER, "at": _INSTANT, "actor": STRING, "object": STRING, "result": STRING})
     mode = a_schema(

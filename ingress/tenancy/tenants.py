@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ingress.tenancy.safe_mode import SafeMode
 
 UNKNOWN: Final = "unknown"
+_FIRST_KEY: Final = 1  # every tenant is made with it, and no row of a key is removed while it lives
 _READABLE: Final = frozenset({"active", "offboarding", "exported"})
 
 
@@ -131,31 +132,38 @@ class Tenants:
         return found
 
     def key(self, known: Known, key_version: int) -> bytes:
-        """A key in the clear. Raises KeyShredded when it was destroyed, Unavailable when its root key is away."""
+        """A key in the clear. Raises KeyShredded when it was destroyed, Unavailable when it or its root key is away."""
         if key_version in known.opened:
             return known.opened[key_version]
-        row = next((key for key in known.keys if key.key_version == key_version), None)
-        if row is None or row.wrapped is None:
-            raise errors.KeyShredded
         tenant_id = known.tenant.tenant_id
-        key = self._root_keys.unwrap(tenant_id, key_version, row.root_key_id, bytes(row.wrapped))
+        row = next((key for key in known.keys if key.key_version == key_version), None)
+        if row is None:  # younger than what is known here, or lost: only what is marked so was destroyed
+            raise errors.Unavailable("This version of the tenant's key is not at hand.", tenant=tenant_id)
+        if row.wrapped is None:
+            raise errors.KeyShredded
+        try:
+            key = self._root_keys.unwrap(tenant_id, key_version, row.root_key_id, bytes(row.wrapped))
+        except SealBroken as error:  # of another root key under that name, or changed
+            raise errors.Unavailable("The tenant's key does not open.", tenant=tenant_id) from error
         known.opened[key_version] = key
         return key
 
     def seal(self, known: Known, place: str, plain: bytes) -> tuple[int, bytes]:
-        """The plaintext under the tenant's active key, and that key's version. Raises KeyShredded."""
-        active = next((key.key_version for key in known.keys if key.state == "active"), None)
-        if active is None:
+        """The plaintext under the tenant's active key, and that key's version. Raises KeyShredded, Unavailable."""
+        if known.is_shredded:
             raise errors.KeyShredded
+        active = next((key.key_version for key in known.keys if key.state == "active"), 0)
         return active, seals.seal(plain, self.key(known, active), active, known.tenant.tenant_id, place)
 
     def keyed_hash(self, known: Known, plain: bytes) -> bytes:
-        """A hash of what is secret, under the tenant's oldest key: a retry hashes alike after a rotation."""
-        oldest = min(key.key_version for key in known.keys)
-        return seals.keyed_hash(self.key(known, oldest), plain)
+        """A hash of what is secret, under the tenant's first key: a retry hashes alike after a rotation.
+
+        Raises KeyShredded, and Unavailable without that key: under any other one a retry would be another request.
+        """
+        return seals.keyed_hash(self.key(known, _FIRST_KEY), plain)
 
     def open(self, known: Known, place: str, sealed: bytes) -> bytes:
-        """The plaintext of what is sealed for that place of the tenant. Raises KeyShredded."""
+        """The plaintext of what is sealed for that place of the tenant. Raises KeyShredded, Unavailable."""
         if known.is_shredded:
             raise errors.KeyShredded
         try:

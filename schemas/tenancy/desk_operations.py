@@ -26,8 +26,8 @@ GRANT_CREDIT: Final = "grant_credit"
 SET_ENTITLEMENTS: Final = "set_entitlements"
 REQUEST_SUPPORT_GRANT: Final = "request_support_grant"
 #: what a grant may allow
-_WRITES: Final = "resources:write"
-GRANTED_SCOPES: Final = ("resources:read", _WRITES, "usage:read")
+WRITES: Final = "resources:write"
+GRANTED_SCOPES: Final = ("resources:read", WRITES, "usage:read")
 _SERVICE: Final = "tenancy"
 _TENANT: Final = "/v1/tenants/{id}"
 _GRANT: Final = f"{_TENANT}/support_grants/{{grant_id}}"
@@ -51,9 +51,11 @@ def _dimension(value: object) -> str | None:
 
 
 def _within_bounds(payload: dict[str, Any]) -> list[dict[str, str]]:
-    """Who breaks the glass does so for a short time; who does not see a field does not write over it."""
-    if payload["masked_fields"] and _WRITES in payload["scopes"]:
-        return [{"field": "payload.masked_fields", "reason": f"must not be said with {_WRITES}: it would write unseen"}]
+    """Who breaks the glass does so now and for a short time; who does not see a field does not write over it."""
+    if payload["masked_fields"] and WRITES in payload["scopes"]:
+        return [{"field": "payload.masked_fields", "reason": f"must not be said with {WRITES}: it would write unseen"}]
+    if payload["break_glass"] and payload["not_before"] is not None:
+        return [{"field": "payload.not_before", "reason": "must not be said with break_glass: an emergency is now"}]
     if not payload["break_glass"] or payload["duration_s"] <= limits.BREAK_GLASS_MAX_S:
         return []
     return [{"field": "payload.duration_s", "reason": f"must be at most {limits.BREAK_GLASS_MAX_S} with break_glass"}]
@@ -81,6 +83,7 @@ MASKS: Final = ValueType(
         "maxItems": limits.MASKS_MAX,
     },
 )
+_SECONDS: Final = whole(limits.SUPPORT_GRANT_MIN_S, limits.SUPPORT_GRANT_MAX_S)
 _PERSON: Final = {"person": Field(TEXT, "who does it: the token's subject")}
 
 
@@ -197,7 +200,7 @@ DESK_OPERATIONS: Final = (
             "ticket": Field(NOTE, "what it is about"),
             "scopes": Field(SCOPES, "what it shall allow", default=["resources:read"]),
             "duration_s": Field(
-                whole(limits.SUPPORT_GRANT_MIN_S, limits.SUPPORT_GRANT_MAX_S),
+                _SECONDS,
                 "for how long, from when it is active",
                 default=limits.SUPPORT_GRANT_DEFAULT_S,
             ),
@@ -216,6 +219,13 @@ DESK_OPERATIONS: Final = (
                 nullable=True,
                 since=3,
             ),
+            "not_before": Field(
+                INSTANT,
+                "before which nothing is answered under it, and from which its time counts then; null = none",
+                default=None,
+                nullable=True,
+                since=4,
+            ),
         },
         creates="sg",
         together=_within_bounds,
@@ -231,7 +241,18 @@ DESK_OPERATIONS: Final = (
     ),
     _on_grant("approve", "ApproveSupportGrant", APPROVE, "Approve what another person asked for"),
     _on_grant("deny", "DenySupportGrant", APPROVE, "Refuse it"),
-    _on_grant("consent", "ConsentSupportGrant", TENANT_ADMIN, "Consent as the tenant"),
+    _on_grant(
+        "consent",
+        "ConsentSupportGrant",
+        TENANT_ADMIN,
+        "Consent as the tenant, to all of it or to less",
+        duration_s=Field(
+            _SECONDS, "for how long, where that is less than asked; null = as asked", None, nullable=True, since=2
+        ),
+        masked_fields=Field(
+            MASKS, "fields that no answer has, beside those that it masks; null = no more", None, nullable=True, since=2
+        ),
+    ),
     _on_grant("revoke", "RevokeSupportGrant", TENANT_ADMIN, "End it at once"),
     _on_grant(
         "review",

@@ -133,7 +133,7 @@ TABLES: Final[dict[str, Table]] = {
             "reason": "why",
             "ticket": "what it is about",
             "scopes": "what it allows, separated by spaces",
-            "duration_s": "seconds, from when it is active",
+            "duration_s": "seconds in force, from when it is active",
             "state": "requested, approved, active, denied, revoked, reviewed; active past expires_at is over",
             "needs_consent": "whether the tenant has to agree",
             "approvers": "who approved",
@@ -147,6 +147,9 @@ TABLES: Final[dict[str, Table]] = {
             "reviewed_at": "when",
             "findings": "what was found then",
             "masked_fields": "which fields no answer under it has, separated by spaces",
+            "not_before": "before which nothing is answered under it, and from which its time counts",
+            "asked_duration_s": "seconds that were asked for, where the tenant consented to less",
+            "asked_masked_fields": "masks that were asked for, where the tenant consented to less",
         },
     ),
     "tenant_audit": Table(

@@ -66,6 +66,7 @@ USAGE_IN_FLIGHT_MAX: Final = 50_000  # events of one ingress process that Kafka 
 SUPPORT_GRANT_DEFAULT_S: Final = 1_800
 SUPPORT_GRANT_MIN_S: Final = 5
 SUPPORT_GRANT_MAX_S: Final = 14_400
+SUPPORT_GRANT_AHEAD_MAX_S: Final = 30 * 86_400  # of when one begins at the earliest
 BREAK_GLASS_MAX_S: Final = 1_800  # of one that nobody of the tenant was asked for; the database says so itself
 BREAK_GLASS_APPROVERS: Final = 2  # and so it says that of these
 MASKS_MAX: Final = 32  # of one grant

@@ -56,12 +56,16 @@ _PAYLOADS: Final[dict[str, dict[str, Any]]] = {
         "person": "s_1",
         "break_glass": True,
         "masked_fields": ["email", "payload.card"],
+        "not_before": "2030-01-01T09:00:00Z",
+    },
+    "ConsentSupportGrant": {
+        "grant_id": "sg_golden",
+        "person": "s_2",
+        "duration_s": 300,
+        "masked_fields": ["payload.phone"],
     },
     "ReviewSupportGrant": {"grant_id": "sg_golden", "person": "s_3", "findings": "as the ticket says"},
-    **{
-        f"{verb}SupportGrant": {"grant_id": "sg_golden", "person": "s_2"}
-        for verb in ("Approve", "Deny", "Consent", "Revoke")
-    },
+    **{f"{verb}SupportGrant": {"grant_id": "sg_golden", "person": "s_2"} for verb in ("Approve", "Deny", "Revoke")},
 }
 _EVENT: Final[dict[str, Any]] = {
     "event_id": "evt_t0001000000000001",

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+import psycopg
+import pytest
 
 from ingress.identity.issuer import KeyFolder, issue_token
 from sinks.clickhouse.connection import ClickHouseConnection
@@ -131,6 +133,46 @@ def a_grant(system: PublicSystem, tenant: Caller, **said: Any) -> tuple[str, htt
     grant: str = asks.done("POST", root, {"reason": "r", "ticket": "T-1", **said})["grant_id"]
     allows.done("POST", f"{root}/{grant}/approve")
     return grant, a_client(system, asks.http.post(f"{root}/{grant}/token").json()["token"])
+
+
+def a_later_grant_of_less(system: PublicSystem) -> None:
+    """It begins later, the tenant consents to less: what both sides see, and what is answered when."""
+    tenant, secret = a_tenant(system, tier="enterprise"), f"secret-{uuid.uuid4().hex}"
+    made = tenant.done("POST", "/v1/resources", {"email": secret, "phone": secret, "kept": "shown"})
+    asks, allows = staff(system, "support"), staff(system, "support:approve")
+    root, one = f"/v1/tenants/{tenant.name}/support_grants", f"/v1/resources/{made['resource_id']}"
+    begins = zulu(datetime.now(UTC) + timedelta(hours=1))
+    said = {"reason": "r", "ticket": "T-1", "duration_s": 600, "masked_fields": ["email"], "not_before": begins}
+    grant: str = asks.done("POST", root, said)["grant_id"]
+    path = f"{root}/{grant}"
+    for wrong in ({"duration_s": 601}, {"duration_s": 4}, {"masked_fields": []}, {"masked_fields": ["a b"]}):
+        body = {"idempotency_key": uuid.uuid4().hex, "payload": wrong}
+        refused = tenant.http.post(f"{path}/consent", json=body, headers={"Prefer": "wait=30"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_command"), refused.text
+    tenant.done("POST", f"{path}/consent", {"duration_s": 300, "masked_fields": ["phone"]})
+    allows.done("POST", f"{path}/approve")
+    for told in (asks.http.get(path).json(), tenant.http.get(root).json()["data"][0]):
+        assert (told["state"], told["not_before"], told["duration_s"]) == ("approved", begins, 300)
+        assert told["masked_fields"] == ["email", "phone"]
+        assert told["asked"] == {"duration_s": 600, "masked_fields": ["email"]}
+    assert datetime.fromisoformat(told["expires_at"]) - datetime.fromisoformat(begins) == timedelta(seconds=300)
+    early = asks.http.post(f"{path}/token")
+    assert (early.status_code, early.json()["code"]) == (403, "grant_inactive")
+    moved = b"update support_grant set not_before = clock_timestamp() + %s where grant_id = %s"
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(moved, (timedelta(), grant))
+        uses = a_client(system, asks.http.post(f"{path}/token").json()["token"])
+        connection.execute(moved, (timedelta(hours=1), grant))  # as for an ingress whose clock is ahead
+        refused = uses.get(one)
+        assert (refused.status_code, refused.json()["code"]) == (403, "grant_inactive")
+        connection.execute(moved, (timedelta(), grant))
+        assert uses.get(one).json()["payload"] == {"kept": "shown"}
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("update support_grant set duration_s = 601 where grant_id = %s", (grant,))
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("update support_grant set masked_fields = 'phone' where grant_id = %s", (grant,))
+    rows = tenant.http.get("/v1/audit", params={"grant_id": grant}).json()["data"]
+    assert [row["result"] for row in rows] == ["done", "refused"]
 
 
 def becomes_conflicts(tenant: Caller) -> list[dict[str, Any]]:

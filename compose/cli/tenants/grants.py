@@ -26,8 +26,19 @@ def _line(grant: dict[str, Any]) -> str:
     waits = {"requested": "another person approves it", "approved": "the tenant has to consent"}
     if grant["state"] == "requested" and grant["approvers"]:
         waits["requested"] = "one more person approves it"
+    if grant["expires_at"]:
+        waits["approved"] = f"it begins at {cell(grant['not_before'])} UTC"
     hint = f"; {waits[grant['state']]}" if grant["state"] in waits else ""
-    return f"{grant['grant_id']} is {grant['state']}{until}{hint}"
+    return f"{grant['grant_id']} is {grant['state']}{until}{hint}{_less(grant)}"
+
+
+def _less(grant: dict[str, Any]) -> str:
+    """What a consent left of it, on a line of its own."""
+    asked = grant["asked"]
+    if asked is None:
+        return ""
+    more = len(grant["masked_fields"]) - len(asked["masked_fields"])
+    return f"\nthe tenant consented to {grant['duration_s']} of {asked['duration_s']} s, with {more} more masks"
 
 
 def _word(
@@ -49,7 +60,7 @@ def grants(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "",
 
 @app.command("grant-show", rich_help_panel=_PANEL)
 def show(tenant: Tenant, grant_id: Id, token: Token, as_json: AsJson = False) -> None:
-    """Show one grant: who asked why, who approved, until when, what is masked, what a review found.
+    """Show one grant: who asked why, who approved, from and until when, what is masked, what a review found.
 
     Example: millrace tenants grant-show tn_1 sg_1
     """
@@ -78,6 +89,10 @@ def ask(
             min=limits.SUPPORT_GRANT_MIN_S, max=limits.SUPPORT_GRANT_MAX_S, help="For how long, from when it is active."
         ),
     ] = None,
+    not_before: Annotated[
+        str | None,
+        typer.Option(help="It begins then at the earliest (2030-01-01T09:00:00Z), and its time counts from then."),
+    ] = None,
     break_glass: Annotated[
         bool, typer.Option("--break-glass", help="An emergency: two others approve, and somebody reviews it.")
     ] = False,
@@ -91,6 +106,7 @@ def ask(
     Example: millrace tenants grant-ask tn_1 --reason "a report is empty" --ticket T-9 --duration-s 900
     """
     said = {"reason": reason, "ticket": ticket, "scopes": scope, "masked_fields": mask, "duration_s": duration_s}
+    said["not_before"] = not_before
     payload = {name: value for name, value in said.items() if value is not None}
     payload |= {"break_glass": True} if break_glass else {}
     made = calls.command(token, f"tenants/{tenant}/support_grants", payload, key, makes=True)
@@ -116,12 +132,28 @@ def deny(tenant: Tenant, grant_id: Id, token: Token, key: Key = "", as_json: AsJ
 
 
 @app.command("grant-consent", rich_help_panel=_PANEL)
-def consent(tenant: Tenant, grant_id: Id, token: Token, key: Key = "", as_json: AsJson = False) -> None:
-    """Consent as the tenant: with a token of its own that has the scope tenant:admin.
+def consent(
+    tenant: Tenant,
+    grant_id: Id,
+    token: Token,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(help="A field that no answer shows, beside those that are masked already; repeat it."),
+    ] = None,
+    duration_s: Annotated[
+        int | None,
+        typer.Option(min=limits.SUPPORT_GRANT_MIN_S, max=limits.SUPPORT_GRANT_MAX_S, help="For less time than asked."),
+    ] = None,
+    key: Key = "",
+    as_json: AsJson = False,
+) -> None:
+    """Consent as the tenant, to all of it or to less: with a token of its own that has the scope tenant:admin.
 
-    Example: millrace tenants grant-consent tn_1 sg_1
+    Example: millrace tenants grant-consent tn_1 sg_1 --duration-s 300 --mask email
     """
-    _word("consent", tenant, grant_id, token, key, as_json=as_json)
+    said = {"masked_fields": mask, "duration_s": duration_s}
+    payload = {name: value for name, value in said.items() if value}
+    _word("consent", tenant, grant_id, token, key, as_json=as_json, payload=payload)
 
 
 @app.command("grant-revoke", rich_help_panel=_PANEL)

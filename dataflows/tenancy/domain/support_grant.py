@@ -1,19 +1,22 @@
 """Support access: asked for with a reason, approved by another person, for a time; of some tenants, with their consent.
 
 In an emergency the glass is broken: two others approve, nobody waits for the tenant, which is told at once.
+Who consents may narrow it: the fields and the time that are in force are then never more than what was asked for.
 
 A person is the subject of a token. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
 
 from schemas.records import Command, Rejection
 from schemas.tenancy import limits
-from schemas.tenancy.instants import instant
+from schemas.tenancy.desk_operations import WRITES
+from schemas.tenancy.instants import instant, parsed
 
 State = Literal["requested", "approved", "active", "denied", "revoked", "expired", "reviewed"]
 #: those in which a grant still may become something
@@ -25,11 +28,15 @@ _COLUMNS: Final = (
     *("grant_id", "tenant_id", "requester", "reason", "ticket", "scopes", "duration_s", "state", "needs_consent"),
     *("approvers", "consented_by", "ended_by", "created_at", "expires_at", "version"),
     *("break_glass", "reviewed_by", "reviewed_at", "findings", "masked_fields"),
+    *("not_before", "asked_duration_s", "asked_masked_fields"),
 )
 
 
 class SupportGrant(Struct, frozen=True, kw_only=True):
-    """One grant. Its time begins when it becomes active."""
+    """One grant. Its time begins when nobody is waited for, and not before ``not_before``.
+
+    ``duration_s`` and ``masked_fields`` are in force; what was asked for stands apart once a consent has narrowed it.
+    """
 
     grant_id: str
     tenant_id: str
@@ -50,6 +57,9 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
     reviewed_by: str | None = None
     reviewed_at: int | None = None
     findings: str | None = None
+    not_before: int | None = None
+    asked_duration_s: int | None = None
+    asked_masked_fields: tuple[str, ...] | None = None
     version: int = 1
 
     @property
@@ -58,22 +68,29 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
         return limits.BREAK_GLASS_APPROVERS if self.break_glass else 1
 
     def state_at(self, now: int) -> State:
-        """The state, of one whose time is over too."""
-        is_over = self.expires_at is not None and now >= self.expires_at
-        return "expired" if self.state == "active" and is_over else self.state
+        """The state, of one whose time is over or did not begin yet, too."""
+        if self.state != "active":
+            return self.state
+        if self.expires_at is not None and now >= self.expires_at:
+            return "expired"
+        return "approved" if self.not_before is not None and now < self.not_before else "active"
 
 
 def of_row(row: tuple[Any, ...]) -> SupportGrant:
     """A stored grant, of its columns in the order in which every query of grants names them."""
     named = dict(zip(_COLUMNS, row, strict=True))
-    words = {name: tuple(named[name].split()) for name in ("scopes", "masked_fields")}
+    said = ("scopes", "masked_fields", "asked_masked_fields")
+    words = {name: tuple(named[name].split()) for name in said if named[name] is not None}
     return SupportGrant(**named | words | {"approvers": tuple(named["approvers"])})
 
 
-def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: int) -> SupportGrant:
-    """A new grant."""
+def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: int) -> SupportGrant | Rejection:
+    """A new grant, or why not."""
     said: dict[str, Any] = command.payload
-    break_glass = bool(said["break_glass"])
+    break_glass, not_before = bool(said["break_glass"]), parsed(said["not_before"])
+    if not_before is not None and not_before > now + limits.SUPPORT_GRANT_AHEAD_MAX_S * _SECOND_US:
+        days = limits.SUPPORT_GRANT_AHEAD_MAX_S // 86_400
+        return _wrong("not_before", f"must be within the next {days} days")
     return SupportGrant(
         grant_id=grant_id,
         tenant_id=tenant_id,
@@ -86,6 +103,7 @@ def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: i
         state="requested",
         needs_consent=tier == _CONSENTING and not break_glass,
         break_glass=break_glass,
+        not_before=not_before,
         created_at=now,
     )
 
@@ -102,7 +120,7 @@ def decide(grant: SupportGrant | None, tenant_id: str, command: Command, now: in
     if command.operation == "approve_support_grant":
         return _approved(changed, state, person, now)
     if command.operation == "consent_support_grant":
-        return _consented(changed, state, person, now)
+        return _consented(changed, state, command.payload, now)
     if command.operation == "review_support_grant":
         return _reviewed(changed, state, person, str(command.payload["findings"]), now)
     return _ended(changed, state, "denied" if command.operation == "deny_support_grant" else "revoked", person)
@@ -121,10 +139,29 @@ def _approved(grant: SupportGrant, state: State, person: str, now: int) -> Suppo
     return _begun(structs.replace(approved, state="approved"), now)
 
 
-def _consented(grant: SupportGrant, state: State, person: str, now: int) -> SupportGrant | Rejection:
+def _consented(grant: SupportGrant, state: State, said: dict[str, Any], now: int) -> SupportGrant | Rejection:
     if state not in ("requested", "approved") or grant.consented_by is not None:
         return _conflict(state)
-    return _begun(structs.replace(grant, consented_by=person), now)
+    narrowed = _narrowed(grant, said["duration_s"], said["masked_fields"] or ())
+    if isinstance(narrowed, Rejection):
+        return narrowed
+    return _begun(structs.replace(narrowed, consented_by=str(said["person"])), now)
+
+
+def _narrowed(grant: SupportGrant, duration_s: int | None, masks: Sequence[str]) -> SupportGrant | Rejection:
+    """The grant with no more time, and no field more, than was asked for. Masks are added: none is ever taken away."""
+    if duration_s is not None and duration_s > grant.duration_s:
+        return _wrong("duration_s", f"must be at most {grant.duration_s}: no more than was asked for")
+    both = tuple(dict.fromkeys((*grant.masked_fields, *masks)))
+    if masks and WRITES in grant.scopes:
+        return _wrong("masked_fields", f"must not be said with {WRITES}: it would write unseen")
+    if len(both) > limits.MASKS_MAX:
+        return _wrong("masked_fields", f"must be at most {limits.MASKS_MAX}, with those that were asked for")
+    shorter = grant.duration_s if duration_s is None else duration_s
+    if (shorter, both) == (grant.duration_s, grant.masked_fields):
+        return grant
+    asked = {"asked_duration_s": grant.duration_s, "asked_masked_fields": grant.masked_fields}
+    return structs.replace(grant, duration_s=shorter, masked_fields=both, **asked)
 
 
 def _ended(grant: SupportGrant, state: State, ends: State, person: str) -> SupportGrant | Rejection:
@@ -144,14 +181,20 @@ def _reviewed(grant: SupportGrant, state: State, person: str, findings: str, now
 
 
 def _begun(grant: SupportGrant, now: int) -> SupportGrant:
-    """Active, and its time runs, once nobody is waited for."""
-    if grant.state != "approved" or (grant.needs_consent and grant.consented_by is None):
+    """Active once nobody is waited for; its time runs from then, or from ``not_before`` if that is later."""
+    if grant.state == "requested" or (grant.needs_consent and grant.consented_by is None):
         return grant
-    return structs.replace(grant, state="active", expires_at=now + grant.duration_s * _SECOND_US)
+    begins = max(now, grant.not_before or now)
+    return structs.replace(grant, state="active", expires_at=begins + grant.duration_s * _SECOND_US)
 
 
 def _conflict(state: State) -> Rejection:
     return Rejection("state_conflict", f"The support grant is {state}.", {})
+
+
+def _wrong(name: str, reason: str) -> Rejection:
+    errors = [{"field": f"payload.{name}", "reason": reason}]
+    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": errors})
 
 
 def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:
@@ -171,7 +214,11 @@ def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:
         "scopes": list(grant.scopes),
         "masked_fields": list(grant.masked_fields),
         "duration_s": grant.duration_s,
+        "asked": None
+        if grant.asked_duration_s is None
+        else {"duration_s": grant.asked_duration_s, "masked_fields": list(grant.asked_masked_fields or ())},
         "state": grant.state_at(now),
+        "not_before": None if grant.not_before is None else instant(grant.not_before),
         "expires_at": None if grant.expires_at is None else instant(grant.expires_at),
         "reviewed_by": grant.reviewed_by,
         "reviewed_at": None if grant.reviewed_at is None else instant(grant.reviewed_at),

@@ -178,6 +178,8 @@ def _asked(fields: Mapping[str, str]) -> dict[str, Any]:
     """What a grant shall be. An empty field is left to its default."""
     said: dict[str, Any] = {name: fields.get(name, "").strip() for name in ("reason", "ticket")}
     said |= {name: words for name in ("scopes", "masked_fields") if (words := fields.get(name, "").split())}
+    if not_before := fields.get("not_before", "").strip():
+        said["not_before"] = not_before
     if minutes := fields.get("minutes", "").strip():
         said["duration_s"] = 60 * _number(minutes, "minutes")
     return said | ({"break_glass": True} if fields.get("break_glass") else {})

@@ -10,6 +10,6 @@ union all
 select a.tenant_id, a.grant_id, a.seq, 'no grant allowed it'
 from tenant_audit a left join support_grant g on g.tenant_id = a.tenant_id and g.grant_id = a.grant_id
 where a.result <> 'refused'
-  and (g.grant_id is null or g.requester <> a.actor or g.expires_at is null or a.at > g.expires_at
+  and (g.grant_id is null or g.requester <> a.actor or g.expires_at is null or a.at > g.expires_at or a.at < g.not_before
        or jsonb_array_length(g.approvers) = 0 or g.approvers ? g.requester
        or (g.needs_consent and g.consented_by is null))

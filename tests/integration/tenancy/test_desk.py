@@ -26,6 +26,7 @@ from tests.worlds.desk_world import (
     a_client,
     a_grant,
     a_history,
+    a_later_grant_of_less,
     a_tenant,
     an_event,
     becomes_conflicts,
@@ -309,6 +310,12 @@ def test_no_answer_under_a_grant_has_a_field_that_it_masks(system: PublicSystem)
     said = {"reason": "r", "ticket": "T-1", "scopes": ["resources:write"], "masked_fields": masks}
     body = {"idempotency_key": uuid.uuid4().hex, "payload": said}
     assert staff(system, "support").http.post(root, json=body).status_code == 422
+
+
+def test_a_grant_answers_nothing_before_it_begins_and_no_more_than_the_tenant_consented_to(
+    system: PublicSystem,
+) -> None:
+    a_later_grant_of_less(system)
 
 
 def test_who_breaks_the_glass_needs_two_others_is_told_of_at_once_and_reviewed(system: PublicSystem) -> None:

@@ -253,6 +253,46 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     assert tenancy.broken_invariants() == {}
 
 
+def test_a_key_that_is_away_is_never_told_as_destroyed_and_serves_again_when_it_is_back(tenancy: Tenancy) -> None:
+    """Its root key, another one under that name, a row that is lost: 503 for that tenant's payloads, and nothing else."""
+    caller, other = tenancy.tenant(), tenancy.tenant()
+    made = caller.done("POST", "/v1/resources", {"mark": "kept"}, key="kept")
+    gone = caller.done("POST", "/v1/resources", {"mark": "gone"})
+    beside = other.done("POST", "/v1/resources", {"mark": "beside"})
+    one, path = f"/v1/resources/{made['resource_id']}", f"/v1/tenants/{caller.name}"
+    away = (
+        b"update tenant_key set root_key_id = 'rk_away' where tenant_id = %s",
+        b"update tenant_key set wrapped = reverse(wrapped) where tenant_id = %s",
+        b"delete from tenant_key where tenant_id = %s",
+    )
+    back = b"""insert into tenant_key select * from kept_key on conflict (tenant_id, key_version)
+               do update set root_key_id = excluded.root_key_id, wrapped = excluded.wrapped"""
+    dsn = tenancy.system.settings.addresses().postgres_superuser_dsn
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "create temp table kept_key as select * from tenant_key where tenant_id = %s", (caller.name,)
+        )
+        for n, how in enumerate(away):
+            connection.execute(how, (caller.name,))
+            becomes(lambda: caller.http.get(one).json().get("code"), "unavailable", 10)
+            for answer in (
+                caller.http.get("/v1/resources"),
+                caller.send("POST", "/v1/resources", {"mark": "new"}, f"away {n}"),
+                caller.send("POST", "/v1/resources", {"mark": "kept"}, "kept"),
+            ):
+                assert (answer.status_code, answer.json()["code"]) == (503, "unavailable"), answer.text
+            assert other.get(f"/v1/resources/{beside['resource_id']}")["payload"] == {"mark": "beside"}
+            assert tenancy.staff.get(path)["state"] == "active"
+            if n == 0:
+                assert caller.done("DELETE", f"/v1/resources/{gone['resource_id']}", version=1)["deleted"]
+            connection.execute(back)
+            becomes(lambda: caller.http.get(one).json().get("payload"), {"mark": "kept"}, 10)
+    again = caller.send("POST", "/v1/resources", {"mark": "kept"}, "kept")
+    assert (again.status_code, again.headers["Idempotency-Replayed"]) == (201, "true")
+    assert list(caller.resources()) == [made["resource_id"]]
+    assert tenancy.broken_invariants() == {}
+
+
 def test_who_asks_is_in_the_token_alone(tenancy: Tenancy) -> None:
     caller, stranger = tenancy.tenant(), tenancy.tenant()
     made = caller.done("POST", "/v1/resources", {"n": 1})

@@ -22,7 +22,7 @@ from tests.worlds.public_system import public
 from tests.worlds.tenancy_world import TRY_AGAIN, Caller, Tenancy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.worlds.public_system import PublicSystem
 
@@ -172,6 +172,17 @@ def test_an_invoice_is_paid_once_by_whoever_tries_though_its_owner_is_killed(
     tenancy.close()
 
 
+def narrowed_by_its_tenant(public: PublicSystem, scene: Scene, grant: str, page: Callable[[], str]) -> None:
+    shown = page()
+    assert "without email payload.phone" in shown
+    assert 'datetime="2026-01-01T00:00:00+00:00"' in shown
+    member = Caller(public, scene.tenant, "tenant", ("tenant:admin",))
+    narrowing = f"/v1/tenants/{scene.tenant}/support_grants/{grant}/consent"
+    member.done("POST", narrowing, {"duration_s": 60, "masked_fields": ["card"]})
+    member.http.close()
+    assert "60 of 300 s, without email payload.phone card (asked: email payload.phone)" in page()
+
+
 def test_operators_decide_grants_and_moves_by_their_roles(
     public: PublicSystem, visitors: Visitors, scene: Scene
 ) -> None:
@@ -185,13 +196,14 @@ def test_operators_decide_grants_and_moves_by_their_roles(
     assert (wrong.status_code, "duration_s" in wrong.text) == (422, True)
     assert zoe.post(f"{root}/grants", **asking).status_code == 403
     masks = {"scopes": "resources:read usage:read", "masked_fields": "email payload.phone", "minutes": "5"}
+    masks["not_before"] = "2026-01-01T00:00:00Z"
     for _ in range(2):  # sent again, it is the same
         assert ann.post(f"{root}/grants", **asking, **masks).headers["location"] == root
     found = tenancy.staff.get(f"/v1/tenants/{scene.tenant}/support_grants")["data"]
     (asked,) = (one for one in found if one["ticket"] == "T-8")
     assert (asked["masked_fields"], asked["scopes"]) == (masks["masked_fields"].split(), masks["scopes"].split())
     grant = f"{root}/grants/{asked['grant_id']}"
-    assert "without email payload.phone" in ann.get(root).text
+    narrowed_by_its_tenant(public, scene, asked["grant_id"], lambda: ann.get(root).text)
     assert "a second person has to approve" in ann.get("/console/grants").text
     assert ann.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex).status_code == 409
     assert zoe.post(f"{grant}/approve", page=root, key=uuid.uuid4().hex).status_code == 403

@@ -68,17 +68,24 @@ def test_what_is_not_billed(begins: int, ends: int, billed: list[tuple[int, int]
     assert found.code == code
 
 
-def requested(tier: str = "standard", *, break_glass: bool | None = None) -> SupportGrant:
+def asked_for(tier: str = "standard", **said: Any) -> SupportGrant | Rejection:
     payload = {"person": "s_1", "reason": "r", "ticket": "t", "scopes": ["resources:read"], "duration_s": 60}
-    payload |= {"break_glass": break_glass, "masked_fields": ["email"]}
+    payload |= {"break_glass": None, "masked_fields": ["email"], "not_before": None} | said
     return support_grant.requested("sg_1", "tn_1", tier, command("request_support_grant", **payload), NOW)
 
 
-def after(grant: SupportGrant, *hands: tuple[str, str], at: int = NOW) -> SupportGrant | str:
-    """The grant after these hands, or the code of the first refusal."""
+def requested(tier: str = "standard", **said: Any) -> SupportGrant:
+    grant = asked_for(tier, **said)
+    assert isinstance(grant, SupportGrant)
+    return grant
+
+
+def after(grant: SupportGrant, *hands: tuple[str, str], at: int = NOW, **said: Any) -> SupportGrant | str:
+    """The grant after these hands, or the code of the first refusal; ``said`` is what a consent says."""
     for verb, person in hands:
-        findings = {"findings": "as the ticket says"} if verb == "review" else {}
-        asked = command(f"{verb}_support_grant", person=person, grant_id="sg_1", **findings)
+        further = {"findings": "as the ticket says"} if verb == "review" else {}
+        further |= {"duration_s": None, "masked_fields": None} | said if verb == "consent" else {}
+        asked = command(f"{verb}_support_grant", person=person, grant_id="sg_1", **further)
         decided = support_grant.decide(grant, "tn_1", asked, at)
         if isinstance(decided, Rejection):
             return decided.code
@@ -98,6 +105,80 @@ def test_time_runs_when_another_person_and_the_tenant_of_a_tier_that_asks_for_it
         both = after(requested("enterprise"), *hands)
         assert isinstance(both, SupportGrant)
         assert (both.state, both.consented_by, both.version) == ("active", "u_1", 3)
+
+
+BEGINS = NOW + HOUR
+BOTH = ((("approve", "s_2"), ("consent", "u_1")), (("consent", "u_1"), ("approve", "s_2")))
+
+
+def test_a_grant_that_begins_later_is_active_and_counts_its_time_from_then() -> None:
+    later = after(requested(not_before=instant(BEGINS)), ("approve", "s_2"))
+    assert isinstance(later, SupportGrant)
+    over = BEGINS + 60_000_000
+    states = [later.state_at(at) for at in (NOW, BEGINS - 1, BEGINS, over - 1, over)]
+    assert (states, later.expires_at) == (["approved", "approved", "active", "active", "expired"], over)
+    assert support_grant.rendered(later, NOW)["not_before"] == instant(BEGINS)
+    for verb, at, code in (("deny", NOW, "denied"), ("revoke", NOW, "revoked"), ("deny", BEGINS, "state_conflict")):
+        ended = after(later, (verb, "s_3"), at=at)
+        assert (ended.state if isinstance(ended, SupportGrant) else ended) == code
+    assert after(later, ("approve", "s_3")) == "state_conflict"
+    assert after(later, ("review", "s_9")) == "state_conflict"
+    late = after(requested(not_before=instant(BEGINS)), ("approve", "s_2"), at=BEGINS + 7)
+    assert isinstance(late, SupportGrant)
+    assert late.expires_at == BEGINS + 7 + 60_000_000  # nobody loses time by approving late
+
+
+def test_a_grant_begins_within_a_month_and_no_emergency_does_later() -> None:
+    month = 30 * 24 * HOUR
+    assert isinstance(asked_for(not_before=instant(NOW + month)), SupportGrant)
+    far = asked_for(not_before=instant(NOW + month + 1))
+    assert isinstance(far, Rejection)
+    assert [one["field"] for one in far.extra["errors"]] == ["payload.not_before"]
+    said = {"reason": "r", "ticket": "t", "person": "s_1", "not_before": instant(BEGINS)}
+    operation = DESK["request_support_grant"]
+    assert operation.normalize(said)[1] == []
+    for wrong in ({"break_glass": True}, {"not_before": "tomorrow"}, {"not_before": 7}):
+        assert [one["field"] for one in operation.normalize(said | wrong)[1]] == ["payload.not_before"]
+
+
+@pytest.mark.parametrize("hands", BOTH)
+def test_a_consent_narrows_whoever_is_first_and_what_is_in_force_is_the_narrower(
+    hands: tuple[tuple[str, str], ...],
+) -> None:
+    less = after(requested("enterprise"), *hands, duration_s=30, masked_fields=["phone", "email"])
+    assert isinstance(less, SupportGrant)
+    assert (less.state, less.duration_s, less.expires_at) == ("active", 30, NOW + 30_000_000)
+    assert less.masked_fields == ("email", "phone")  # what was masked already stays
+    asked = {"duration_s": 60, "masked_fields": ["email"]}
+    assert support_grant.rendered(less, NOW)["asked"] == asked
+    fields = after(requested("enterprise"), *hands, masked_fields=["phone"])
+    assert isinstance(fields, SupportGrant)
+    assert (fields.duration_s, fields.masked_fields) == (60, ("email", "phone"))
+    for same in ({}, {"duration_s": 60}, {"masked_fields": ["email"]}):
+        whole = after(requested("enterprise"), *hands, **same)
+        assert isinstance(whole, SupportGrant)
+        assert (whole.duration_s, whole.masked_fields) == (60, ("email",))
+        assert support_grant.rendered(whole, NOW)["asked"] is None
+
+
+def test_nobody_consents_to_more_than_was_asked_for() -> None:
+    consents = ("consent", "u_1")
+    assert after(requested("enterprise"), consents, duration_s=61) == "invalid_command"
+    writes = requested("enterprise", scopes=["resources:write"], masked_fields=None)
+    assert after(writes, consents, masked_fields=["phone"]) == "invalid_command"
+    many = [f"field{n}" for n in range(32)]
+    assert after(requested("enterprise"), consents, masked_fields=many) == "invalid_command"
+    assert isinstance(after(requested("enterprise"), consents, masked_fields=many[:31]), SupportGrant)
+    once = after(requested("enterprise"), consents, duration_s=30)
+    assert isinstance(once, SupportGrant)
+    assert after(once, consents, duration_s=60) == "state_conflict"
+
+
+def test_who_is_not_asked_may_narrow_what_has_not_begun() -> None:
+    later = after(requested(not_before=instant(BEGINS)), ("approve", "s_2"), ("consent", "u_1"), duration_s=30)
+    assert isinstance(later, SupportGrant)
+    assert (later.consented_by, later.expires_at) == ("u_1", BEGINS + 30_000_000)
+    assert after(later, ("consent", "u_2"), at=BEGINS) == "state_conflict"
 
 
 def test_nobody_approves_their_own_and_what_is_over_stays_over() -> None:

@@ -20,7 +20,7 @@ select tenant_id, version from tenant_entitlement where tenant_id = any(%s::text
 select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
        ended_by, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from expires_at) * 1000000)::bigint,
        version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings,
-       masked_fields
+       masked_fields, (extract(epoch from not_before) * 1000000)::bigint, asked_duration_s, asked_masked_fields
 from support_grant where grant_id = any(%s::text[]);
 
 -- name: desk_runs_insert
@@ -58,13 +58,14 @@ set entitlements = excluded.entitlements, version = excluded.version, updated_at
 -- name: desk_grants_insert
 -- New grants; an id that exists fails the batch.
 insert into support_grant (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, state,
-                           needs_consent, break_glass, created_at, masked_fields, version)
+                           needs_consent, break_glass, created_at, masked_fields, not_before, version)
 select partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, 'requested', needs_consent,
-       break_glass, created_at, masked_fields, 1
+       break_glass, created_at, masked_fields,
+       case when not_before > 0 then timestamptz 'epoch' + not_before * interval '1 microsecond' end, 1
 from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[],
-            %s::boolean[], %s::boolean[], %s::timestamptz[], %s::text[])
+            %s::boolean[], %s::boolean[], %s::timestamptz[], %s::text[], %s::bigint[])
          as t (partition, tenant_id, grant_id, requester, reason, ticket, scopes, duration_s, needs_consent, break_glass,
-               created_at, masked_fields);
+               created_at, masked_fields, not_before);
 
 -- name: desk_grants_update
 -- Compare-and-set on the versions read: a miss divides by zero, which fails the transaction.
@@ -76,11 +77,13 @@ with written as (
         reviewed_by = nullif(t.reviewed_by, ''), findings = nullif(t.findings, ''),
         reviewed_at = case when t.reviewed_at > 0
                            then timestamptz 'epoch' + t.reviewed_at * interval '1 microsecond' end,
-        version = t.version
+        version = t.version, duration_s = t.duration_s, masked_fields = t.masked_fields,
+        asked_duration_s = nullif(t.asked_duration_s, 0),
+        asked_masked_fields = case when t.asked_duration_s > 0 then t.asked_masked_fields end
     from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-                %s::bigint[], %s::text[], %s::bigint[], %s::bigint[])
+                %s::bigint[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::text[], %s::bigint[])
         as t (tenant_id, grant_id, state, approvers, consented_by, ended_by, expires_at, reviewed_by, reviewed_at,
-              findings, version, read_version)
+              findings, version, duration_s, masked_fields, asked_duration_s, asked_masked_fields, read_version)
     where g.tenant_id = t.tenant_id and g.grant_id = t.grant_id and g.version = t.read_version
     returning 1)
 select 1 / (count(*) = %s)::int from written;
