@@ -19,7 +19,7 @@ PLANTED: Final = {
     "tenancy_support_audited": "delete from tenant_audit where seq = 1",
     "tenancy_audit_chained": "update tenant_audit set object = 'rs_other' where seq = 1",
     "tenancy_support_grants": "update support_grant set duration_s = 20000 where asked_duration_s is null and not break_glass",
-    "tenancy_glass_reviewed": 'update support_grant set break_glass = true, approvers = \'["a", "b"]\', duration_s = 60,'
+    "tenancy_glass_reviewed": 'update support_grant set break_glass = true, not_before = null, approvers = \'["a", "b"]\', duration_s = 60,'
     " expires_at = now() - interval '25 hours'",
     "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
     "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
