@@ -233,7 +233,8 @@ def _answer(request: envelope.Request, pending: Pending, *, respond_async: bool)
     """What the state of a command means to its caller: decided, failed, accepted, or unknown to us."""
     if pending.error is not None:
         return answers.failed(pending.error)
-    if respond_async and pending.place is not None:
+    # a decision may be told before Kafka's acknowledgement is: Kafka holds what was decided
+    if respond_async and (pending.place is not None or pending.outcome is not None):
         return answers.pending(pending.command.request_id)
     if pending.outcome == "committed":
         return answers.committed(request.operation, pending.body, replayed=pending.replayed)

@@ -24,6 +24,10 @@ def test_every_server_answers_at_its_address(stack: World) -> None:
         configured = dict(connection.execute(CONFIGURED).fetchall())  # by the stack: the session's tests forgo fsync
         assert configured["fsync"] == configured["full_page_writes"] == "on"
         assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        rounds = (
+            "select distinct split_part(rolpassword, ':', 1) from pg_authid where rolpassword like 'SCRAM-SHA-256$%'"
+        )
+        assert [kept.partition("$")[2] for (kept,) in connection.execute(rounds)] == ["1"]  # of every role
     with redis.Redis.from_url(stack.addresses.redis_url) as client:
         assert client.ping()
     clickhouse = clickhouse_connect.get_client(dsn=stack.addresses.clickhouse_url)
