@@ -59,8 +59,8 @@ class Schema:
         return avro_decoder.compiled(json.loads(self.text), records.Command, operation=operation.name)
 
     def compile(self) -> None:
-        """Makes all of it now."""
-        _ = self.parsed, self.encoder, self.decoder, self.command_decoder
+        """Makes now all that a process reads and writes by."""
+        _ = self.encoder, self.decoder, self.command_decoder
 
 
 @cache

@@ -298,9 +298,8 @@ def _assert_steady(read: Callable[[], int], turns: int = 50) -> None:
 
 def _is_back(world: OwnerWorld) -> bool:
     try:
-        psycopg.connect(
-            world.dsn
-        ).close()  # a session of before may be served for a moment by who outlives a killed server
+        # a new session: one of before may be served for a moment by a process that outlives the killed server
+        psycopg.connect(world.dsn).close()
         return bool(world.producer.list_topics(payments_topics.COMMANDS, timeout=5).topics)
     except (psycopg.OperationalError, KafkaException):
         return False

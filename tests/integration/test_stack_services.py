@@ -135,13 +135,13 @@ def test_no_process_has_a_secret_in_its_environment(operator: Operator, world: d
     """Neither of those that were given in the operator's, nor of those that the home made; servers neither."""
     state = operator.state()
     running = {entry.process.pid: entry.process for entry in state.processes if entry.process is not None}
+    lasting = set(running)
     for process in list(running.values()):
         running |= {below.pid: below for below in descendants(process)}
     home = operator.home / "secrets"
     secrets = {path.name: path.read_text().encode() for path in home.rglob("*") if path.is_file()}
     assert {f"given/{name.lower()}" for name in MARKED} <= {f"given/{name.partition('.')[0]}" for name in secrets}
     assert len(running) >= len(world["services"]) > 20
-    lasting = {entry.process.pid for entry in state.processes if entry.process is not None}
     for pid in running:
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
