@@ -6,11 +6,15 @@ A session costs as much as a hundred questions, of the client and of the server.
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+from psycopg.rows import dict_row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg.abc import Query
 
 _sessions: Final[dict[str, psycopg.Connection]] = {}
@@ -18,10 +22,15 @@ _sessions: Final[dict[str, psycopg.Connection]] = {}
 
 def rows(dsn: str, query: Query, *parameters: object) -> list[tuple[Any, ...]]:
     """What a statement returns, if anything; it commits by itself. A percent sign is written twice in it."""
-    if threading.current_thread() is threading.main_thread():
-        return _rows(_session(dsn), query, parameters)
-    with _connected(dsn) as session:  # of one thread alone: nobody would close what it leaves
-        return _rows(session, query, parameters)
+    with _session(dsn) as session:
+        cursor = session.execute(query, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+def record(dsn: str, query: Query, *parameters: object) -> dict[str, Any] | None:
+    """As ``rows``: the first row, by the names of its columns."""
+    with _session(dsn) as session:
+        return session.cursor(row_factory=dict_row).execute(query, parameters).fetchone()
 
 
 def end() -> None:
@@ -30,23 +39,22 @@ def end() -> None:
         _sessions.popitem()[1].close()
 
 
-def _rows(session: psycopg.Connection, query: Query, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
-    cursor = session.execute(query, parameters)
-    return cursor.fetchall() if cursor.description else []
-
-
-def _session(dsn: str) -> psycopg.Connection:
+@contextmanager
+def _session(dsn: str) -> Iterator[psycopg.Connection]:
     """One that answers: its server may have been killed since it was asked last."""
+    if threading.current_thread() is not threading.main_thread():
+        with _connected(dsn) as session:  # of one thread alone: nobody would close what it leaves
+            yield session
+        return
     known = _sessions.get(dsn)
     if known is not None:
         try:
             known.execute("select 1")
         except psycopg.OperationalError:
             known.close()
-        else:
-            return known
-    _sessions[dsn] = _connected(dsn)
-    return _sessions[dsn]
+            known = None
+    _sessions[dsn] = known or _connected(dsn)
+    yield _sessions[dsn]
 
 
 def _connected(dsn: str) -> psycopg.Connection:

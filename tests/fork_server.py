@@ -1,4 +1,7 @@
-"""The process that starts of a worker are forked from (``tests.starts``): ``python -m tests.fork_server DESCRIPTOR``."""
+"""The process that starts of a worker, or workers, are forked from (``tests.starts``).
+
+``python -m tests.fork_server [MODULE ...] DESCRIPTOR``: the modules are imported besides those of ours.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ _LONG: Final = ("demo", "soak", "bench")  # minutes of work: their imports do no
 _CARDS: Final = ("simulator",)  # knows numbers of cards by heart, which no memory of another process may hold
 
 
-def _modules() -> list[str]:
+def modules() -> list[str]:
+    """Those of all services and commands that may be forked."""
     services = [f"compose.services.{name}" for name in SERVICES if name not in _CARDS]
     commands = [f"compose.cli.{name}" for name in COMMANDS if name not in _LONG]
     known = [name for name in (*services, *commands) if importlib.util.find_spec(name)]
@@ -24,4 +28,5 @@ def _modules() -> list[str]:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), _modules())
+    *further, descriptor = sys.argv[1:]
+    serve(socket.socket(fileno=int(descriptor)), [*modules(), *further])

@@ -2,7 +2,8 @@
 
 A run starts hundreds of them, and each would import for a second. Of each kind the first start of a run is executed,
 as every start outside tests is (commands of the shell are one kind in the gate, and one each in the proof); so is
-whatever cannot be forked alike. Services of other packages have a server of their own.
+whatever cannot be forked alike. Services of other packages have a server of their own. The workers of a run are forked,
+too (``tests.xdist_worker``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from execnet.gateway_io import popen_bootstrapline
+
 from compose.supervise.fork_server import Order
 from compose.supervise.forking import ForkRefusedError, ForkServer
 from tests import run_folder
@@ -26,6 +29,10 @@ _ENDS: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwri
 _NOT_SET: Final = -1
 _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
 _PACKAGES: Final = ("compose.services", "compose.simulator", "compose.supervise", "tests.faults", "tests.worlds")
+_WORKER: Final = "tests.xdist_worker"
+_EXECNETS_WORKER: Final = [sys.executable, "-u", "-c", popen_bootstrapline]
+#: what tests import besides
+_OF_WORKERS: Final = ("hypothesis.stateful", "playwright.sync_api", "pytest")
 #: read while modules are imported: each value of it has a server of its own
 _MODULES: Final = "MILLRACE_SERVICE_MODULES"
 #: what these change in an environment is read before
@@ -43,22 +50,23 @@ class Popen(_Executed):
     def _execute_child(self, *given: Any) -> None:
         told = dict(zip(_GIVEN, given, strict=True))
         command = [os.fspath(word) for word in told["args"]] if isinstance(told["args"], list | tuple) else []
-        kind = _kind(command)
-        if kind is None or not _is_plain(told) or run_folder.next_number(f"started {kind}") == 0:
+        environment = dict(os.environ if told["env"] is None else told["env"])
+        forked = _forked(command, environment) if _is_plain(told) else None
+        if forked is None:
             super()._execute_child(*given)
             return
-        environment = dict(os.environ if told["env"] is None else told["env"])
+        server, command = forked
         ends = {0: told["p2cread"], 1: told["c2pwrite"], 2: told["errwrite"]} | {n: n for n in told["pass_fds"]}
         descriptors = {number: number if end == _NOT_SET else end for number, end in ends.items()}
         order = Order(
-            command=command if command[0] == sys.executable else [sys.executable, *command],
+            command=command,
             environment=environment,
             folder=os.fspath(told["cwd"] or Path.cwd()),
             descriptors=list(descriptors),
             leads_session=told["start_new_session"],
         )
         try:
-            self.pid = _server_of(environment.get(_MODULES, "")).fork(order, list(descriptors.values()))
+            self.pid = server.fork(order, list(descriptors.values()))
         except ForkRefusedError:
             super()._execute_child(*given)
             return
@@ -81,10 +89,24 @@ def begin_server(*program: str, **environment: str) -> ForkServer:
 _servers: Final[dict[str, ForkServer]] = {}
 
 
-def _server_of(modules: str) -> ForkServer:
+def use(server: ForkServer) -> None:
+    """Starts of this process, of which there was none yet, are forked from this one."""
+    _servers[""] = server
+
+
+def _forked(command: list[str], environment: dict[str, str]) -> tuple[ForkServer, list[str]] | None:
+    """From what it is forked, and what it then is; None: it is executed."""
+    if command == _EXECNETS_WORKER:
+        if _WORKER not in _servers:
+            _servers[_WORKER] = begin_server("-m", "tests.fork_server", *_OF_WORKERS)
+        return _servers[_WORKER], [sys.executable, "-m", _WORKER]
+    kind = _kind(command)
+    if kind is None or run_folder.next_number(f"started {kind}") == 0:
+        return None
+    modules = environment.get(_MODULES, "")
     if modules not in _servers:
         _servers[modules] = begin_server(**{_MODULES: modules})
-    return _servers[modules]
+    return _servers[modules], command if command[0] == sys.executable else [sys.executable, *command]
 
 
 def end() -> None:

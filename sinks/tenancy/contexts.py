@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
 
+from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
 from sinks.tenancy import secrets_file
@@ -24,6 +25,10 @@ Rights = Literal["r", "rw", "move"]
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(n ^ 0x36 for n in range(256))
 _OUTER: Final = bytes(n ^ 0x5C for n in range(256))
+_IS_ANOTHER: Final = (
+    "select from tenancy.context_key where key_id = %s and (inner_block, outer_block) <> (%s::bytea, %s::bytea)"
+)
+_WAY_OUT: Final = ": put the backup of that file back into the folder of keys, and start again"
 
 
 class Contexts:
@@ -41,16 +46,30 @@ class Contexts:
 
 
 def believe(dsn: str, keys: Path) -> None:
-    """As ``install``, of this home's key, in the database that the DSN names."""
+    """As ``install``, of this home's key, in the database that the DSN names; its file is made where there is none.
+
+    Raises Unavailable where keys of tenants are wrapped already and the file is gone, or is not the one that this
+    database knows: a new one would open nothing, and what it wraps would be lost when the old one comes back.
+    """
     with psycopg.connect(dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-        install(connection, secrets_file.ensure(keys))
+        wrapped = connection.execute("select from tenant_key where wrapped is not null limit 1").rowcount
+        if wrapped and not (keys / secrets_file.NAME).exists():
+            raise errors.Unavailable(f"{secrets_file.NAME} is gone, and keys of tenants are wrapped by it{_WAY_OUT}")
+        secrets = secrets_file.ensure(keys)
+        if wrapped and connection.execute(_IS_ANOTHER, _row(secrets)).rowcount:
+            raise errors.Unavailable(f"{secrets_file.NAME} is not the one that this database knows{_WAY_OUT}")
+        install(connection, secrets)
 
 
 def install(connection: Connection[Any], secrets: TenancySecrets) -> None:
     """The database verifies contexts of this key afterwards. For a role that owns the table of keys."""
-    block = secrets.context_key.ljust(_BLOCK_BYTES, b"\0")
     connection.execute(
         "insert into tenancy.context_key (key_id, inner_block, outer_block) values (%s, %s, %s)"
         " on conflict (key_id) do update set inner_block = excluded.inner_block, outer_block = excluded.outer_block",
-        (secrets.context_key_id, block.translate(_INNER), block.translate(_OUTER)),
+        _row(secrets),
     )
+
+
+def _row(secrets: TenancySecrets) -> tuple[str, bytes, bytes]:
+    block = secrets.context_key.ljust(_BLOCK_BYTES, b"\0")
+    return secrets.context_key_id, block.translate(_INNER), block.translate(_OUTER)

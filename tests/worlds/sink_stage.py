@@ -28,6 +28,7 @@ from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
+from tests import asked
 from tests.eventually import eventually, patient
 from tests.migrated import clone_database
 from tests.worlds.committed_world import CommittedWorld
@@ -106,10 +107,8 @@ class Stage:
                 connection.execute(statement.encode())
 
     def value(self, query: str) -> Any:
-        # a session of its own: databases are made from this one, which nobody may use meanwhile
-        with psycopg.connect(self.dsn(), autocommit=True) as connection:
-            row = connection.execute(query.encode()).fetchone()
-            return row[0] if row else None
+        row = asked.record(self.dsn(), query.replace("%", "%%").encode())
+        return next(iter(row.values())) if row else None
 
     @cached_property
     def _asking(self) -> Client:
@@ -290,6 +289,7 @@ def _clickhouse_and_topics(stage: Stage) -> Iterator[None]:
 def cloned(stage: Stage) -> Iterator[Stage]:
     """The same stage with a copy of its Postgres database, so that a test may tamper with it."""
     name = f"clone_{uuid.uuid4().hex[:10]}"
+    asked.end()  # nobody may use a database while another is made from it
     with _superuser(stage.settings) as connection:
         # files are copied, not logged page by page: a third of the CPU, and no wait where fsync is off
         connection.execute(f"create database {name} template {stage.database} strategy file_copy".encode())

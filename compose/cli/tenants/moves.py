@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,11 +25,12 @@ Watch = Annotated[
 ]
 
 
-def _tell(token: str, move: dict[str, Any], ends: str, *, watch: bool, as_json: bool) -> None:
+def _tell(token: str, move: dict[str, Any], asked_at: float, ends: str, *, watch: bool, as_json: bool) -> None:
     """What was said to a move, or its way to the end: then the exit status says whether that is a good one."""
     path = f"tenants/{move['tenant_id']}/migrations/{move['migration_id']}"
     if watch:
-        raise typer.Exit(0 if watching.follow(lambda: calls.read(token, path), ends, as_json=as_json) else 1)
+        well = watching.follow(move, asked_at, lambda: calls.read(token, path), ends, as_json=as_json)
+        raise typer.Exit(0 if well else 1)
     calls.tell(move, f"{move['migration_id']} is {move['state']}", as_json=as_json)
 
 
@@ -55,8 +57,9 @@ def move(
     payload: dict[str, Any] = {"placement": {"mode": to} | ({"region": region} if region else {})}
     if rows_per_second is not None:
         payload["rows_per_second"] = rows_per_second
+    asked_at = time.monotonic()
     made = calls.command(token, f"tenants/{tenant}/migrations", payload, key, makes=True)
-    _tell(token, made, "move", watch=watch, as_json=as_json)
+    _tell(token, made, asked_at, "move", watch=watch, as_json=as_json)
 
 
 @app.command(rich_help_panel=_PANEL)
@@ -75,15 +78,17 @@ def show(tenant: Tenant, migration_id: Id, token: Token, watch: Watch = False, a
 
     Example: millrace tenants move-show tn_1 mg_1 --watch
     """
+    asked_at = time.monotonic()
     found = calls.read(token, f"tenants/{tenant}/migrations/{migration_id}")
     if watch:
-        _tell(token, found, "move", watch=True, as_json=as_json)
+        _tell(token, found, asked_at, "move", watch=True, as_json=as_json)
     calls.tell_facts(found, as_json=as_json)
 
 
 def _word(verb: str, tenant: str, migration_id: str, token: str, key: str, *, watch: bool, as_json: bool) -> None:
+    asked_at = time.monotonic()
     done = calls.command(token, f"tenants/{tenant}/migrations/{migration_id}/{verb}", {}, key)
-    _tell(token, done, verb, watch=watch, as_json=as_json)
+    _tell(token, done, asked_at, verb, watch=watch, as_json=as_json)
 
 
 @app.command("move-abort", rich_help_panel=_PANEL)

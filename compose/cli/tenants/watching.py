@@ -78,11 +78,17 @@ class Pause:
         self._taken = (generation, asked_at)
 
 
-def follow(ask: Callable[[], dict[str, Any]], ends: str, *, as_json: bool) -> bool:
-    """Shows the move until it is over; whether it ended well."""
+def follow(
+    said: dict[str, Any], said_at: float, ask: Callable[[], dict[str, Any]], ends: str, *, as_json: bool
+) -> bool:
+    """Shows the move until it is over; whether it ended well. ``said`` is the answer to what was asked at ``said_at``.
+
+    A short move may be over at the first look: how long its writes waited is bounded by that answer then.
+    """
     well, badly = ENDS[ends]
     rewrites = sys.stdout.isatty() and not as_json
     pause, before = Pause(), ""
+    pause.look(said, said_at, time.monotonic())
     try:
         while True:
             asked_at = time.monotonic()

@@ -196,6 +196,51 @@ def test_no_role_of_a_process_reads_the_key_or_goes_around_the_policies(stores: 
             connection.execute("delete from tenancy_pool.resource")
 
 
+_TELLS_ALL = """
+create function pg_temp.tells(id text) returns boolean language plpgsql cost 0.0000001
+as $$ begin raise notice 'told %', id; return true; end $$
+"""
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_shape_of_a_question_tells_of_another_tenants_rows(stores: Stores, role: str) -> None:
+    """COPY, plans with their counts, cursors, statistics, and a cheap function that tells all that it is given."""
+    told: list[str] = []
+    context = stores.contexts.of("tn_a", 3, "r")
+    with stores.of(role) as connection, connection.transaction():
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        connection.execute("select set_config('app.ctx', %s, true)", (context,))
+        for rows in ("(select resource_id from tenancy_pool.resource)", "tenancy_pool.resource (resource_id)"):
+            with connection.cursor().copy(f"copy {rows} to stdout".encode()) as copied:
+                assert b"".join(copied) == b"rs_tn_a\n"
+        plan = connection.execute("explain (analyze, timing off, format json) select from tenancy_pool.resource")
+        (((node,),),) = plan.fetchall()
+        assert node["Plan"]["Actual Rows"] == 1
+        connection.execute("declare walk cursor for select resource_id from tenancy_pool.resource")
+        assert connection.execute("fetch all from walk").fetchall() == [("rs_tn_a",)]
+        statistics = "select from pg_stats where schemaname = 'tenancy_pool' and tablename = 'resource'"
+        assert connection.execute(statistics).rowcount == 0
+        try:
+            with connection.transaction():
+                connection.execute(_TELLS_ALL)
+        except psycopg.errors.InsufficientPrivilege:
+            return  # who makes no function has none that tells
+        connection.execute("select from tenancy_pool.resource where pg_temp.tells(resource_id)")
+    assert told == ["told rs_tn_a"]
+
+
+def test_a_row_of_another_is_refused_before_it_is_compared_with_any(stores: Stores) -> None:
+    """A unique violation would tell that the other tenant has it."""
+    refusals = set()
+    for id_ in ("rs_tn_b", "rs_of_nobody"):
+        with pytest.raises(psycopg.DatabaseError) as refused:
+            stores.apply(
+                "tenancy_owner", stores.contexts.of("tn_a", 3, "rw"), "tenancy_pool", "tn_b", (id_, 1, b"x", False)
+            )
+        refusals.add((refused.value.sqlstate, str(refused.value).replace(id_, "")))
+    assert len(refusals) == 1
+
+
 def test_images_commute_and_a_tombstone_stays(stores: Stores) -> None:
     """Whatever the order, and how often each comes: the newest version is what is left."""
     images = [(1, b"one", False), (2, b"two", False), (3, b"", True)]

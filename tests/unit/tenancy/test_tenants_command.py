@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import shlex
+import time
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, get_args
@@ -170,10 +171,18 @@ def test_a_move_is_followed_to_its_end(
     """One line for each change where there is no terminal; the answer says whether it ended well."""
     monkeypatch.setattr(limits, "TENANT_WATCH_S", 0)
     looks = itertools.chain.from_iterable((MOVE | {"state": state},) * 3 for state in states)
-    assert watching.follow(lambda: next(looks), ends, as_json=False) is is_well
+    assert watching.follow(MOVE, time.monotonic(), lambda: next(looks), ends, as_json=False) is is_well
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[: len(states)]] == list(states)
     assert lines[len(states)] == f"{MOVE['migration_id']} is {states[-1]}"
+
+
+def test_a_move_that_is_over_at_the_first_look_tells_how_long_writes_waited(capsys: pytest.CaptureFixture[str]) -> None:
+    """No longer than since it was asked for: the answer then is the last look at which writes were taken."""
+    over = MOVE | {"state": "soaking", "to_generation": MOVE["from_generation"] + 1}
+    assert watching.follow(MOVE, time.monotonic() - 7, lambda: over, "move", as_json=False)
+    told = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("writes waited"))
+    assert float(told.split()[2]) >= 7
 
 
 def test_every_end_of_a_move_ends_the_watching() -> None:
@@ -191,7 +200,7 @@ def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch: pytest.MonkeyPat
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     with redirect_stdout(terminal):
-        assert watching.follow(lambda: next(looks), "move", as_json=False)
+        assert watching.follow(MOVE, time.monotonic(), lambda: next(looks), "move", as_json=False)
     rewritten, *rest = terminal.getvalue().split("\n")
     assert [len(line) for line in rewritten.split("\r\x1b[K")] == [0, 39, 39]
     assert rest[1:3] == [f"digests  source {DIGEST}", f"         target {DIGEST}"]
@@ -210,7 +219,7 @@ def test_a_script_has_one_document_for_each_change(
     monkeypatch.setattr(limits, "TENANT_WATCH_S", 0)
     looks = [MOVE, MOVE | {"updated_at": "later"}, MOVE | {"rows_copied": 20_000}, MOVE | {"state": "aborted"}]
     asked = iter(looks)
-    assert not watching.follow(lambda: next(asked), "move", as_json=True)
+    assert not watching.follow(MOVE, time.monotonic(), lambda: next(asked), "move", as_json=True)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [looks[0], *looks[2:]]
 
 

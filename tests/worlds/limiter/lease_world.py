@@ -7,8 +7,6 @@ import threading
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
-
 from dataflows.limiter.identities.flow import IdentityStream
 from dataflows.limiter.leases.flow import LeaseStream
 from limiter.stream.kafka_blocks import KafkaReports
@@ -16,6 +14,7 @@ from reconciliation.check.invariant import invariants
 from schemas.limiter import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
+from tests import asked
 from tests.worlds.limiter.counter_server import limiter
 
 if TYPE_CHECKING:
@@ -96,5 +95,4 @@ class Settled:
         return self._rows(invariant.sql, ())
 
     def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
-            return connection.execute(query.encode(), values or None).fetchall()
+        return asked.rows(self._dsn, query.encode(), *values)

@@ -26,6 +26,7 @@ from schemas import codec, identity
 from schemas.payments import topics
 from schemas.topics import partition_for
 from sinks.kafka.topics import ensure_topics
+from tests import asked
 from tests.eventually import eventually, patient
 from tests.servers import clean_environment
 
@@ -203,13 +204,8 @@ class AttemptsWorld:
 
     def row(self, attempt: dict[str, Any]) -> dict[str, Any] | None:
         """The dispatch row of an attempt."""
-        with self.database() as connection:
-            cursor = connection.execute(
-                "select * from attempt_dispatch where operation_id = %s", (attempt["operation_id"],)
-            )
-            row = cursor.fetchone()
-            names = [c.name for c in cursor.description or ()]
-        return dict(zip(names, row, strict=True)) if row else None
+        query = "select * from attempt_dispatch where operation_id = %s"
+        return asked.record(self.settings.addresses().postgres_superuser_dsn, query, attempt["operation_id"])
 
     def row_reaches(self, attempt: dict[str, Any], status: str, within_s: float = 10) -> dict[str, Any]:
         """The row, once it has this status."""
@@ -231,11 +227,8 @@ class AttemptsWorld:
 
     def health(self, processor: str) -> dict[str, Any]:
         """What routers are told of a processor; empty before the first word."""
-        with self.database() as connection:
-            cursor = connection.execute("select * from processor_health where processor = %s", (processor,))
-            row = cursor.fetchone()
-            names = [c.name for c in cursor.description or ()]
-        return dict(zip(names, row, strict=True)) if row else {}
+        query = "select * from processor_health where processor = %s"
+        return asked.record(self.settings.addresses().postgres_superuser_dsn, query, processor) or {}
 
     def launch(
         self, service: str, instance: int = 0, module: str = "compose.services", **environment: str

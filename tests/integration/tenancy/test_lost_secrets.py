@@ -1,0 +1,41 @@
+"""The file that wraps tenants' keys is lost or another home's: nothing starts that would make another in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from schemas import errors
+from sinks.tenancy import contexts, secrets_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.servers import World
+
+pytestmark = [pytest.mark.servers]
+_WRAPPED = "insert into tenant_key values ('tn_1', 1, 'rk_0001', '\\x00', 'active', 0)"
+_DESTROYED = "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 1"
+
+
+def test_where_keys_are_wrapped_the_file_that_wrapped_them_is_asked_for(stack: World, tmp_path: Path) -> None:
+    dsn = stack.addresses.postgres_superuser_dsn
+    ours, others = tmp_path / "ours", tmp_path / "others"
+    contexts.believe(dsn, others)
+    contexts.believe(dsn, ours)  # nothing is lost by another file yet
+    with psycopg.connect(dsn) as connection:
+        connection.execute(_WRAPPED)
+    contexts.believe(dsn, ours)
+    with pytest.raises(errors.Unavailable, match=r"not the one that this database knows: put the backup"):
+        contexts.believe(dsn, others)
+    kept = (ours / secrets_file.NAME).rename(tmp_path / "backup")
+    with pytest.raises(errors.Unavailable, match=r"tenancy.json is gone.*: put the backup"):
+        contexts.believe(dsn, ours)
+    assert not (ours / secrets_file.NAME).exists(), "a new one was made"
+    kept.rename(ours / secrets_file.NAME)
+    contexts.believe(dsn, ours)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(_DESTROYED)
+    contexts.believe(dsn, others)
