@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from pydantic import SecretStr
 
-from compose.supervise.state import read_state
 from sinks import limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
+from tests.servers import NOWHERE, own_servers, process_id
 from tests.worlds.sink_process import sink_process
 from tests.worlds.sink_stage import Stage, new_stage
 
@@ -20,15 +21,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compose.settings.settings import Settings
+    from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 
 STEPS = ("sink_after_plan", "sink_after_insert", "sink_after_mark")
 
 
+@pytest.fixture(scope="module")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """A ClickHouse that is killed; all else is the run's."""
+    elsewhere = {
+        "kafka_bootstrap": NOWHERE,
+        "postgres_dsn": f"postgresql://nobody@{NOWHERE}/none",
+        "redis_url": f"redis://{NOWHERE}",
+    }
+    with own_servers(tmp_path_factory.mktemp("clickhouse"), **elsewhere) as settings:
+        yield settings
+
+
 @pytest.fixture
-def stage(fault_settings: Settings) -> Iterator[Stage]:
-    with new_stage(fault_settings, seed=31, payments=60) as made:
+def stage(stack: World, clickhouse: Settings) -> Iterator[Stage]:
+    url = SecretStr(clickhouse.addresses().clickhouse_url)
+    settings = stack.settings.model_copy(update={"clickhouse_url": url})
+    with new_stage(settings, seed=31, payments=60) as made:
         made.store_and_publish()
         yield made
 
@@ -89,25 +105,19 @@ def test_a_sink_killed_again_and_again_loses_and_doubles_nothing(stage: Stage) -
         expect_exactly_once(stage)
 
 
-def clickhouse_pid(settings: Settings) -> int:
-    state = read_state(settings.the_home())
-    assert state is not None
-    (entry,) = [p for p in state.processes if p.name == "clickhouse"]
-    assert entry.process is not None
-    return entry.process.pid
-
-
 @pytest.mark.parametrize("step", matrix(STEPS, "sink_after_plan".__eq__))
-def test_clickhouse_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, step: str) -> None:
+def test_clickhouse_killed_at_any_step_loses_and_doubles_nothing(stage: Stage, clickhouse: Settings, step: str) -> None:
     """ClickHouse goes away with SIGKILL between plan, insert and mark; the sink waits for it and goes on."""
     killed: list[int] = []
 
     def kill_clickhouse(name: str) -> None:
         if name == step and not killed:
-            killed.append(clickhouse_pid(stage.settings))
+            killed.append(process_id(clickhouse, "clickhouse"))
             os.kill(killed[0], signal.SIGKILL)
             # The next statement meets a dead server, not a dying one.
-            eventually(lambda: not psutil.pid_exists(killed[0]) or clickhouse_pid(stage.settings) != killed[0], 20)
+            eventually(
+                lambda: not psutil.pid_exists(killed[0]) or process_id(clickhouse, "clickhouse") != killed[0], 20
+            )
 
     with stage.sink(fail_point=kill_clickhouse) as (_, recorder):
         eventually(lambda: killed, within_s=40)

@@ -88,7 +88,7 @@ def follow(
     well, badly = ENDS[ends]
     rewrites = sys.stdout.isatty() and not as_json
     pause, before = Pause(), ""
-    pause.look(said, said_at, time.monotonic())
+    pause.look({"fenced": False} | said, said_at, time.monotonic())  # the result of a command: nothing is fenced by it
     try:
         while True:
             asked_at = time.monotonic()
