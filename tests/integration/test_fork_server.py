@@ -95,10 +95,39 @@ def test_it_is_a_process_as_any_other(shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("program", "status"),
-    [("raise SystemExit(7)", 7), ("raise KeyError", 1), ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL)],
+    [
+        ("raise SystemExit(7)", 7),
+        ("raise SystemExit(259)", 3),
+        ("raise SystemExit", 0),
+        ("raise SystemExit('words')", 1),
+        ("raise KeyError", 1),
+        ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL),
+    ],
 )
 def test_who_started_it_takes_its_exit_status(shell: Shell, program: str, status: int) -> None:
     assert shell.run(program) == status
+
+
+ENDS = """
+import atexit, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+def late(word):
+    time.sleep(0.1)
+    sys.stdout.write(word + " ")
+atexit.register(sys.stdout.write, "exit ")
+threading.Thread(target=late, args=("thread",)).start()
+ThreadPoolExecutor().submit(late, "pool")
+sys.stdout.write("main ")
+raise SystemExit("words")
+"""
+
+
+def test_nothing_that_an_interpreter_does_at_its_end_is_left_out(shell: Shell) -> None:
+    """Its threads and pools are waited for, its exit functions called, and all that was written is there."""
+    assert shell.run(ENDS) == 1
+    *before, last = shell.log.read_text().split()
+    assert (sorted(before), last) == (["main", "pool", "thread", "words"], "exit")
+    assert (shell.run(ENDS.replace('"words"', "")), shell.log.read_text().count("exit")) == (0, 2)
 
 
 def test_the_server_never_holds_what_a_child_was_given(shell: Shell) -> None:
