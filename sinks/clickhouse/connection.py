@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import clickhouse_connect
+from clickhouse_connect.driver import options
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from schemas import errors
@@ -14,6 +15,9 @@ from sinks import limits
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+
+# What we insert are lists. The driver would import pandas, a second of a core and 60 MB, to ask whether they are frames.
+vars(options).update(pd=None, pd_time_test=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +49,19 @@ def test_one_changed_byte_changes_the_digest() -> None:
     changed[-1] = type(changed[-1])(0, changed[-1].offset, changed[-1].value[:-1] + b"\x01", changed[-1].event)
     other.add(changed)
     assert whole.sha256() != other.sha256()
+
+
+_INSERTS_ROWS = """
+import sys
+import sinks.clickhouse.connection
+from clickhouse_connect.datatypes.registry import get_from_name
+from clickhouse_connect.driver.insert import InsertContext
+InsertContext("t", ["a"], [get_from_name("UInt8")], [[1], [2]])
+print("pandas" in sys.modules)
+"""
+
+
+def test_who_inserts_rows_imports_no_frames() -> None:
+    """The driver would: over a second of a core and 60 MB for each process, to ask whether rows are a frame."""
+    command = [sys.executable, "-c", _INSERTS_ROWS]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
