@@ -16,7 +16,7 @@ from sinks import limits
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-# What we insert are lists. The driver would import pandas, a second of a core and 60 MB, to ask whether they are frames.
+# We insert lists. The driver would import pandas, a second of a core and 60 MB, to ask whether they are frames.
 vars(options).update(pd=None, pd_time_test=None)
 
 

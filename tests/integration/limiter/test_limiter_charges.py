@@ -187,7 +187,7 @@ def test_a_process_that_really_was_killed_left_its_charges_to_the_next(tmp_path:
     program = (
         "import sys; from tests.integration.limiter.test_limiter_charges import be_killed; be_killed(*sys.argv[1:])"
     )
-    child = [sys.executable, "-c", program, str(tmp_path), "safe" if safe else ""]
+    child = [sys.executable, "-m", "tests.worlds.program", program, str(tmp_path), "safe" if safe else ""]
     assert subprocess.run(child, check=False, timeout=patient(60), cwd=ROOT).returncode == -signal.SIGKILL
     before = msgspec.msgpack.decode((tmp_path / "arrived").read_bytes(), type=list[bytes])
     reports, topic = Reports(), ChargeTopic()

@@ -185,7 +185,7 @@ def test_killed_on_the_way_it_is_given_back_once(
     used, _ = asyncio.run(counted(shards, tmp_path, "t1"))
     told = Dying(shards.dsns["millrace_leases"], shards.one.url, both.blocks, killed_before)
     program = "from tests.integration.limiter.test_limiter_lease_refunds import be_killed; be_killed()"
-    child = [sys.executable, "-c", program]
+    child = [sys.executable, "-m", "tests.worlds.program", program]
     done = subprocess.run(child, input=msgspec.msgpack.encode(told), check=False, timeout=within(PATIENT_S), cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
     assert asyncio.run(counted(shards, tmp_path, "t1"))[0] == used - gone

@@ -212,7 +212,7 @@ def test_totals_are_those_of_the_decisions(tmp_path: Path) -> None:
 def test_a_killed_process_is_counted_once(tmp_path: Path, under_way: int) -> None:
     """It flushed 90, perhaps not safely, and recorded 60 more: the next one sends the rest, and totals hold all once."""
     program = "import sys; from tests.integration.limiter.test_limiter_ring import be_killed; be_killed(*sys.argv[1:])"
-    child = [sys.executable, "-c", program, str(tmp_path), str(under_way)]
+    child = [sys.executable, "-m", "tests.worlds.program", program, str(tmp_path), str(under_way)]
     assert subprocess.run(child, check=False, timeout=patient(60), cwd=ROOT).returncode == -signal.SIGKILL
     before = msgspec.msgpack.decode((tmp_path / "sent").read_bytes(), type=list[tuple[int, bytes]])
     blocks = Blocks()

@@ -140,7 +140,7 @@ def test_a_kill_after_the_approval_ends_in_one_posting(public: PublicSystem, ann
         assert said == ("approved",)
         eventually(lambda: no_gaps(public), 60)
         killed = subprocess.run(
-            [sys.executable, "-c", _KILLED, str(step)],
+            [sys.executable, "-m", "tests.worlds.program", _KILLED, str(step)],
             env=clean_environment() | public.settings.environment(),
             capture_output=True,
             text=True,
