@@ -30,7 +30,7 @@ from tests.eventually import becomes, patient
 from tests.worlds.senders import KnownKeys, signed, signing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pytest
 
@@ -230,13 +230,17 @@ def end_as_modelled(
     driver: Driver,
     chance: random.Random,
     monkeypatch: pytest.MonkeyPatch,
+    batches: Sequence[int] = (2, 7, 50),
 ) -> None:
-    """Owners carry the steps out, dying meanwhile; then ``check`` is given their answers, and everybody retries."""
+    """Owners carry the steps out, dying meanwhile; then ``check`` is given their answers, and everybody retries.
+
+    A batch has so many messages at most as one of ``batches`` says.
+    """
     deaths = Deaths(chance)
     # Nobody comes after the last owner, to send what it could not send before it ended.
     monkeypatch.setattr(limits, "PUBLISH_DRAIN_TIMEOUT_S", patient(30))
     with monkeypatch.context() as patched:
-        patched.setattr(dataflows_limits, "BATCH_MESSAGES_MAX", chance.choice((2, 7, 50)))
+        patched.setattr(dataflows_limits, "BATCH_MESSAGES_MAX", chance.choice(batches))
         patched.setattr(fail_points, "reach", deaths.reach)
         own(stream, owner_dsn, driver, stored, _chunks(steps, chance), group=f"{stream.service.events_topic}-owner")
     assert deaths.suffered, "no owner died: this run would have proved little"
