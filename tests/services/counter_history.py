@@ -44,7 +44,7 @@ def command(name: str, key: str, counter: str, payload: dict[str, Any], **given:
     return Command(**(fields | given))
 
 
-def random_steps(chance: random.Random, count: int) -> list[Step]:
+def random_steps(chance: random.Random, count: int, strangers: float = 0.1) -> list[Step]:
     """Counters made, added to and closed; sent twice, late, by strangers, to the wrong partition, and what is no command."""
     steps: list[Step] = []
     for number in range(count):
@@ -62,14 +62,14 @@ def random_steps(chance: random.Random, count: int) -> list[Step]:
         else:
             is_misrouted = roll > 0.96
             where = (partition + 1) % SERVICE.partitions if is_misrouted else partition
-            steps.append(Step(number, where, _any(chance, number, counter), misrouted=is_misrouted))
+            steps.append(Step(number, where, _any(chance, number, counter, strangers), misrouted=is_misrouted))
     return steps
 
 
-def _any(chance: random.Random, number: int, counter: str) -> Command:
+def _any(chance: random.Random, number: int, counter: str, strangers: float) -> Command:
     key = f"k{number}"
     given: dict[str, Any] = {}
-    if chance.random() < 0.1:
+    if chance.random() < strangers:
         given["scope"] = "m_stranger"
     if chance.random() < 0.3:
         given["expected_version"] = chance.randrange(1, 6)
