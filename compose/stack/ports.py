@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import random
 import socket
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from compose.stack.errors import StackError
 from compose.stack.home import read_json, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from compose.stack.home import Home
 
@@ -59,9 +60,9 @@ class PortLeases:
 
     def take_any(self) -> int:
         """A free port that is ours from now on."""
-        for port in random.sample(_CHOICE, len(_CHOICE)):
-            if self.take(port):
-                return port
+        port = next(filter(self.take, around(_CHOICE)), None)
+        if port is not None:
+            return port
         raise StackError(f"no free port between {_CHOICE.start} and {_CHOICE.stop}: stop some stacks")
 
     def assign(self, home: Home, preferred: Mapping[str, int], explicit: Mapping[str, int]) -> dict[str, int]:
@@ -90,6 +91,12 @@ class PortLeases:
         for lease in self._held.values():
             lease.close()
         self._held.clear()
+
+
+def around(ports: range) -> Iterator[int]:
+    """All of them, from a random one on."""
+    first = random.randrange(len(ports))
+    return chain(ports[first:], ports[:first])
 
 
 def remembered(home: Home) -> dict[str, int]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from contextlib import closing
 from itertools import islice
 
-from compose.stack.ports import PortLeases
+from compose.stack.ports import PortLeases, around
 
 _NOBODY_DRAWS = range(12_000, 20_000)
 
@@ -14,5 +13,4 @@ _NOBODY_DRAWS = range(12_000, 20_000)
 def free_ports(count: int) -> list[int]:
     """So many on which nobody listens now, and that no stack chooses by itself."""
     with closing(PortLeases()) as leases:
-        drawn = (port for port in random.sample(_NOBODY_DRAWS, len(_NOBODY_DRAWS)) if leases.take(port))
-        return list(islice(drawn, count))
+        return list(islice(filter(leases.take, around(_NOBODY_DRAWS)), count))
