@@ -12,13 +12,14 @@ app = typer.Typer()
 @app.command()
 def migrate() -> None:
     """Run the migrations that are missing; ``up`` does it too."""
-    from sinks.postgres import migrate as migrations  # noqa: PLC0415 - imports the driver
-    from sinks.tenancy import contexts, store_files  # noqa: PLC0415
+    from compose.supervise.tenant_secrets import begin_contexts  # noqa: PLC0415 - imports the driver, as those below
+    from sinks.postgres import migrate as migrations  # noqa: PLC0415
+    from sinks.tenancy import store_files  # noqa: PLC0415
 
     settings = load_settings()
     addresses = settings.addresses()
     migrations.migrate(addresses.postgres_superuser_dsn, settings.role_passwords())
-    contexts.believe(addresses.postgres_superuser_dsn, settings.the_home().path / "keys")
+    begin_contexts(settings)
     left = store_files.ensure_all(addresses.postgres_superuser_dsn, addresses.postgres_dsns)
     for placement_id, why in left.items():
         print(f"the database of placement {placement_id} is as it was, and not served: {why}")

@@ -28,7 +28,6 @@ _OUTER: Final = bytes(n ^ 0x5C for n in range(256))
 _IS_ANOTHER: Final = (
     "select from tenancy.context_key where key_id = %s and (inner_block, outer_block) <> (%s::bytea, %s::bytea)"
 )
-_WAY_OUT: Final = ": put the backup of that file back into the folder of keys, and start again"
 
 
 class Contexts:
@@ -54,10 +53,10 @@ def believe(dsn: str, keys: Path) -> None:
     with psycopg.connect(dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         wrapped = connection.execute("select from tenant_key where wrapped is not null limit 1").rowcount
         if wrapped and not (keys / secrets_file.NAME).exists():
-            raise errors.Unavailable(f"{secrets_file.NAME} is gone, and keys of tenants are wrapped by it{_WAY_OUT}")
+            raise errors.Unavailable(f"{secrets_file.NAME} is gone, and keys of tenants are wrapped by it")
         secrets = secrets_file.ensure(keys)
         if wrapped and connection.execute(_IS_ANOTHER, _row(secrets)).rowcount:
-            raise errors.Unavailable(f"{secrets_file.NAME} is not the one that this database knows{_WAY_OUT}")
+            raise errors.Unavailable(f"{secrets_file.NAME} is not the one that this database knows")
         install(connection, secrets)
 
 

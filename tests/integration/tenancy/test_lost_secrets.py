@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from compose.stack.errors import StackError
+from compose.supervise.tenant_secrets import begin_contexts
 from schemas import errors
 from sinks.tenancy import contexts, secrets_file
 
@@ -28,12 +30,14 @@ def test_where_keys_are_wrapped_the_file_that_wrapped_them_is_asked_for(stack: W
     with psycopg.connect(dsn) as connection:
         connection.execute(_WRAPPED)
     contexts.believe(dsn, ours)
-    with pytest.raises(errors.Unavailable, match=r"not the one that this database knows: put the backup"):
+    with pytest.raises(errors.Unavailable, match="not the one that this database knows"):
         contexts.believe(dsn, others)
     kept = (ours / secrets_file.NAME).rename(tmp_path / "backup")
-    with pytest.raises(errors.Unavailable, match=r"tenancy.json is gone.*: put the backup"):
+    with pytest.raises(errors.Unavailable, match=r"tenancy.json is gone"):
         contexts.believe(dsn, ours)
     assert not (ours / secrets_file.NAME).exists(), "a new one was made"
+    with pytest.raises(StackError, match=r"tenancy.json is gone.*: put its backup back into .*/keys and start again"):
+        begin_contexts(stack.settings)  # as `up` and `migrate` do; this home has none
     kept.rename(ours / secrets_file.NAME)
     contexts.believe(dsn, ours)
     with psycopg.connect(dsn) as connection:
