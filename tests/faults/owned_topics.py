@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from schemas.records import Command
     from tests.servers import World
 
-PARTITION, OTHER = 3, 5
+PARTITION, OTHER, UNUSED = 3, 5, 7
 
 
 class OwnedTopics:
@@ -200,11 +200,28 @@ class OwnedTopics:
         place = TopicPartition(self.kafka.topic(name), partition, before)
         self._admin.delete_records([place])[place].result(patient(30))
 
-    def bound_records(self, name: str, bytes_max: int) -> None:
-        """The topic refuses larger records from now on."""
+    def refuse_above(self, name: str, bytes_max: int) -> None:
+        """The topic refuses larger records from now on. Its controller knows it a moment before the broker obeys."""
+        self._bound(name, bytes_max)
+        eventually(lambda: self._is_refused(name, bytes_max + 1), what="a larger record is refused")
+
+    def refuse_none(self, name: str) -> None:
+        """The topic takes what it took before, soon."""
+        self._bound(name, 1_000_000)
+
+    def _bound(self, name: str, bytes_max: int) -> None:
         entry = ConfigEntry("max.message.bytes", str(bytes_max), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.kafka.topic(name), incremental_configs=[entry])
         self._admin.incremental_alter_configs([resource])[resource].result(patient(30))
+
+    def _is_refused(self, name: str, bytes_: int) -> bool:
+        """Of a record in a partition that no test looks at."""
+        refusals: list[KafkaError | None] = []
+        producer = Producer(self.kafka.producer("large"))
+        record = bytes(bytes_)
+        producer.produce(self.kafka.topic(name), record, partition=UNUSED, on_delivery=lambda e, _: refusals.append(e))
+        assert producer.flush(patient(30)) == 0
+        return refusals[0] is not None and refusals[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
 def owned_topics(stack: World) -> OwnedTopics:
