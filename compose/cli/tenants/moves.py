@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,6 +12,9 @@ from compose.cli.tenants import calls, watching
 from compose.cli.tenants.calls import AsJson, Cursor, Id, Key, Limit, Tenant, Token
 from compose.cli.tenants.life import Mode
 from schemas.tenancy import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 app = typer.Typer()
 _PANEL: Final = "Moves"
@@ -25,11 +29,19 @@ Watch = Annotated[
 ]
 
 
-def _tell(token: str, move: dict[str, Any], asked_at: float, ends: str, *, watch: bool, as_json: bool) -> None:
-    """What was said to a move, or its way to the end: then the exit status says whether that is a good one."""
+def _tell(token: str, ask: Callable[[], dict[str, Any]], ends: str, *, key: str, watch: bool, as_json: bool) -> None:
+    """What is said to a move, or its way to the end: then the exit status says whether that is a good one.
+
+    A short move may be over at the first look: the answer to what was asked bounds then how long its writes waited.
+    Under a ``key`` that was given it may be an answer of long ago, and bounds nothing.
+    """
+    pause, asked_at = watching.Pause(), time.monotonic()
+    move = ask()
+    if not key:
+        pause.look({"fenced": False} | move, asked_at, time.monotonic())  # no command's result is under a fence
     path = f"tenants/{move['tenant_id']}/migrations/{move['migration_id']}"
     if watch:
-        well = watching.follow(move, asked_at, lambda: calls.read(token, path), ends, as_json=as_json)
+        well = watching.follow(lambda: calls.read(token, path), ends, pause, as_json=as_json)
         raise typer.Exit(0 if well else 1)
     calls.tell(move, f"{move['migration_id']} is {move['state']}", as_json=as_json)
 
@@ -57,9 +69,9 @@ def move(
     payload: dict[str, Any] = {"placement": {"mode": to} | ({"region": region} if region else {})}
     if rows_per_second is not None:
         payload["rows_per_second"] = rows_per_second
-    asked_at = time.monotonic()
-    made = calls.command(token, f"tenants/{tenant}/migrations", payload, key, makes=True)
-    _tell(token, made, asked_at, "move", watch=watch, as_json=as_json)
+    path = f"tenants/{tenant}/migrations"
+    ask = partial(calls.command, token, path, payload, key, makes=True)
+    _tell(token, ask, "move", key=key, watch=watch, as_json=as_json)
 
 
 @app.command(rich_help_panel=_PANEL)
@@ -78,17 +90,15 @@ def show(tenant: Tenant, migration_id: Id, token: Token, watch: Watch = False, a
 
     Example: millrace tenants move-show tn_1 mg_1 --watch
     """
-    asked_at = time.monotonic()
-    found = calls.read(token, f"tenants/{tenant}/migrations/{migration_id}")
+    ask = partial(calls.read, token, f"tenants/{tenant}/migrations/{migration_id}")
     if watch:
-        _tell(token, found, asked_at, "move", watch=True, as_json=as_json)
-    calls.tell_facts(found, as_json=as_json)
+        _tell(token, ask, "move", key="", watch=True, as_json=as_json)
+    calls.tell_facts(ask(), as_json=as_json)
 
 
 def _word(verb: str, tenant: str, migration_id: str, token: str, key: str, *, watch: bool, as_json: bool) -> None:
-    asked_at = time.monotonic()
-    done = calls.command(token, f"tenants/{tenant}/migrations/{migration_id}/{verb}", {}, key)
-    _tell(token, done, asked_at, verb, watch=watch, as_json=as_json)
+    ask = partial(calls.command, token, f"tenants/{tenant}/migrations/{migration_id}/{verb}", {}, key)
+    _tell(token, ask, verb, key=key, watch=watch, as_json=as_json)
 
 
 @app.command("move-abort", rich_help_panel=_PANEL)

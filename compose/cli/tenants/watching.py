@@ -78,17 +78,11 @@ class Pause:
         self._taken = (generation, asked_at)
 
 
-def follow(
-    said: dict[str, Any], said_at: float, ask: Callable[[], dict[str, Any]], ends: str, *, as_json: bool
-) -> bool:
-    """Shows the move until it is over; whether it ended well. ``said`` is the answer to what was asked at ``said_at``.
-
-    A short move may be over at the first look: how long its writes waited is bounded by that answer then.
-    """
+def follow(ask: Callable[[], dict[str, Any]], ends: str, pause: Pause, *, as_json: bool) -> bool:
+    """Shows the move until it is over; whether it ended well. ``pause`` may know of a look before."""
     well, badly = ENDS[ends]
     rewrites = sys.stdout.isatty() and not as_json
-    pause, before = Pause(), ""
-    pause.look({"fenced": False} | said, said_at, time.monotonic())  # the result of a command: nothing is fenced by it
+    before = ""
     try:
         while True:
             asked_at = time.monotonic()

@@ -171,7 +171,7 @@ def test_a_move_is_followed_to_its_end(
     """One line for each change where there is no terminal; the answer says whether it ended well."""
     monkeypatch.setattr(limits, "TENANT_WATCH_S", 0)
     looks = itertools.chain.from_iterable((MOVE | {"state": state},) * 3 for state in states)
-    assert watching.follow(MOVE, time.monotonic(), lambda: next(looks), ends, as_json=False) is is_well
+    assert watching.follow(lambda: next(looks), ends, watching.Pause(), as_json=False) is is_well
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[: len(states)]] == list(states)
     assert lines[len(states)] == f"{MOVE['migration_id']} is {states[-1]}"
@@ -180,7 +180,9 @@ def test_a_move_is_followed_to_its_end(
 def test_a_move_that_is_over_at_the_first_look_tells_how_long_writes_waited(capsys: pytest.CaptureFixture[str]) -> None:
     """No longer than since it was asked for: the answer then is the last look at which writes were taken."""
     over = MOVE | {"state": "soaking", "to_generation": MOVE["from_generation"] + 1}
-    assert watching.follow(MOVE, time.monotonic() - 7, lambda: over, "move", as_json=False)
+    pause, now = watching.Pause(), time.monotonic()
+    pause.look(MOVE, now - 7, now)
+    assert watching.follow(lambda: over, "move", pause, as_json=False)
     told = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("writes waited"))
     assert float(told.split()[2]) >= 7
 
@@ -200,7 +202,7 @@ def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch: pytest.MonkeyPat
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     with redirect_stdout(terminal):
-        assert watching.follow(MOVE, time.monotonic(), lambda: next(looks), "move", as_json=False)
+        assert watching.follow(lambda: next(looks), "move", watching.Pause(), as_json=False)
     rewritten, *rest = terminal.getvalue().split("\n")
     assert [len(line) for line in rewritten.split("\r\x1b[K")] == [0, 39, 39]
     assert rest[1:3] == [f"digests  source {DIGEST}", f"         target {DIGEST}"]
@@ -219,7 +221,7 @@ def test_a_script_has_one_document_for_each_change(
     monkeypatch.setattr(limits, "TENANT_WATCH_S", 0)
     looks = [MOVE, MOVE | {"updated_at": "later"}, MOVE | {"rows_copied": 20_000}, MOVE | {"state": "aborted"}]
     asked = iter(looks)
-    assert not watching.follow(MOVE, time.monotonic(), lambda: next(asked), "move", as_json=True)
+    assert not watching.follow(lambda: next(asked), "move", watching.Pause(), as_json=True)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [looks[0], *looks[2:]]
 
 
@@ -334,6 +336,21 @@ def test_an_export_that_is_not_what_was_exported_is_not_kept(monkeypatch: pytest
     answered(monkeypatch, *answers, httpx.Response(200, content=content))
     assert CliRunner().invoke(tenants.app, words, catch_exceptions=False).exit_code == 0
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (content, 0o600)
+
+
+@pytest.mark.parametrize(("key", "is_told"), [((), True), (("--idempotency-key", "mine"), False)])
+def test_an_answer_that_may_be_of_long_ago_bounds_no_wait(
+    key: tuple[str, ...], is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that is sent again hears what it heard then, when the writes of its move had not waited yet."""
+    said = {name: value for name, value in MOVE.items() if name != "fenced"} | {"tenant_id": "tn_1"}
+    over = MOVE | {"state": "soaking", "to_generation": 2}
+    answered(
+        monkeypatch, httpx.Response(201, json={"status": "committed", "result": said}), httpx.Response(200, json=over)
+    )
+    words = ("move", "tn_1", "--to", "dedicated", "--watch", *key)
+    done = CliRunner().invoke(tenants.app, words, env={"MILLRACE_TOKEN": "t"}, catch_exceptions=False)
+    assert (done.exit_code, "writes waited" in done.stdout) == (0, is_told)
 
 
 @pytest.mark.parametrize("token", ["secret\n", "secret t", "secr\u00e9t", "secret\x00"])
