@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
 #: the address of a server that a test of one part does not need and does not start
 NOWHERE: Final = "127.0.0.1:9"
+_ELSEWHERE: Final = {
+    "kafka": ("kafka_bootstrap", NOWHERE),
+    "postgres": ("postgres_dsn", f"postgresql://nobody@{NOWHERE}/none"),
+    "redis": ("redis_url", f"redis://{NOWHERE}"),
+    "clickhouse": ("clickhouse_url", f"http://{NOWHERE}"),
+}
 #: of the one system with all services that serves the tests of the public surface
 PUBLIC_HOME: Final = run_folder.FOLDER / "public"
 _SERVERS_HOME: Final = run_folder.FOLDER / "servers"
@@ -180,6 +186,11 @@ def own_servers(home: Path, *, servers_only: bool = True, **changes: Any) -> Ite
         end(settings)
 
 
+def without(*names: str) -> dict[str, Any]:
+    """Settings under which these servers are not started: they would be where nobody is."""
+    return dict(_ELSEWHERE[name] for name in names)
+
+
 def process_id(settings: Settings, name: str) -> int:
     """The process of a server or service as it is now."""
     state = read_state(settings.the_home())
@@ -200,12 +211,7 @@ def _copy_template(settings: Settings) -> None:
 
 
 def _make_template_home() -> None:
-    draft = Settings(
-        home=run_folder.FOLDER / "template.new",
-        kafka_bootstrap="127.0.0.1:9",
-        redis_url="redis://127.0.0.1:9",
-        clickhouse_url="http://127.0.0.1:9",
-    )
+    draft = Settings(home=run_folder.FOLDER / "template.new", **without("kafka", "redis", "clickhouse"))
     home = draft.the_home()
     up(draft, servers_only=True)
     _forgo_upkeep(draft)

@@ -1,4 +1,4 @@
-"""A worker of a run, forked from a process that has imported what all of them import: seven times six seconds otherwise.
+"""A worker of a run, forked from a process that has imported what all of them import: two to three seconds less for each.
 
 It goes on as execnet would have begun it. Before that, while it has one thread and nothing open, it forks the server of
 its own starts, which imports nothing anew either.

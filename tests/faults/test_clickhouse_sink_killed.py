@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from sinks import limits
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
-from tests.servers import NOWHERE, own_servers, process_id
+from tests.servers import own_servers, process_id, without
 from tests.worlds.sink_process import sink_process
 from tests.worlds.sink_stage import Stage, new_stage
 
@@ -31,12 +31,7 @@ STEPS = ("sink_after_plan", "sink_after_insert", "sink_after_mark")
 @pytest.fixture(scope="module")
 def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """A ClickHouse that is killed; all else is the run's."""
-    elsewhere = {
-        "kafka_bootstrap": NOWHERE,
-        "postgres_dsn": f"postgresql://nobody@{NOWHERE}/none",
-        "redis_url": f"redis://{NOWHERE}",
-    }
-    with own_servers(tmp_path_factory.mktemp("clickhouse"), **elsewhere) as settings:
+    with own_servers(tmp_path_factory.mktemp("clickhouse"), **without("kafka", "postgres", "redis")) as settings:
         yield settings
 
 

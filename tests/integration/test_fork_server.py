@@ -112,7 +112,7 @@ ENDS = """
 import atexit, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 def late(word):
-    time.sleep(0.1)
+    time.sleep(0.1)  # the program is over by then, and waits; nothing here tells when
     sys.stdout.write(word + " ")
 atexit.register(sys.stdout.write, "exit ")
 threading.Thread(target=late, args=("thread",)).start()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.eventually import eventually, patient
-from tests.servers import NOWHERE, World, own_servers, process_id
+from tests.servers import World, own_servers, process_id, without
 from tests.worlds.limiter.counter_server import policy
 from tests.worlds.limiter.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
 
@@ -33,7 +33,7 @@ CAPACITY = 1_000_000
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Servers of its own: its Kafka stands still for a while."""
-    with own_servers(tmp_path_factory.mktemp("kafka"), clickhouse_url=f"http://{NOWHERE}") as settings:
+    with own_servers(tmp_path_factory.mktemp("kafka"), **without("clickhouse")) as settings:
         yield World(settings)
 
 

@@ -23,7 +23,7 @@ from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, eventually
-from tests.servers import NOWHERE, World, own_servers, process_id
+from tests.servers import World, own_servers, process_id, without
 from tests.worlds.limiter.counter_server import CounterServer, policies, policy
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ GIVEN_UP_MS = 1_000  # by whoever gives up for age: far less than the broker is 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Servers of its own: its Kafka stands still for a while."""
-    with own_servers(tmp_path_factory.mktemp("kafka"), clickhouse_url=f"http://{NOWHERE}") as settings:
+    with own_servers(tmp_path_factory.mktemp("kafka"), **without("clickhouse")) as settings:
         yield World(settings)
 
 

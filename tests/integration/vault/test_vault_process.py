@@ -17,7 +17,7 @@ import pytest
 
 from tests.eventually import becomes, eventually, patient
 from tests.migrated import in_database
-from tests.servers import NOWHERE, own_servers
+from tests.servers import own_servers, without
 from tests.worlds.payments.attempts_world import readiness
 from tests.worlds.payments.card_traces import in_files, in_postgres
 from tests.worlds.payments.vault_world import VaultWorld, card, ended, processor
@@ -30,18 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["processor"]  # a fixture of this module
 pytestmark = [pytest.mark.servers]
-NOT_NEEDED = {
-    "kafka_bootstrap": NOWHERE,
-    "redis_url": f"redis://{NOWHERE}",
-    "clickhouse_url": f"http://{NOWHERE}",
-}
 NUMBERS = ("4242424242424242", "4000000000000002")
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultWorld]:
     """A Postgres of its own: its files are read, and its role may not log in for a while."""
-    with own_servers(tmp_path_factory.mktemp("vault"), **NOT_NEEDED) as settings, ended(VaultWorld(settings)) as made:
+    with (
+        own_servers(tmp_path_factory.mktemp("vault"), **without("kafka", "redis", "clickhouse")) as settings,
+        ended(VaultWorld(settings)) as made,
+    ):
         made.start()
         yield made
 
