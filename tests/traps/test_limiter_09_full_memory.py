@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
+from tests.eventually import becomes
 from tests.worlds.limiter.counter_server import CounterServer, answer_of_store, limiter, policy, server
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ FILLING_BYTES = 100_000
 def full(server: CounterServer) -> Iterator[redis.Redis]:
     """Less memory than is used, by more than buffers of clients give back later; and a value that has no place shows it."""
     with redis.Redis.from_url(server.url) as connection:
+        becomes(lambda: connection.info("memory")["lazyfree_pending_objects"], 0, PATIENT_S)  # what was flushed before
         for n in range(FILLING):
             connection.set(f"filling:{n}", b"x" * FILLING_BYTES, ex=600)
         connection.config_set("maxmemory", connection.info("memory")["used_memory"] - FILLING * FILLING_BYTES // 2)
