@@ -44,7 +44,12 @@ _USERS: Final = Path(__file__).with_name("clickhouse_users.xml")
 _CONFIGURATION: Final = (
     "<clickhouse><user_directories><users_xml><path>{}</path></users_xml></user_directories>"
     # by itself the engine looks at its memory twenty times a second, also when nobody asks for anything
-    "<memory_worker_period_ms>500</memory_worker_period_ms></clickhouse>"
+    "<memory_worker_period_ms>500</memory_worker_period_ms>"
+    # and ten times a second at every table that took rows: for parts to merge, and for streams, which we never use
+    "<background_processing_pool_thread_sleep_seconds_if_nothing_to_do>5"
+    "</background_processing_pool_thread_sleep_seconds_if_nothing_to_do>"
+    "<background_streaming_processing_pool_thread_sleep_seconds_if_nothing_to_do>600"
+    "</background_streaming_processing_pool_thread_sleep_seconds_if_nothing_to_do></clickhouse>"
 )
 #: words with which a statement names a file of the machine: no grant rules them, so both are refused anywhere
 _FILES: Final = re.compile(rb"OUTFILE|INFILE", re.IGNORECASE)
