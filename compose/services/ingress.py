@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from compose.services.limiting import api_limiter
+from compose.services.limiting import OwnSnapshots, api_limiter
 from compose.services.ops import asked_on, serve_ops
 from compose.stack.ports import LOOPBACK
 from dataflows.owner.collector import collect_rarely
 from ingress.config import IngressConfig
 from ingress.identity.issuer import KeyFolder
 from ingress.limiter.config import LimiterConfig
+from ingress.limiter.quota_policies import QuotaPolicies
 from ingress.payments.config import PaymentsConfig
 from ingress.server import serve
 from ingress.social.config import SocialConfig
@@ -42,11 +43,14 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys = KeyFolder(settings.the_home().path / "keys")
     keys.ensure()
     name = f"ingress-{socket.gethostname()}-{os.getpid()}-{instance}"
-    async with api_limiter(settings, name, instance) as limiter:
-        await _serve_limited(settings, keys, instance, limiter)
+    snapshots = OwnSnapshots()
+    async with api_limiter(settings, name, instance, snapshots) as limiter:
+        await _serve_limited(settings, keys, instance, limiter, snapshots)
 
 
-async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter) -> None:
+async def _serve_limited(
+    settings: Settings, keys: KeyFolder, instance: int, limiter: Limiter, snapshots: OwnSnapshots
+) -> None:
     addresses = settings.addresses()
     config = IngressConfig(
         kafka=settings.kafka_of("ingress", INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
@@ -66,6 +70,7 @@ async def _serve_limited(settings: Settings, keys: KeyFolder, instance: int, lim
     loop = asyncio.get_running_loop()
 
     def started(ingress: Ingress) -> None:
+        snapshots.begin(ingress.parts.get(QuotaPolicies))
         collect_rarely()
         serve_ops(None, asked_on(loop, ingress.why_not_ready))
 

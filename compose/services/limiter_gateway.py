@@ -23,6 +23,7 @@ from limiter.edge.envoy_server import envoys_server
 from limiter.edge.frame_server import FrameServer
 from limiter.edge.metrics import GatewayMetrics, ShardMetrics
 from limiter.policy.follower import SnapshotFollower
+from limiter.policy.published import PublishedOverHttp
 from limiter.policy.signing_keys import SigningKeys
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreUnavailable
@@ -68,9 +69,9 @@ async def _serve(settings: Settings, instance: int) -> None:
     quotas = OwnerQuotas(kafka, "limiter-gateway", instance)
     limiter = Limiter(store, recorder, name, quotas, gateways_everywhere(settings))
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
+    published = PublishedOverHttp(addresses.base_url, SnapshotToken(issuer, "limiter_gateway"))
     follower = SnapshotFollower(
-        addresses.base_url,
-        SnapshotToken(issuer, "limiter_gateway"),
+        published,
         keys.verifying_keys,
         limiter.use,
         remembered,
@@ -96,6 +97,7 @@ async def _serve(settings: Settings, instance: int) -> None:
         await _first_of(follower.has_one, ended)
         if not ended.is_set():
             await _listen(settings, instance, limiter, lender, listening, ended)
+    await published.close()
     await quotas.close()
     await asyncio.to_thread(blocks.close)
     if charged is not None:

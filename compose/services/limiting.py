@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from compose.settings.settings import Settings
+    from ingress.limiter.quota_policies import QuotaPolicies
     from limiter.policy.policies import PolicySet
     from limiter.store.store import CounterStore
 
@@ -96,8 +97,23 @@ async def _comparing_clocks(store: CounterStore | ShardedStore) -> None:
         await store.compare_clocks()
 
 
+class OwnSnapshots:
+    """What an ingress process itself serves, from when it serves it."""
+
+    def __init__(self) -> None:
+        self._policies: asyncio.Future[QuotaPolicies] = asyncio.get_running_loop().create_future()
+
+    def begin(self, policies: QuotaPolicies) -> None:
+        """From now on."""
+        self._policies.set_result(policies)
+
+    async def newer(self, known: str) -> tuple[str, bytes] | None:
+        """As ``limiter.policy.follower.Published``."""
+        return await (await self._policies).newer(known)
+
+
 @asynccontextmanager
-async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIterator[Limiter]:
+async def api_limiter(settings: Settings, name: str, instance: int, snapshots: OwnSnapshots) -> AsyncIterator[Limiter]:
     """The limiter in front of one ingress process; it follows the snapshots that the ingress itself serves.
 
     Nothing here is waited for: until the first snapshot comes, and while the store or Kafka is away, the API answers.
@@ -116,15 +132,13 @@ async def api_limiter(settings: Settings, name: str, instance: int) -> AsyncIter
     recorder = Recorder(name, blocks, ring_file, limits.LIMIT_API_RING_RECORDS, leases)
     quotas = OwnerQuotas(kafka, "api-limiter", instance)
     limiter = Limiter(store, recorder, name, quotas, settings.ingress_processes)
-    token = SnapshotToken(settings.service_issuer(keys), "ingress")
 
     def use(policies: PolicySet) -> None:
         limiter.use(policies.only(is_for_our_api, STRANGERS))
 
     remembered = folder / f"revision-ingress-{instance}"
     follower = SnapshotFollower(
-        addresses.base_url,
-        token,
+        snapshots,
         SigningKeys(keys).verifying_keys,
         use,
         remembered,

@@ -63,12 +63,16 @@ class QuotaPolicies:
         query = "limit_policies_newest"
         return await self._pages.page(query, LIST, publisher, {}, limit, cursor, _read, _place, _render)
 
-    async def snapshot(self) -> tuple[str, bytes]:
-        """The digest and the document of the newest signed snapshot. Raises NotFound before the first."""
-        rows = await self._store.rows("limit_snapshot_newest", {})
+    async def newer(self, known: str) -> tuple[str, bytes] | None:
+        """The digest and the document of the newest signed snapshot; None while ``known`` is its digest.
+
+        Raises NotFound before the first.
+        """
+        rows = await self._store.rows("limit_snapshot_newest", {"known": known})
         if not rows:
             raise errors.NotFound
-        return rows[0][0], bytes(rows[0][1])
+        digest, document = rows[0]
+        return None if document is None else (digest, bytes(document))
 
     async def snapshot_of(self, digest: str) -> bytes:
         """The signed snapshot of that digest. Raises NotFound when there is none, or none any more."""
@@ -135,13 +139,13 @@ class QuotaPolicies:
 
     async def _in_force(self) -> PolicySet:
         try:
-            digest, document = await self.snapshot()
+            found = await self.newer(self._digest)
         except errors.NotFound:
             return self._set
-        if digest != self._digest:
+        if found is not None:
+            self._digest, document = found
             text = msgspec.json.decode(document, type=Envelope).snapshot
             snapshot = msgspec.json.decode(text, type=Snapshot)
-            self._digest = digest
             try:
                 self._set = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
             except SnapshotRefused as error:  # gateways refuse it too, and go on with the one before

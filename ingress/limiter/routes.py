@@ -83,16 +83,15 @@ async def newest_snapshot(request: Request) -> Response:
     """What gateways decide by: signed, named by its digest, told only when it changed."""
     parts = parts_of(request)
     await _gateway(request)
-    digest, document = await parts.get(QuotaPolicies).snapshot()
-    etag = f'"{digest}"'
+    known = request.headers.get("if-none-match", "").strip('"')
+    found = await parts.get(QuotaPolicies).newer(known)
+    digest = known if found is None else found[0]
     headers = {
         "Cache-Control": f"private, max-age=0, stale-if-error={limits.LIMIT_SNAPSHOT_RENEW_S}",
-        "ETag": etag,
+        "ETag": f'"{digest}"',
         "Content-Location": f"/v1/policy_snapshots/{digest}",
     }
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=304, headers=headers)
-    return calling.json(document, headers)
+    return Response(status_code=304, headers=headers) if found is None else calling.json(found[1], headers)
 
 
 @router.get("/v1/policy_snapshots/{digest}")

@@ -1,4 +1,4 @@
-"""Keeps a gateway's policies in step with what is published: fetched by HTTP, used only when verified.
+"""Keeps a gateway's policies in step with what is published: looked at again and again, used only when verified.
 
 A snapshot that is refused, or does not come, changes nothing: the one in use stays, also when it has expired, which is
 an alarm. Longer than ``max_stale_s`` after that nobody decides by it. The last revision is kept over restarts, so that
@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-import httpx
 import structlog
 
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, described, verified
+from schemas.errors import PlatformError
 from schemas.limiter import limits
 from sinks import private_file
 
@@ -28,18 +28,22 @@ if TYPE_CHECKING:
 
     from limiter.policy.shard_map import ShardMap
 
-PATH: Final = "/v1/policy_snapshots/newest"
-_NOT_MODIFIED, _OK = 304, 200
 _log: Final = structlog.get_logger(__name__)
 
 
+class Published(Protocol):
+    """Where snapshots are read."""
+
+    async def newer(self, known: str) -> tuple[str, bytes] | None:
+        """The tag and the document of the newest one; None while ``known`` is its tag. Raises PlatformError."""
+
+
 class SnapshotFollower:
-    """Polls one address. ``run`` it on the loop of the limiter that it feeds."""
+    """Looks at one place. ``run`` it on the loop of the limiter that it feeds."""
 
     def __init__(
         self,
-        base_url: str,
-        token: Callable[[], str],
+        published: Published,
         keys: Callable[[], dict[str, Ed25519PublicKey]],
         use: Callable[[PolicySet], None],
         remembered: Path,
@@ -47,8 +51,7 @@ class SnapshotFollower:
         lapse: Callable[[], None] = lambda: None,
         max_stale_s: int = limits.LIMIT_SNAPSHOT_MAX_STALE_S,
     ) -> None:
-        self._client = httpx.AsyncClient(base_url=base_url, timeout=limits.POLICIES_READ_TIMEOUT_S, trust_env=False)
-        self._token = token
+        self._published = published
         self._keys = keys
         self._use = use
         self._remembered = remembered
@@ -56,7 +59,7 @@ class SnapshotFollower:
         self._hurried = asyncio.Event()
         self._lapse = lapse
         self._max_stale_s = max_stale_s
-        self._etag = ""
+        self._tag = ""
         self._on_disk: int | None = None
         self.is_lapsed = False
         self.snapshot: Snapshot | None = None
@@ -85,16 +88,13 @@ class SnapshotFollower:
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        try:
-            while True:
-                await self._round()
-                await asyncio.sleep(limits.LIMIT_MAP_SOONEST_S)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(limits.LIMIT_SNAPSHOT_FOLLOW_S - limits.LIMIT_MAP_SOONEST_S):
-                        await self._hurried.wait()
-                self._hurried.clear()
-        finally:
-            await self._client.aclose()
+        while True:
+            await self._round()
+            await asyncio.sleep(limits.LIMIT_MAP_SOONEST_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.LIMIT_SNAPSHOT_FOLLOW_S - limits.LIMIT_MAP_SOONEST_S):
+                    await self._hurried.wait()
+            self._hurried.clear()
 
     def hurry(self) -> None:
         """Looks soon: a store says that the map in use is old."""
@@ -102,22 +102,20 @@ class SnapshotFollower:
 
     async def _round(self) -> None:
         self.judge_age(time.time())
-        headers = {"Authorization": f"Bearer {self._token()}", "If-None-Match": self._etag}
         try:
-            answer = await self._client.get(PATH, headers=headers)
-            if answer.status_code == _OK:
+            found = await self._published.newer(self._tag)
+            if found is not None:
+                tag, document = found
                 # a loop that decides does not wait for signatures, the disk, and tens of thousands of policies
-                self._put_in_use(*await asyncio.to_thread(self._read, answer.content))
-                self._etag = answer.headers.get("etag", "")
-            elif answer.status_code != _NOT_MODIFIED:
-                _log.warning("snapshot_not_fetched", status=answer.status_code)
-        except httpx.HTTPError as error:
-            _log.warning("snapshot_not_fetched", reason=type(error).__name__)
+                self._put_in_use(*await asyncio.to_thread(self._read, document))
+                self._tag = tag
         except OSError as error:  # a full disk
             _log.error("revision_not_kept", reason=str(error), hint="the policies before it stay in use")
         except SnapshotRefused as error:
             self.refused += 1
             _log.error("snapshot_refused", reason=error.public)
+        except PlatformError as error:
+            _log.warning("snapshot_not_fetched", code=error.code, reason=error.public)
 
     def take(self, document: bytes) -> None:
         """Uses a document from now on. Raises SnapshotRefused or OSError, and then nothing changed."""

@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import CollectorRegistry
 
 from limiter.edge.metrics import GatewayMetrics
-from limiter.policy.follower import PATH, SnapshotFollower
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.published import PATH, PublishedOverHttp
 from limiter.policy.snapshot import Envelope, Snapshot, key_id, sign
 from schemas.limiter import limits
 from tests.gate import examples
@@ -184,7 +185,8 @@ def test_a_running_gateway_keeps_what_it_has_and_says_so(server: CounterServer, 
 
     async def test(documents: list[bytes], address: str) -> None:
         async with limiter(server.url, tmp_path, timeout_s=PATIENT_S) as gateway:
-            follower = SnapshotFollower(address, lambda: "token", lambda: KEYS, gateway.use, tmp_path / "revision")
+            published = PublishedOverHttp(address, lambda: "token")
+            follower = SnapshotFollower(published, lambda: KEYS, gateway.use, tmp_path / "revision")
             GatewayMetrics(gateway, gateway._recorder, Blocks(), follower, registry)  # type: ignore[arg-type]
             documents.append(document(5, 10))
             following = asyncio.create_task(follower.run())

@@ -75,8 +75,6 @@ def test_a_snapshot_is_computed_beside_the_loop(monkeypatch: pytest.MonkeyPatch,
     """Its signature and its policies: the loop that decides only takes what is ready."""
     import threading  # noqa: PLC0415 - of this test alone
 
-    import httpx  # noqa: PLC0415
-
     from limiter.policy import follower  # noqa: PLC0415
 
     threads: list[int] = []
@@ -86,15 +84,12 @@ def test_a_snapshot_is_computed_beside_the_loop(monkeypatch: pytest.MonkeyPatch,
         raise follower.SnapshotRefused("enough")
 
     monkeypatch.setattr(follower, "verified", made)
-    found = follower.SnapshotFollower("http://x", str, dict, lambda _: None, tmp_path / "r")
-    found._client = httpx.AsyncClient(
-        base_url="http://x", transport=httpx.MockTransport(lambda _: httpx.Response(200, content=b"{}"))
-    )
 
-    async def test() -> None:
-        await found._round()
-        await found._client.aclose()
+    class Published:
+        async def newer(self, _known: str) -> tuple[str, bytes]:
+            return "", b"{}"
 
-    asyncio.run(test())
+    found = follower.SnapshotFollower(Published(), dict, lambda _: None, tmp_path / "r")
+    asyncio.run(found._round())
     assert (len(threads), found.refused) == (1, 1)
     assert threads[0] != threading.get_ident()

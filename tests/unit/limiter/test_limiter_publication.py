@@ -7,7 +7,6 @@ import errno
 import threading
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import msgspec
 import pytest
 
@@ -66,14 +65,22 @@ def test_a_tenants_token_rules_over_that_tenant_alone(publisher: str, tenant: st
     assert (decided.code if isinstance(decided, Rejection) else "") == code
 
 
+class Known:
+    """A place where one document is published, or none."""
+
+    def __init__(self, document: bytes | None = None) -> None:
+        self._document = document
+
+    async def newer(self, known: str) -> tuple[str, bytes] | None:
+        return None if self._document is None or known else ("1", self._document)
+
+
 def test_a_revision_is_on_the_disk_before_anybody_decides_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loss of power between the two would let an older snapshot in; a disk that takes nothing changes nothing."""
     remembered, seen = tmp_path / "of" / "r", list[str]()
-    follower = SnapshotFollower(
-        "http://x", str, lambda: KEYS, lambda _found: seen.append(remembered.read_text()), remembered
-    )
+    follower = SnapshotFollower(Known(), lambda: KEYS, lambda _found: seen.append(remembered.read_text()), remembered)
     for revision in (1, 2):
         follower.take(_signed(revision))
     assert seen == ["1", "2"]
@@ -99,9 +106,7 @@ def test_the_loop_that_decides_waits_for_no_disk(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(private_file, "replace", replace)
 
     async def fetched() -> int:
-        follower = SnapshotFollower("http://x", str, lambda: KEYS, lambda _: None, tmp_path / "r")
-        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=_signed(7)))
-        follower._client = httpx.AsyncClient(base_url="http://x", transport=transport)
+        follower = SnapshotFollower(Known(_signed(7)), lambda: KEYS, lambda _: None, tmp_path / "r")
         await follower._round()
         assert follower.snapshot is not None
         return threading.get_ident()
@@ -118,9 +123,7 @@ def _signed(revision: int) -> bytes:
 
 def test_a_snapshot_that_cannot_be_counted_by_changes_nothing(tmp_path: Path) -> None:
     used: list[int] = []
-    follower = SnapshotFollower(
-        "http://x", str, lambda: KEYS, lambda found: used.append(found.revision), tmp_path / "r"
-    )
+    follower = SnapshotFollower(Known(), lambda: KEYS, lambda found: used.append(found.revision), tmp_path / "r")
     bad = msgspec.structs.replace(policy("pl_bad"), window_ms=None)
     made = [
         sign(Snapshot(revision=n, issued_at=0, not_after=2**40, policies=found), KEY)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from limiter.policy.follower import SnapshotFollower
+from limiter.policy.published import PublishedOverHttp
 from limiter.policy.signing_keys import SigningKeys
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign, verified
 from schemas.errors import NotFound, StateConflict
@@ -96,8 +97,7 @@ class Followed:
         self.used: list[int] = []
         self.lapses = 0
         self.follower = SnapshotFollower(
-            "http://127.0.0.1:1",
-            str,
+            PublishedOverHttp("http://127.0.0.1:1", str),
             keys.verifying_keys,
             self._use,
             folder / "revision",

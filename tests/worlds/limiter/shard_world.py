@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import SecretStr
 
 from limiter.policy.follower import SnapshotFollower
+from limiter.policy.published import PublishedOverHttp
 from limiter.policy.publisher import publish
 from limiter.policy.snapshot import key_id
 from limiter.store.shard_changes import ShardChanges
@@ -74,7 +75,8 @@ class ShardWorld:
         """The gateway takes what is published."""
         store: Any = gateway._store
         keys = {key_id(KEY.public_key()): KEY.public_key()}
-        taking = SnapshotFollower("http://127.0.0.1:1", str, lambda: keys, lambda _: None, folder / "r", store.use)
+        nowhere = PublishedOverHttp("http://127.0.0.1:1", str)
+        taking = SnapshotFollower(nowhere, lambda: keys, lambda _: None, folder / "r", store.use)
         taking.take(self.published())
 
     def cli(self, *words: str) -> tuple[int, str]:

@@ -26,7 +26,8 @@ from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from limiter.decide.limiter import Limiter
 from limiter.edge.frame_server import FrameServer
-from limiter.policy.follower import PATH, SnapshotFollower
+from limiter.policy.follower import SnapshotFollower
+from limiter.policy.published import PATH, PublishedOverHttp
 from limiter.policy.snapshot import Snapshot, digest, key_id, sign
 from limiter.store.store import CounterStore
 from limiter.stream.decisions import Recorder
@@ -193,7 +194,8 @@ async def _served(number: int, store_url: str, file: Path, snapshots: str, key: 
     recorder = Recorder(lease_owner(number), NoStream(), file.with_suffix(".ring"))
     limiter = Limiter(store, recorder, lease_owner(number))
     remembered = _revision_of(file)
-    follower = SnapshotFollower(snapshots, lambda: "demo", lambda: {key_id(key): key}, limiter.use, remembered)
+    published = PublishedOverHttp(snapshots, lambda: "demo")
+    follower = SnapshotFollower(published, lambda: {key_id(key): key}, limiter.use, remembered)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with kept_going(limiter, store, recorder, follower, lambda _: ended.set()):
