@@ -18,7 +18,7 @@ def build(place: WorkerPlace) -> Monitor:
     """Over the API of this installation."""
     settings = load_settings()
     keys = settings.the_home().path / "keys"
-    secrets = secrets_file.ensure(keys)
+    secrets = secrets_file.read(keys)
     egress = Egress(settings.the_home().logs)
     issuer, contexts = settings.monitor_issuer(keys), Contexts(secrets)
     return Monitor(place.postgres_dsn, settings.addresses(), issuer, contexts, egress, secrets.context_key)

@@ -88,7 +88,7 @@ def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
             merchant_webhooks_loopback=settings.merchant_webhooks_loopback,
         ),
         TenancyConfig(
-            secrets=secrets_file.ensure(keys),
+            secrets=secrets_file.read(keys),
             support_issuer=settings.support_issuer(keys).path,
             certificate_keys=certificates,
         ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def owned(keys: Path) -> OwnedService:
     """The service that owns tenants and their resources; ``keys`` is the folder of the home's private files."""
-    held = secrets_file.ensure(keys)
+    held = secrets_file.read(keys)
     return OwnedService(
         declared=SERVICE, open_partition=partial(TenancyPartition, contexts=Contexts(held), root_keys=RootKeys(held))
     )

@@ -1,6 +1,6 @@
 """The private file of the multi-tenant platform: root keys of tenants' keys, the key of contexts, that of certificates.
 
-It is made once, by whichever process comes first; all others read it. The database opens nothing without it.
+It is made once, before any service starts, and read by them. The database opens nothing without it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,27 @@ class TenancySecrets:
 
 
 def ensure(folder: Path) -> TenancySecrets:
-    """The secrets of a home; made first where there are none. Raises Unavailable when the file cannot be read."""
+    """The secrets of a home; made first where there are none. Raises as ``read`` does."""
+    private_file.write_once(folder / NAME, json.dumps(_new()))
+    return read(folder)
+
+
+def read(folder: Path) -> TenancySecrets:
+    """The secrets of a home. Raises Unavailable where there are none, or none that can be read.
+
+    Rule: a service makes none; what it wrapped by keys of its own would be lost when the backup is put back.
+    """
     path = folder / NAME
-    private_file.write_once(path, json.dumps(_new()))
     try:
-        return _read(json.loads(path.read_text()))
+        return _decoded(json.loads(path.read_text()))
+    except FileNotFoundError:
+        hint = "put its backup back; where there never was one, `millrace migrate` makes it"
+        raise errors.Unavailable(f"{path.name} is gone: {hint}") from None
     except (OSError, ValueError, KeyError):
         raise errors.Unavailable(f"the keys of tenants in {path.name} cannot be read") from None
 
 
-def _read(document: dict[str, Any]) -> TenancySecrets:
+def _decoded(document: dict[str, Any]) -> TenancySecrets:
     return TenancySecrets(
         root_key_id=document["root_key_id"],
         root_keys={name: base64.b64decode(text) for name, text in document["root_keys"].items()},

@@ -35,7 +35,7 @@ class Mover:
         if place.keys is None:
             raise ValueError("the mover needs the folder of the home's private files")
         self._dsn = place.postgres_dsn
-        self._secrets = secrets_file.ensure(place.keys)
+        self._secrets = secrets_file.read(place.keys)
         self._certificates = CertificateKeys(place.keys)
         self._certificates.ensure()
         timeout_ms = limits.MOVER_STATEMENT_TIMEOUT_MS

@@ -10,7 +10,7 @@ from joserfc import jws
 from joserfc.jwk import KeySet
 
 from dataflows.tenancy.domain.comparison import Comparison, count
-from schemas import sealing
+from schemas import errors, sealing
 from schemas.sealing import SealBroken
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import seals, secrets_file, store_files
@@ -35,6 +35,17 @@ def test_a_payload_opens_for_its_tenant_and_resource_under_its_key_alone() -> No
         with pytest.raises(SealBroken):
             seals.unseal(bytes_, key, tenant, place)
     assert seals.seal(b"payload", KEY, 3, "tn_a", "rs_1") != sealed
+
+
+def test_who_reads_the_keys_of_a_home_makes_none(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
+    with pytest.raises(errors.Unavailable, match=r"tenancy\.json is gone: put its backup back"):
+        secrets_file.read(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    made = secrets_file.ensure(tmp_path)
+    assert secrets_file.read(tmp_path) == made
+    (tmp_path / secrets_file.NAME).write_text("{}")
+    with pytest.raises(errors.Unavailable, match="cannot be read"):
+        secrets_file.read(tmp_path)
 
 
 def test_a_wrapped_key_is_of_one_tenant_and_version(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
