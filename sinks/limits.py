@@ -60,6 +60,7 @@ SINK_CLAIM_POLL_MS: Final = 250
 SINK_BACKOFF_FIRST_MS: Final = 100
 SINK_BACKOFF_MAX_MS: Final = 2_000
 SINK_PLAN_AGE_MAX_S: Final = 3  # an older plan is not inserted before the fence is read again
+SINK_TOKENS_MAX: Final = 4  # under which rows of a plan are inserted that ClickHouse says are in, and are not
 SINK_PLANS_KEPT: Final = 10_000  # inserted plans kept for the operator
 SINK_PLANS_PRUNE_EVERY: Final = 500
 PRODUCER_NAME_LENGTH_MAX: Final = 40

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -17,7 +18,7 @@ from limiter.analytics.decision_rows import Source, table_columns
 from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
 from sinks import limits as sinks_limits
-from sinks.clickhouse.limiter.tables import TABLES
+from sinks.clickhouse.limiter.tables import DECISIONS, TABLES
 from sinks.clickhouse.ranges import Range
 from sinks.postgres.sql_files import queries
 
@@ -30,9 +31,15 @@ if TYPE_CHECKING:
     from sinks.clickhouse.insert import Inserter
     from sinks.clickhouse.plans import Fence, Plan
     from sinks.clickhouse.sink import SinkSettings
+    from sinks.clickhouse.tables import Table
     from sinks.streams.intake import Halt
 
 _SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
+_AGAIN_LENGTH: Final = 8
+_ROWS_OF_SOURCES: Final = (
+    "at between fromUnixTimestamp64Micro({first:Int64}) and fromUnixTimestamp64Micro({last:Int64})"
+    " and source in {sources:Array(String)}"
+)
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -101,6 +108,7 @@ class DecisionBlock:
     ) -> None:
         self._connection = connection
         self._taken = taken
+        self._plan_id = plan_id
         self._reach = reach
         self.records = sum(one.decisions for one in taken)
         blocks = [(one.partition, one.block) for one in taken if one.block is not None]
@@ -149,9 +157,30 @@ class DecisionBlock:
                 self._reach("decisions_after_table")
 
     def complete(self, inserter: Inserter, token: str) -> int:
-        """Inserts all of it again: its token, or the numbers of its rows, lets each in once."""
+        """Inserts all of it again: its token, or the numbers of its rows, lets each in once.
+
+        What is not there then has a token that alone outlived a kill of ClickHouse (``Inserter.complete``), and comes
+        under another one.
+        """
         self.insert(inserter, token)
+        for table in TABLES:
+            columns: list[list[Any]] = self._columns[table.name]
+            if columns[0] and not self._is_there(inserter, table, columns):
+                inserter.insert_columns(table, columns, f"{token}:{uuid.uuid4().hex[:_AGAIN_LENGTH]}")
         return sum(self.counts().values())
+
+    def _is_there(self, inserter: Inserter, table: Table, columns: list[list[Any]]) -> bool:
+        if table is DECISIONS:
+            sources, numbers, at = columns[:3]
+            where = "at between fromUnixTimestamp64Micro({first:Int64}) and fromUnixTimestamp64Micro({last:Int64})"
+            asked = {"first": min(at), "last": max(at), "sources": sorted(set(sources))}
+            found = inserter.found(
+                table, ("source", "number"), f"{where} and source in {{sources:Array(String)}}", asked
+            )
+            return found.issuperset(zip(sources, numbers, strict=True))
+        if "block" in table.columns:  # none but this block has its number
+            return len(inserter.found(table, table.columns, f"block = {self._plan_id}")) == len(columns[0])
+        return False  # a few rows, of which the newest of a source counts
 
     def marked(self, plan_id: int) -> None:
         """The sources are counted so far."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from schemas import errors
+from sinks import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,36 +41,46 @@ class Inserter:
                 self._insert(table, made[table.name], token)
 
     def complete(self, made: TableRows, ranges: Sequence[Range], token: str) -> dict[str, int]:
-        """Inserts what is missing of a block and returns how many rows of each table were missing.
+        """Inserts what is missing of a block and returns how many rows of each table were missing. None is afterwards.
 
         A block becomes a part in every month, and ClickHouse knows each by token and month. A killed process's insert
         may still be running: the months that are not in come under its own token, which lets one of the two in.
         """
-        missing = {}
-        for table in self._tables:
-            wanted = made[table.name]
-            present = self._present(table, ranges) if wanted else set()
-            width = [table.columns.index(column) for column in table.identity]
-            whole: list[Row] = []
-            rest: list[Row] = []
-            for part in table.parts(wanted):
-                lacking = [row for row in part if tuple(row[i] for i in width) not in present]
-                (whole if len(lacking) == len(part) else rest).extend(lacking)
-            missing[table.name] = len(whole) + len(rest)
+        return {t.name: self._completed(t, made[t.name], ranges, token) if made[t.name] else 0 for t in self._tables}
+
+    def _completed(self, table: Table, wanted: list[Row], ranges: Sequence[Range], token: str) -> int:
+        """How many rows were missing.
+
+        ClickHouse writes a token down before the part, under one lock: who is told that a token is known finds its
+        rows. Where they are not, it was killed between the two, and would drop them under that token for ever.
+        """
+        missing = -1
+        for turn in range(limits.SINK_TOKENS_MAX + 1):
+            whole, rest = _lacking(table, wanted, self._present(table, ranges))
+            missing = len(whole) + len(rest) if missing < 0 else missing
+            if not whole and not rest:
+                return missing
+            of_turn = token if turn == 0 else f"{token}:{turn}"
             if whole:
-                self._insert(table, whole, token)
+                self._insert(table, whole, of_turn)
             if rest:  # somebody took rows of a part away: no insert is under way that could bring them
-                keys = repr([tuple(row[i] for i in width) for row in rest])
-                self._insert(table, rest, f"{token}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}")
-        return missing
+                keys = repr(_keys(table, rest))
+                self._insert(table, rest, f"{of_turn}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}")
+        raise errors.Unavailable(f"ClickHouse takes rows of {table.name} and does not keep them")
 
     def _present(self, table: Table, ranges: Sequence[Range]) -> set[tuple[Any, ...]]:
         where = " or ".join(
             f"(kafka_partition = {r.partition} and seq between {r.first_seq} and {r.last_seq})" for r in ranges
         )
-        query = f"select {', '.join(table.identity)} from {table.name}{self._suffix} where {where}"  # noqa: S608 - integers
+        return self.found(table, table.identity, where)
+
+    def found(
+        self, table: Table, columns: Sequence[str], where: str, parameters: dict[str, Any] | None = None
+    ) -> set[tuple[Any, ...]]:
+        """What is there, by these columns. ``where`` is SQL of ours. Raises errors.Unavailable."""
+        query = f"select {', '.join(columns)} from {table.name}{self._suffix} where {where}"  # noqa: S608 - ours
         try:
-            return {tuple(row) for row in self._client.query(query).result_rows}
+            return {tuple(row) for row in self._client.query(query, parameters=parameters).result_rows}
         except (ClickHouseError, OSError) as error:
             raise _unavailable("read", table, error) from error
 
@@ -98,6 +109,21 @@ class Inserter:
             self._client.insert(context=context)
         except (ClickHouseError, OSError) as error:
             raise _unavailable("write", table, error) from error
+
+
+def _lacking(table: Table, wanted: Sequence[Row], present: set[tuple[Any, ...]]) -> tuple[list[Row], list[Row]]:
+    """The rows of parts that are not there at all, and what else is not there."""
+    whole: list[Row] = []
+    rest: list[Row] = []
+    for part in table.parts(wanted):
+        lacking = [row for row, key in zip(part, _keys(table, part), strict=True) if key not in present]
+        (whole if len(lacking) == len(part) else rest).extend(lacking)
+    return whole, rest
+
+
+def _keys(table: Table, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    places = [table.columns.index(column) for column in table.identity]
+    return [tuple(row[place] for place in places) for row in rows]
 
 
 def columns_of(rows: Sequence[Row]) -> list[Sequence[Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -103,6 +105,28 @@ def test_a_plan_of_which_clickhouse_kept_some_months_is_completed(front: FrontPr
             break
     else:
         pytest.fail("no insert was met on its way")
+
+
+@pytest.mark.parametrize("taken", [1, 2], ids=["one month", "all of them"])
+def test_rows_whose_token_alone_outlived_a_kill_come_in(front: FrontProcess, taken: int) -> None:
+    """ClickHouse writes a token down before the part: killed between the two, it would drop these rows for ever."""
+    table = _table(front.client(), f"token_alone_{taken}")
+    rows, months = ROWS[: 2 * ROWS_A_MONTH], 2
+    place = replace(PLACE, last_offset=len(rows) - 1, last_seq=len(rows) - 1)
+    Inserter(front.client(), [table]).insert({table.name: rows}, "the plan")
+    parts = front.client().query(f"select path from system.parts where table = '{table.name}' and active").result_rows
+    assert len(parts) == months
+    front.stop(signal.SIGKILL)
+    for (path,) in parts[:taken]:
+        shutil.rmtree(path)
+    front.start()
+    inserter, left = Inserter(front.client(), [table]), len(rows) - taken * ROWS_A_MONTH
+    assert _counted(front.client(), table) == (left, left)
+    inserter.insert({table.name: rows}, "the plan")
+    assert _counted(front.client(), table) == (left, left), "the token is known, and dropped what came under it"
+    for missing in (len(rows) - left, 0):
+        assert inserter.complete({table.name: rows}, [place], "the plan") == {table.name: missing}
+        assert _counted(front.client(), table) == (len(rows), len(rows))
 
 
 def _counted(client: Client, table: Table) -> tuple[int, int]:

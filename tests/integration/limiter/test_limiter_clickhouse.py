@@ -21,6 +21,7 @@ from limiter.stream.decisions import Recorder
 from schemas.limiter import topics
 from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.limiter.service import SINKS
+from sinks.clickhouse.limiter.tables import TABLES
 from sinks.clickhouse.sink import Sink, SinkSettings
 from tests.eventually import becomes, eventually, patient
 from tests.gate import PROOF
@@ -221,6 +222,22 @@ def test_a_sink_killed_at_every_step_loses_and_doubles_nothing(stage: Stage, gat
         expect_all_once(stage, gateway)
     assert observer.failures == []
     assert stage.value("select count(*) from sink_plan where state = 'planned'") == 0
+
+
+def test_rows_whose_tokens_alone_are_there_come_in_with_their_plan(stage: Stage, gateway: Gateway) -> None:
+    """As a kill of ClickHouse between token and part leaves them (``Inserter.complete``); a mutation keeps tokens, too."""
+    gateway.decide(30)
+    gateway.publish()
+    with sink_process(settings_of(stage, "killed"), "sink_after_insert") as process:
+        assert process.wait(timeout=patient(60)) == -signal.SIGKILL
+    stage.sql("update sink_fence set heartbeat_at = '-infinity'")
+    client = stage.clickhouse.client()
+    for table in TABLES:
+        client.command(f"alter table {table.name} delete where true settings mutations_sync = 1")
+        assert client.command(f"select count() from {table.name}") == 0
+    client.close()
+    with sinking(stage):
+        expect_all_once(stage, gateway)
 
 
 def test_what_is_lost_is_said_and_what_is_unreadable_is_passed_over(stage: Stage, gateway: Gateway) -> None:
