@@ -17,7 +17,7 @@ from sinks.postgres.struct_columns import columns
 
 if TYPE_CHECKING:
     from sinks.tenancy.contexts import Contexts
-    from sinks.tenancy.seals import RootKeys
+    from sinks.tenancy.root_keys import RootKeys
 
 SQL: Final = queries("dataflows.tenancy", "owner.sql")
 TENANT_CHANGES: Final = (
@@ -111,14 +111,15 @@ class Changes:
         if new:
             yield SQL["keys_retire"], (Texts(sorted({change.tenant_id for change in new})),)
             newest = {change.tenant_id: change.key_version for change in new}
+            wrapped = [self._root_keys.new_wrapped(change.tenant_id, change.key_version) for change in new]
             states = ["active" if newest[c.tenant_id] == c.key_version else "decrypt_only" for c in new]
             yield (
                 SQL["keys_insert"],
                 (
                     Texts([change.tenant_id for change in new]),
                     Bigints([change.key_version for change in new]),
-                    Texts([self._root_keys.newest] * len(new)),
-                    Blobs([self._root_keys.new_wrapped(change.tenant_id, change.key_version) for change in new]),
+                    Texts([root_key_id for root_key_id, _ in wrapped]),
+                    Blobs([key for _, key in wrapped]),
                     Texts(states),
                     Bigints([change.at for change in new]),
                 ),

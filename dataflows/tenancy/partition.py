@@ -30,6 +30,7 @@ from sinks.tenancy import seals
 
 if TYPE_CHECKING:
     from sinks.tenancy.contexts import Contexts
+    from sinks.tenancy.root_keys import RootKeys
 
 SQL: Final = queries("dataflows.tenancy", "owner.sql")
 _NOT_FOUND: Final = Rejection("not_found", "No such object.")
@@ -43,7 +44,7 @@ _READS: Final = 7  # as many as ``reads`` has
 class TenancyPartition:
     """One owned partition; nothing is remembered between batches."""
 
-    def __init__(self, connection: object, partition: int, *, contexts: Contexts, root_keys: seals.RootKeys) -> None:
+    def __init__(self, connection: object, partition: int, *, contexts: Contexts, root_keys: RootKeys) -> None:
         del connection
         self._partition = partition
         self._contexts = contexts

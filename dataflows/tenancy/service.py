@@ -10,7 +10,7 @@ from dataflows.tenancy.partition import TenancyPartition
 from schemas.tenancy.service import SERVICE
 from sinks.tenancy import secrets_file
 from sinks.tenancy.contexts import Contexts
-from sinks.tenancy.seals import RootKeys
+from sinks.tenancy.root_keys import RootKeys
 
 if TYPE_CHECKING:
     from pathlib import Path

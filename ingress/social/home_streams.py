@@ -1,6 +1,6 @@
 """A home as it grows (server-sent events). Each post is out of an authorized read of that moment, once a stream.
 
-A stream that was cut off goes on with a page of the home: it has no cursor of its own.
+Each event names its post: a stream that was cut off, or a page that was made before it, goes on behind that one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import msgspec
 
 from ingress import limits as ingress_limits
 from ingress.commands.arrivals import woken
+from ingress.http import reading
 from schemas import errors
 from schemas.social import limits as social_limits
 from schemas.social.service import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
 
     from ingress.commands.arrivals import Arrivals
     from ingress.identity.caller import Caller
@@ -48,19 +51,23 @@ class HomeStreams:
         for heard in self._open:
             heard.set()
 
-    async def stream(self, caller: Caller) -> AsyncIterator[bytes]:
-        """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves."""
+    async def stream(self, caller: Caller, after: str | None = None) -> AsyncIterator[bytes]:
+        """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves.
+
+        ``after`` is the post that stood first in a home: what came since is told, too. Of the newest page all is, where
+        it has no such post any more, or had none.
+        """
         heard, looks = asyncio.Event(), 0
         self._open.add(heard)
         try:
-            known = [post["post_id"] for post in await self._newest(caller)]
+            known = _known([post["post_id"] for post in await self._newest(caller)], after)
             yield b"retry: 1000\n\n"
             with self._arrivals.listening(heard, SERVICE.events_topic):
                 while not self._closing.is_set() and time.time() < caller.expires_at:
                     posts = await self._newest(caller)
                     fresh = [post for post in reversed(posts) if post["post_id"] not in known]
                     known = [*known, *(post["post_id"] for post in fresh)][-social_limits.HOME_POSTS_MAX :]
-                    yield b"".join(b"event: post\ndata: %b\n\n" % _encode(post) for post in fresh) or _HEARTBEAT
+                    yield b"".join(map(_event, fresh)) or _HEARTBEAT
                     looks = await self._pause(heard, looks)
         except (errors.Unavailable, errors.Gone):
             return  # the client opens another one, and is told why not
@@ -82,3 +89,19 @@ class HomeStreams:
             return looks - 1
         await woken(heard, social_limits.HOME_STREAM_UNASKED_S)
         return 0
+
+
+def _known(ids: list[str], after: str | None) -> list[str]:
+    """What of a home was told, the newest first."""
+    if after is None:
+        return ids
+    return ids[ids.index(after) :] if after in ids else []
+
+
+def _event(post: dict[str, Any]) -> bytes:
+    return b"id: %b\nevent: post\ndata: %b\n\n" % (post["post_id"].encode(), _encode(post))
+
+
+def asked_after(request: Request) -> str | None:
+    """Behind which post a stream is asked to go on: what a client heard last, or what it was made with."""
+    return request.headers.get("last-event-id") or reading.query(request, "after")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import a_schema, page_of, ref
+from ingress.http.openapi_schemas import OBJECT_ID, a_schema, page_of, ref
 from schemas.social import limits
 from schemas.social.service import READ
 from schemas.social.value_types import USER, VISIBILITY
@@ -87,9 +87,12 @@ def paths() -> Json:
 
 
 def _stream() -> Json:
-    found = _read("stream_home", "What comes home from now on", [], "SocialPage", ("overloaded",))
+    of_post = (OBJECT_ID, "The post behind which to go on")
+    resumes = [elements.query("after", *of_post), elements.parameter("Last-Event-ID", *of_post)]
+    found = _read("stream_home", "What comes home from now on", resumes, "SocialPage", ("overloaded",))
     text = {"text/event-stream": {"schema": {"type": "string"}}}
-    found["get"]["responses"]["200"] = {"description": "An event `post` for each post, once", "content": text}
+    told = "An event `post` for each post, once; its id is the post's"
+    found["get"]["responses"]["200"] = {"description": told, "content": text}
     return found
 
 

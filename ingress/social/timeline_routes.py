@@ -12,7 +12,7 @@ from ingress.commands import calling
 from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.social.edges import Edges
-from ingress.social.home_streams import HomeStreams
+from ingress.social.home_streams import HomeStreams, asked_after
 from ingress.social.notifications import Notifications
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
@@ -53,12 +53,12 @@ async def home(request: Request) -> Response:
 
 @router.get("/v1/timelines/home/stream")
 async def stream_home(request: Request) -> Response:
-    """What comes home from now on (server-sent events)."""
+    """What comes home from now on (server-sent events); Last-Event-ID or ``after``, a post, resumes."""
     caller = await calling.caller_of(request, READ)
-    parts = parts_of(request)
+    parts, after = parts_of(request), asked_after(request)
     await parts.get(Users).present(caller)
     parts.get(HomeStreams).admit()
-    frames = parts.get(HomeStreams).stream(caller)
+    frames = parts.get(HomeStreams).stream(caller, after)
     headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
     return StreamingResponse(frames, headers=headers, media_type="text/event-stream")
 

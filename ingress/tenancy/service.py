@@ -21,7 +21,7 @@ from ingress.tenancy.support_gate import SupportGate
 from ingress.tenancy.tenants import Tenants
 from schemas.tenancy.service import SERVICE
 from sinks.tenancy.contexts import Contexts
-from sinks.tenancy.seals import RootKeys
+from sinks.tenancy.root_keys import RootKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
     from ingress.tenancy.safe_mode import SafeMode
+    from sinks.tenancy.root_keys import RootKeys
 
 UNKNOWN: Final = "unknown"
 _FIRST_KEY: Final = 1  # every tenant is made with it, and no row of a key is removed while it lives
@@ -83,7 +84,7 @@ class Known(Struct, frozen=True):
 class Tenants:
     """Finds tenants and their keys. One per process."""
 
-    def __init__(self, store: Store, root_keys: seals.RootKeys, safe_mode: SafeMode) -> None:
+    def __init__(self, store: Store, root_keys: RootKeys, safe_mode: SafeMode) -> None:
         self._store = store
         self._safe_mode = safe_mode
         self._root_keys = root_keys

@@ -57,6 +57,11 @@ def newest(connection: Connection[Any], after: str = "") -> list[dict[str, Any]]
     return _rows(connection, "tenants_newest", limit=limits.TENANTS_LISTED_MAX, after=after)
 
 
+def keys_by_root_key(connection: Connection[Any]) -> dict[str, int]:
+    """How many keys of tenants each root key wraps; those that wrap none are not named."""
+    return {row["root_key_id"]: row["keys"] for row in _rows(connection, "keys_by_root_key")}
+
+
 def noisy(connection: Connection[Any]) -> list[dict[str, Any]]:
     """Callers that had others of their partition wait, with what is proposed."""
     rows = _rows(connection, "noisy_tenants", limit=limits.TENANTS_LISTED_MAX)

@@ -38,3 +38,7 @@ select m.is_on, m.since, m.probe, m.evidence, m.proposed_by, r.as_of,
        (select count(*) from isolation_violation where resolved_at is null) as violations,
        (select coalesce(sum(gaps), 0)::bigint from isolation_lint) as gaps
 from isolation_safe_mode m left join isolation_round r on r.only_one;
+
+-- name: keys_by_root_key
+-- millrace tenants root-keys: asked for by a person. A scan.
+select root_key_id, count(*) as keys from tenant_key where wrapped is not null group by root_key_id order by root_key_id;

@@ -54,19 +54,23 @@ class Inserter:
         ClickHouse writes a token down before the part, under one lock: who is told that a token is known finds its
         rows. Where they are not, it was killed between the two, and would drop them under that token for ever.
         """
-        missing = -1
-        for turn in range(limits.SINK_TOKENS_MAX + 1):
-            whole, rest = _lacking(table, wanted, self._present(table, ranges))
-            missing = len(whole) + len(rest) if missing < 0 else missing
-            if not whole and not rest:
-                return missing
-            of_turn = token if turn == 0 else f"{token}:{turn}"
-            if whole:
-                self._insert(table, whole, of_turn)
-            if rest:  # somebody took rows of a part away: no insert is under way that could bring them
-                keys = repr(_keys(table, rest))
-                self._insert(table, rest, f"{of_turn}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}")
-        raise errors.Unavailable(f"ClickHouse takes rows of {table.name} and does not keep them")
+        lacking = missing = _lacking(table, wanted, self._present(table, ranges))
+        for turn in range(limits.SINK_TOKENS_MAX):
+            if not any(lacking):
+                break
+            self._insert_lacking(table, lacking, token if turn == 0 else f"{token}:{turn}")
+            lacking = _lacking(table, wanted, self._present(table, ranges))
+        if any(lacking):
+            raise errors.Unavailable(f"ClickHouse takes rows of {table.name} and does not keep them")
+        return sum(map(len, missing))
+
+    def _insert_lacking(self, table: Table, lacking: tuple[list[Row], list[Row]], token: str) -> None:
+        whole, rest = lacking
+        if whole:
+            self._insert(table, whole, token)
+        if rest:  # somebody took rows of a part away: no insert is under way that could bring them
+            keys = repr(_keys(table, rest))
+            self._insert(table, rest, f"{token}:rest:{hashlib.sha256(keys.encode()).hexdigest()[:32]}")
 
     def _present(self, table: Table, ranges: Sequence[Range]) -> set[tuple[Any, ...]]:
         where = " or ".join(

@@ -1,4 +1,4 @@
-"""Seals: a tenant's key under a root key, a payload under its tenant's key. AES-256-GCM, bound to what it is of.
+"""Seals: a payload under its tenant's key. AES-256-GCM, bound to what it is of.
 
 Nonces are random: a key seals far fewer than 2^32 payloads between two rotations.
 """
@@ -8,39 +8,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import secrets
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from schemas import errors, sealing
-
-if TYPE_CHECKING:
-    from sinks.tenancy.secrets_file import TenancySecrets
+from schemas import sealing
 
 _VERSION_BYTES: Final = 8
 
 
 def _bound(*names: object) -> bytes:
     return sealing.SEPARATOR.join(("millrace/tenancy", *map(str, names))).encode()
-
-
-class RootKeys:
-    """Wraps and unwraps keys of tenants; without secrets there is none that it could."""
-
-    def __init__(self, held: TenancySecrets | None) -> None:
-        self._keys = held.root_keys if held else {}
-        self.newest = held.root_key_id if held else ""
-
-    def new_wrapped(self, tenant_id: str, key_version: int) -> bytes:
-        """A new key of a tenant, wrapped by the newest root key."""
-        bound = _bound("key", tenant_id, key_version)
-        return sealing.encrypt(self._keys[self.newest], secrets.token_bytes(sealing.KEY_BYTES), bound)
-
-    def unwrap(self, tenant_id: str, key_version: int, root_key_id: str, wrapped: bytes) -> bytes:
-        """The key. Raises SealBroken, and Unavailable where the root key is not at hand."""
-        key = self._keys.get(root_key_id)
-        if key is None:
-            raise errors.Unavailable("The root key of this tenant's key is not at hand.")
-        return sealing.decrypt(key, wrapped, _bound("key", tenant_id, key_version))
 
 
 def seal(plain: bytes, key: bytes, key_version: int, tenant_id: str, place: str) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors
@@ -32,6 +32,7 @@ class TenancySecrets:
     root_keys: Mapping[str, bytes] = field(repr=False)
     context_key_id: str
     context_key: bytes = field(repr=False)
+    file: Path | None = None  # where they stand
 
 
 def ensure(folder: Path) -> TenancySecrets:
@@ -47,7 +48,7 @@ def read(folder: Path) -> TenancySecrets:
     """
     path = folder / NAME
     try:
-        return _decoded(json.loads(path.read_text()))
+        return replace(_decoded(json.loads(path.read_text())), file=path)
     except FileNotFoundError:
         hint = "put its backup back; where there never was one, `millrace migrate` makes it"
         raise errors.Unavailable(f"{path.name} is gone: {hint}") from None

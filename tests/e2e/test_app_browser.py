@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.eventually import becomes
 from tests.gate import matrix
 from tests.worlds.browser import DESK, PHONE, WAIT_MS, Window, chromium, fits
 from tests.worlds.page_user import PageUser, ann, bob, page_users
@@ -18,7 +19,7 @@ from tests.worlds.social_media import picture
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
     from tests.worlds.public_system import PublicSystem
 
@@ -162,6 +163,21 @@ def test_news_come_without_loading_and_reactions_stay_in_place(windows: Any, ann
     taken = card.get_by_role("button", name="Take the like back")
     expect(taken).to_be_focused()
     expect(taken).to_have_attribute("aria-pressed", "true")
+
+
+def test_news_between_a_page_and_its_stream_are_told(windows: Any, ann: PageUser, bob: PageUser) -> None:
+    bob.done(f"/app/users/{ann.name}/follow", next="/app")
+    page, posted = windows(bob.name), list[str]()
+
+    def opened_late(route: Route) -> None:
+        if not posted:
+            posted.append(ann.post("While nobody listened"))
+            becomes(lambda: bob.cards("/app"), posted)
+        route.continue_()
+
+    page.route("**/app/stream*", opened_late)
+    page.reload()
+    expect(page.get_by_role("link", name="1 new post")).to_be_visible()
 
 
 def test_keys_walk_open_write_and_search(windows: Any, ann: PageUser) -> None:

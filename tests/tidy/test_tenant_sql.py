@@ -25,6 +25,7 @@ OF_ALL_TENANTS = {
     "dataflows/tenancy/mover/mover.sql:exports_running": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:deleting": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:shredded": "the mover looks for work of any tenant",
+    "dataflows/tenancy/mover/mover.sql:keys_wrapped_before": "the mover wraps keys of all tenants anew",
     "dataflows/tenancy/mover/mover.sql:moves_open": "the mover looks for work of any tenant",
     "sinks/postgres/queries/tenancy/desk.sql:desk_grants": "a command names its grant; the owner compares whose it is",
     "sinks/postgres/queries/tenancy/invoices.sql:runs_due": "the metering process looks for work of any tenant",

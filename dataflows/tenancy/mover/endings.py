@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 
     from dataflows.tenancy.mover.tenant_rows import Places
     from sinks.certificates import CertificateKeys
+    from sinks.tenancy.root_keys import RootKeys
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def export(places: Places, root_keys: seals.RootKeys, now: int) -> bool:
+def export(places: Places, root_keys: RootKeys, now: int) -> bool:
     """Writes the exports that are asked for; a tenant on its way out is exported then."""
     found = places.control.execute(SQL["exports_running"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
     return each(places, "export", found, lambda row: _export(places, root_keys, row[0], row[1], now))
 
 
-def _export(places: Places, root_keys: seals.RootKeys, tenant_id: str, export_id: str, now: int) -> bool:
+def _export(places: Places, root_keys: RootKeys, tenant_id: str, export_id: str, now: int) -> bool:
     place = _place(places, tenant_id)
     named = {"tenant_id": tenant_id, "export_id": export_id}
     digest, resources = hashlib.sha256(), 0
@@ -64,7 +65,7 @@ def _of(row: tuple[Any, ...]) -> Place:
     return Place(**dict(zip(Place.__struct_fields__, row, strict=True)))
 
 
-def _keys(places: Places, root_keys: seals.RootKeys, tenant_id: str) -> dict[int, bytes]:
+def _keys(places: Places, root_keys: RootKeys, tenant_id: str) -> dict[int, bytes]:
     """The tenant's keys in the clear. Raises KeyShredded."""
     rows = _key_rows(places, tenant_id)
     keys = {v: root_keys.unwrap(tenant_id, v, root, bytes(wrapped)) for v, root, wrapped, _ in rows if wrapped}

@@ -89,6 +89,17 @@ where tenant_id = %(tenant_id)s and state = 'offboarding';
 -- endings: the keys of a tenant. Primary key.
 select key_version, root_key_id, wrapped, state from tenant_key where tenant_id = %(tenant_id)s;
 
+-- name: keys_wrapped_before
+-- Wrapping: keys that another root key than the newest wraps, behind one of them. Primary key, from there on.
+select tenant_id, key_version, root_key_id, wrapped from tenant_key
+where (tenant_id, key_version) > (%(tenant_id)s, %(key_version)s) and root_key_id <> %(newest)s and wrapped is not null
+order by tenant_id, key_version limit %(limit)s;
+
+-- name: key_wrapped_anew
+-- Wrapping: unless it was destroyed, or wrapped anew, meanwhile. Primary key.
+update tenant_key set root_key_id = %(root_key_id)s, wrapped = %(wrapped)s
+where tenant_id = %(tenant_id)s and key_version = %(key_version)s and wrapped = %(read)s;
+
 -- name: deleting
 -- endings.delete: tenants that are to go. Served by tenant_at_work.
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database

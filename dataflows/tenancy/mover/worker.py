@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.tenant_rows import Places
+from dataflows.tenancy.mover.wrapping import Wrapping
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
 from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 from sinks.tenancy import secrets_file
-from sinks.tenancy.seals import RootKeys
+from sinks.tenancy.root_keys import RootKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,7 @@ class Mover:
         places = Places(connection, self._dsn, self._secrets)
         moves = Moves(places)
         root_keys = RootKeys(self._secrets)
+        wrapping = Wrapping(places, root_keys)
         steps: tuple[Callable[[int], bool], ...] = (
             lambda now: feeding.provision(places, now),
             lambda _: feeding.bring(places),
@@ -67,6 +69,7 @@ class Mover:
             lambda now: endings.export(places, root_keys, now),
             lambda now: endings.delete(places, self._certificates, now),
             lambda now: endings.certify_shredded(places, self._certificates, now),
+            wrapping.further,
         )
         idle_ms = limits.MOVER_IDLE_MS
         try:

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from dataflows.social.domain.records import Author, rendered_user
 from ingress import limits as ingress_limits
 from ingress.commands import calling
-from ingress.social.home_streams import HomeStreams
+from ingress.social.home_streams import HomeStreams, asked_after
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.pages import visit as visits
 from ingress.social.pages.cards import Cards
@@ -38,7 +38,8 @@ async def home(request: Request) -> Response:
     """One's home, with the composer."""
     found = await visits.signed_in(request)
     page = await found.part(Timelines).home(found.user, _PAGE, found.cursor)
-    return await _listed(found, "home.html", page, draft="", problem=None)
+    stands_first = None if found.cursor else next((post["post_id"] for post in page["data"]), "")
+    return await _listed(found, "home.html", page, stands_first=stands_first, draft="", problem=None)
 
 
 @router.get("/stream")
@@ -48,7 +49,7 @@ async def stream(request: Request) -> Response:
     streams = found.part(HomeStreams)
     streams.admit()
     headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
-    frames = _while_signed_in(found, streams.stream(found.who.caller()))
+    frames = _while_signed_in(found, streams.stream(found.who.caller(), asked_after(request)))
     return StreamingResponse(frames, headers=headers, media_type="text/event-stream")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import uuid
 from typing import TYPE_CHECKING
@@ -281,3 +283,26 @@ def test_the_stream_of_a_home_ends_with_its_session(ann: PageUser) -> None:
         assert post in said
         ann.done("/app/sign-out")
         assert sum(1 for _ in frames) < 10, "it goes on after the session has ended"
+
+
+def told(user: PageUser, wanted: int, query: str = "", **headers: str) -> list[str]:
+    """The first posts of a stream, in order; the id of an event is that of its post."""
+    with user.http.stream("GET", f"/app/stream{query}", headers=headers) as stream:
+        values = (line.partition(": ")[::2] for line in stream.iter_lines() if line.startswith(("id: ", "data: ")))
+        found = list(itertools.islice(values, 2 * wanted))
+    ids = [text for name, text in found if name == "id"]
+    assert ids == [json.loads(text)["post_id"] for name, text in found if name == "data"]
+    return ids
+
+
+def test_a_stream_goes_on_behind_a_post_that_was_seen(ann: PageUser, bob: PageUser) -> None:
+    """What came between a page and its stream, or while it was cut off, is told; of a home without it, all that is new."""
+    bob.done(f"/app/users/{ann.name}/follow", next="/app")
+    assert bob.cards("/app") == []
+    first, *later = [ann.post(text) for text in ("first", "second", "third")]
+    becomes(lambda: bob.cards("/app"), [*later[::-1], first])
+    assert told(bob, 2, f"?after={first}") == later
+    assert told(bob, 1, **{"Last-Event-ID": later[0]}) == later[1:]
+    assert told(bob, 1, f"?after={first}", **{"Last-Event-ID": later[0]}) == later[1:], "what was heard last counts"
+    for nothing in ("", "po_none"):
+        assert told(bob, 3, f"?after={nothing}") == [first, *later]

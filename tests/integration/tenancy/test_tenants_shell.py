@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -243,3 +244,50 @@ def test_wrong_words_are_one_line_and_an_exit_status(system: PublicSystem) -> No
     ops.token = ""  # as if the variable was never set
     done = ops.run("resume", NOBODY)
     assert (done.returncode, "--token" in done.stderr) == (2, True)
+
+
+def test_root_keys_are_changed_while_tenants_are_served(system: PublicSystem) -> None:
+    """All keys are wrapped anew behind it, though the mover is killed; one that does not open stays as it is and is told."""
+    ops = Person(system, "tenants:admin")
+    tenant = str(ops.json("create", "Wrapped")["tenant_id"])
+    member = Caller(system, tenant, "tenant", "u_1", MEMBER)
+    path = f"/v1/resources/{member.done('POST', '/v1/resources', {'n': 1})['resource_id']}"
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("insert into tenant_key values ('tn_', 1, 'rk_away', '\\x00', 'active', 0)")
+
+    def wraps() -> dict[str, tuple[str, int]]:
+        return {row["root_key_id"]: (row["state"], row["wraps"]) for row in ops.json("root-keys")["data"]}
+
+    ((old, (state, keys)), away) = wraps().items()
+    assert (state, away) == ("wraps", ("rk_away", ("not at hand", 1)))
+    (new,) = ops.lines("root-keys-prepare")
+    assert wraps()[new] == ("prepared", 0)
+    assert ops.refused("root-keys-prepare") == (1, "A root key is prepared already")
+    (mover,) = system.pids("tenancy_mover")
+    os.kill(mover, signal.SIGSTOP)
+    assert ops.lines("root-keys-rotate") == [new]
+    assert ops.refused("root-keys-remove", old) == (1, f"{old} wraps {keys} keys of tenants")
+    os.kill(mover, signal.SIGKILL)
+    becomes(wraps, {old: ("unwraps", 0), new: ("wraps", keys), **dict([away])}, 60)
+    assert ops.lines("root-keys")[0].split() == [old, "unwraps", "0"]
+    assert ops.lines("root-keys-remove", old) == [old]
+    later = str(ops.json("create", "Later")["tenant_id"])
+    assert wraps()[new] == ("wraps", keys + 1)
+    assert member.http.get(path).json()["payload"] == {"n": 1}
+    of_later = Caller(system, later, "tenant", "u_1", MEMBER)
+    assert of_later.done("POST", "/v1/resources", {"n": 2})["version"] == 1
+    with psycopg.connect(system.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+        told = connection.execute(
+            "select action, outcome from audit_log where action like 'tenancy.root_keys.%' order by seq"
+        ).fetchall()
+    assert told == [
+        (f"tenancy.root_keys.{what}", outcome)
+        for what, last in (
+            ("prepare", "done"),
+            ("prepare", "refused"),
+            ("rotate", "done"),
+            ("remove", "failed"),
+            ("remove", "done"),
+        )
+        for outcome in ("begun", last)
+    ]

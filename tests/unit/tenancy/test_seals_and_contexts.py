@@ -12,8 +12,9 @@ from joserfc.jwk import KeySet
 from dataflows.tenancy.domain.comparison import Comparison, count
 from schemas import errors, sealing
 from schemas.sealing import SealBroken
+from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
-from sinks.tenancy import seals, secrets_file, store_files
+from sinks.tenancy import root_keys, seals, secrets_file, store_files
 
 KEY = secrets.token_bytes(sealing.KEY_BYTES)
 
@@ -55,12 +56,52 @@ def test_a_wrapped_key_is_of_one_tenant_and_version(tmp_path) -> None:  # type: 
     assert not any(
         key.hex() in repr(held) or repr(key) in repr(held) for key in (*held.root_keys.values(), held.context_key)
     )
-    roots = seals.RootKeys(held)
-    wrapped = roots.new_wrapped("tn_a", 1)
-    assert len(roots.unwrap("tn_a", 1, roots.newest, wrapped)) == sealing.KEY_BYTES
+    roots = root_keys.RootKeys(held)
+    newest, wrapped = roots.new_wrapped("tn_a", 1)
+    assert newest == roots.newest
+    assert len(roots.unwrap("tn_a", 1, newest, wrapped)) == sealing.KEY_BYTES
     for tenant, version in (("tn_b", 1), ("tn_a", 2)):
         with pytest.raises(SealBroken):
-            roots.unwrap(tenant, version, roots.newest, wrapped)
+            roots.unwrap(tenant, version, newest, wrapped)
+
+
+def test_root_keys_change_under_who_holds_them(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
+    """Prepared, rotated, removed while a process goes on; a file that is gone or another home's changes nothing in it."""
+    path, roots = tmp_path / secrets_file.NAME, root_keys.RootKeys(secrets_file.ensure(tmp_path))
+    first, wrapped = roots.new_wrapped("tn_a", 1)
+    key = roots.unwrap("tn_a", 1, first, wrapped)
+    second = root_keys.prepare(tmp_path)
+    with pytest.raises(errors.StateConflict, match="prepared already"):
+        root_keys.prepare(tmp_path)
+    assert (root_keys.states(tmp_path), roots.newest) == ({first: "wraps", second: "prepared"}, first)
+    assert root_keys.rotate(tmp_path) == second
+    with pytest.raises(errors.StateConflict, match="rotate first"):
+        root_keys.remove(tmp_path, second)
+    with pytest.raises(errors.NotFound):
+        root_keys.remove(tmp_path, "rk_none")
+    named, anew = roots.wrapped_anew("tn_a", 1, first, wrapped)
+    assert (named, roots.unwrap("tn_a", 1, second, anew)) == (second, key)
+    kept = path.read_text()
+    for other in (None, "no JSON", (tmp_path / "other" / secrets_file.NAME)):
+        if other is None:
+            path.unlink()
+        elif isinstance(other, str):
+            path.write_text(other)
+        else:
+            secrets_file.ensure(other.parent)
+            path.write_bytes(other.read_bytes())
+        assert roots.new_wrapped("tn_a", 2)[0] == second
+        assert roots.unwrap("tn_a", 1, first, wrapped) == key
+    path.write_text(kept)
+    root_keys.remove(tmp_path, first)
+    assert path.stat().st_mode & 0o077 == 0
+    with pytest.raises(errors.Unavailable, match="not at hand"):
+        roots.unwrap("tn_a", 1, first, wrapped)
+    assert roots.unwrap("tn_a", 1, second, anew) == key
+    for _ in range(limits.ROOT_KEYS_MAX - 1):
+        root_keys.rotate(tmp_path)
+    with pytest.raises(errors.StateConflict, match="too many"):
+        root_keys.rotate(tmp_path)
 
 
 def test_a_certificate_is_signed_over_all_that_it_says(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path

@@ -20,14 +20,15 @@ from typer.testing import CliRunner
 
 from compose import limits
 from compose.cli import decisions, tenants
-from compose.cli.tenants import calls, directory, given, life, shown, usage, watching
+from compose.cli.tenants import calls, directory, given, life, root_keys, shown, usage, watching
 from compose.stack.errors import StackError
 from dataflows.tenancy.domain.migration import ABORTABLE, TO_SOURCE
 from ingress.tenancy import usage as asked_usage
 from schemas.tenancy import value_types
 
 GROUP = typer.main.get_command(tenants.app)
-READ_HERE = {command.name or command.callback.__name__ for command in directory.app.registered_commands}  # type: ignore[union-attr]
+OF_THIS_HOME = (*directory.app.registered_commands, *root_keys.app.registered_commands)
+READ_HERE = {command.name or command.callback.__name__ for command in OF_THIS_HOME}  # type: ignore[union-attr]
 CALLS = sorted(set(GROUP.commands) - {name.rstrip("_") for name in READ_HERE})  # type: ignore[attr-defined]
 MOVE = {
     "migration_id": "mg_" + "a" * 26,
