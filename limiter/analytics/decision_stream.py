@@ -172,11 +172,8 @@ class DecisionBlock:
     def _is_there(self, inserter: Inserter, table: Table, columns: list[list[Any]]) -> bool:
         if table is DECISIONS:
             sources, numbers, at = columns[:3]
-            where = "at between fromUnixTimestamp64Micro({first:Int64}) and fromUnixTimestamp64Micro({last:Int64})"
             asked = {"first": min(at), "last": max(at), "sources": sorted(set(sources))}
-            found = inserter.found(
-                table, ("source", "number"), f"{where} and source in {{sources:Array(String)}}", asked
-            )
+            found = inserter.found(table, ("source", "number"), _ROWS_OF_SOURCES, asked)
             return found.issuperset(zip(sources, numbers, strict=True))
         if "block" in table.columns:  # none but this block has its number
             return len(inserter.found(table, table.columns, f"block = {self._plan_id}")) == len(columns[0])

@@ -24,7 +24,7 @@ from schemas.tenancy import limits
 from schemas.tenancy.operations import resource_of, scope_of
 from schemas.topics import partition_for
 from sinks.tenancy.contexts import Contexts
-from sinks.tenancy.seals import RootKeys
+from sinks.tenancy.root_keys import RootKeys
 from tests.gate import examples
 
 POLICIES: Final = (Path(__file__).parent / "tenancy_policies.cedar").read_text()
