@@ -10,7 +10,7 @@ from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import psycopg
@@ -42,6 +42,18 @@ def operator_connection() -> Iterator[psycopg.Connection]:
         raise StackError(f"Postgres does not answer: {str(error).strip()}") from error
     except (PlatformError, ValueError) as error:
         raise StackError(str(error)) from error
+
+
+def key_changed(action: str, name: str, named: str, change: Callable[[], str]) -> str:
+    """The id of a key of this home that ``change`` made, or took away; ``named`` is what the audit log calls it.
+
+    Audited before it is done, so that no key changes unseen, and with what became of it.
+    """
+    from reconciliation.audit.log import announced  # noqa: PLC0415 - imports the driver
+
+    with operator_connection() as connection, announced(connection, shell_user(), action, name) as found:
+        found[named] = id_ = change()
+        return id_
 
 
 def check_settings(settings: Settings, acknowledged: Path | None = None) -> CheckSettings:

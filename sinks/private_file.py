@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _PRIVATE_FILE: Final = 0o600
@@ -36,6 +39,17 @@ def replace(path: Path, text: str) -> None:
     """The file has another text: who reads it sees the old one or the new one."""
     _draft(path, text).replace(path)
     _keep_entry(path)
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """One at a time of all that change a file; two who did so at once would lose what one of them wrote."""
+    descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT, _PRIVATE_FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _draft(path: Path, text: str) -> Path:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from compose.operator_access import operator_connection, shell_user
+from compose.operator_access import key_changed
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -51,17 +51,8 @@ def remove(key_id: str) -> None:
 
 
 def _changed(action: str, name: str, change: Callable[[SigningKeys], str]) -> str:
-    """Audited before it is done, so that no key changes unseen, and with what became of it."""
-    from reconciliation.audit.log import announced  # noqa: PLC0415
-    from schemas.errors import PlatformError  # noqa: PLC0415
-
     keys = _keys()
-    try:
-        with operator_connection() as connection, announced(connection, shell_user(), action, name or "keys") as found:
-            found["key_id"] = change(keys)
-            return str(found["key_id"])
-    except PlatformError as error:
-        raise StackError(error.public) from error
+    return key_changed(action, name or "keys", "key_id", lambda: change(keys))
 
 
 def _keys() -> SigningKeys:

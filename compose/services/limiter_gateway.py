@@ -7,16 +7,18 @@ import gc
 import os
 import signal
 import socket
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from compose.services.limiting import SnapshotToken, kept_going
+from compose.services.limiting import kept_going
 from compose.services.ops import LOOPBACK, serve_ops
 from compose.services.owner_quotas import OwnerQuotas
 from compose.settings.limiter_gateways import gateway_address, gateways_everywhere
 from compose.stack.errors import StackError
+from ingress.identity.issuer import SERVICES_ISSUER, issue_token
 from limiter.decide.limiter import Limiter
 from limiter.decide.quota_lender import QuotaLender
 from limiter.edge.envoy_server import envoys_server
@@ -40,8 +42,26 @@ if TYPE_CHECKING:
     import grpc
 
     from compose.settings.settings import Settings
+    from ingress.identity.issuer import KeyFolder
 
+_TOKEN_LIFE_S: Final = 3_600
 _log = structlog.get_logger(__name__)
+
+
+class SnapshotToken:
+    """A token of our services' own issuer for reading snapshots, made again before it expires."""
+
+    def __init__(self, keys: KeyFolder) -> None:
+        self._keys = keys
+        self._token, self._until = "", 0.0
+
+    def __call__(self) -> str:
+        """The token of the moment. Raises Unavailable without the issuer's key."""
+        if time.time() > self._until - _TOKEN_LIFE_S / 2:
+            scopes = ("limits:read",)
+            self._token = issue_token(self._keys, "limiter_gateway", scopes, _TOKEN_LIFE_S, issuer=SERVICES_ISSUER)
+            self._until = time.time() + _TOKEN_LIFE_S
+        return self._token
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -69,7 +89,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     quotas = OwnerQuotas(kafka, "limiter-gateway", instance)
     limiter = Limiter(store, recorder, name, quotas, gateways_everywhere(settings))
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
-    published = PublishedOverHttp(addresses.base_url, SnapshotToken(issuer, "limiter_gateway"))
+    published = PublishedOverHttp(addresses.base_url, SnapshotToken(issuer))
     follower = SnapshotFollower(
         published,
         keys.verifying_keys,

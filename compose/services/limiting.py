@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from compose.services.owner_quotas import OwnerQuotas
-from ingress.identity.issuer import SERVICES_ISSUER, KeyFolder, issue_token
 from ingress.limiter.api_limits import STRANGERS, is_for_our_api
 from limiter.decide.limiter import Limiter
 from limiter.edge.metrics import GatewayMetrics, ShardMetrics
@@ -32,26 +30,7 @@ if TYPE_CHECKING:
     from limiter.policy.policies import PolicySet
     from limiter.store.store import CounterStore
 
-_TOKEN_LIFE_S: Final = 3_600
 _log: Final = structlog.get_logger(__name__)
-
-
-class SnapshotToken:
-    """A token of our services' own issuer for reading snapshots, made again before it expires."""
-
-    def __init__(self, keys: KeyFolder, merchant: str) -> None:
-        self._keys = keys
-        self._merchant = merchant
-        self._token, self._until = "", 0.0
-
-    def __call__(self) -> str:
-        """The token of the moment. Raises Unavailable without the issuer's key."""
-        if time.time() > self._until - _TOKEN_LIFE_S / 2:
-            self._token = issue_token(
-                self._keys, self._merchant, ("limits:read",), _TOKEN_LIFE_S, issuer=SERVICES_ISSUER
-            )
-            self._until = time.time() + _TOKEN_LIFE_S
-        return self._token
 
 
 @asynccontextmanager

@@ -7,12 +7,9 @@ A key is known to gateways before anything is signed with it. Where gateways hav
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
-import os
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -22,10 +19,8 @@ from schemas.limiter import limits
 from sinks import private_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
-
-_PRIVATE_FILE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +101,8 @@ class SigningKeys:
         _replace(self._next, [_text(key)])
         return key_id(key.public_key())
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Two who change keys at once would lose one of them."""
-        descriptor = os.open(self.folder / "policy_keys.lock", os.O_WRONLY | os.O_CREAT, _PRIVATE_FILE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def _alone(self) -> AbstractContextManager[None]:
+        return private_file.alone(self.folder / "policy_keys.lock")
 
 
 def _private(text: str) -> Ed25519PrivateKey:

@@ -7,9 +7,7 @@ it wraps new keys, and the mover wraps all others anew. One that wraps none any 
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
-import os
 import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +17,7 @@ import structlog
 from schemas import errors, sealing
 from schemas.tenancy import limits
 from sinks import private_file
-from sinks.tenancy import secrets_file
+from sinks.tenancy import seals, secrets_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from sinks.tenancy.secrets_file import TenancySecrets
 
 _ID_BYTES: Final = 4
-_PRIVATE_FILE: Final = 0o600
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -61,11 +58,11 @@ class RootKeys:
         key = self._keys.get(root_key_id)
         if key is None:
             raise errors.Unavailable("The root key of this tenant's key is not at hand.")
-        return sealing.decrypt(key, wrapped, _bound(tenant_id, key_version))
+        return sealing.decrypt(key, wrapped, seals.bound("key", tenant_id, key_version))
 
     def _wrapped(self, tenant_id: str, key_version: int, key: bytes) -> tuple[str, bytes]:
         newest = self.newest
-        return newest, sealing.encrypt(self._keys[newest], key, _bound(tenant_id, key_version))
+        return newest, sealing.encrypt(self._keys[newest], key, seals.bound("key", tenant_id, key_version))
 
     def _look(self) -> None:
         """Takes over what the file became. One that cannot be read, or is another home's, changes nothing."""
@@ -86,10 +83,6 @@ class RootKeys:
         self._keys, self._newest = held.root_keys, held.root_key_id
 
 
-def _bound(tenant_id: str, key_version: int) -> bytes:
-    return sealing.SEPARATOR.join(("millrace/tenancy", "key", tenant_id, str(key_version))).encode()
-
-
 def prepare(folder: Path) -> str:
     """A key that wraps nothing yet. Gives its id. Raises StateConflict, and Unavailable without the file."""
     with _changed(folder) as document:
@@ -99,7 +92,8 @@ def prepare(folder: Path) -> str:
 def rotate(folder: Path) -> str:
     """The prepared key, or a new one, wraps new keys of tenants from now on. Gives its id. Raises as ``prepare``."""
     with _changed(folder) as document:
-        document["root_key_id"] = prepared(document) or _prepare(document)
+        prepared = _behind(document["root_keys"], document["root_key_id"])
+        document["root_key_id"] = prepared or _prepare(document)
         return str(document["root_key_id"])
 
 
@@ -116,19 +110,20 @@ def remove(folder: Path, id_: str) -> None:
 def states(folder: Path) -> dict[str, str]:
     """What each key does, in the order in which they were made. Raises Unavailable without the file."""
     held = secrets_file.read(folder)
-    found = list(held.root_keys)
-    newest = found.index(held.root_key_id)
-    return {name: ("unwraps", "wraps", "prepared")[(at >= newest) + (at > newest)] for at, name in enumerate(found)}
+    does = dict.fromkeys(held.root_keys, "unwraps")
+    if (waits := _behind(held.root_keys, held.root_key_id)) is not None:
+        does[waits] = "prepared"
+    return does | {held.root_key_id: "wraps"}
 
 
-def prepared(document: Mapping[str, Any]) -> str | None:
-    """The key behind the newest, if there is one: keys stand in the order in which they were made."""
-    last = list(document["root_keys"])[-1]
-    return None if last == document["root_key_id"] else str(last)
+def _behind(root_keys: Mapping[str, object], newest: str) -> str | None:
+    """The prepared key, if there is one: keys stand in the order in which they were made."""
+    last = list(root_keys)[-1]
+    return None if last == newest else last
 
 
 def _prepare(document: dict[str, Any]) -> str:
-    if prepared(document):
+    if _behind(document["root_keys"], document["root_key_id"]):
         raise errors.StateConflict("A root key is prepared already: rotate, or remove it.")
     if len(document["root_keys"]) >= limits.ROOT_KEYS_MAX:
         raise errors.StateConflict("There are too many root keys: remove old ones first.")
@@ -139,14 +134,10 @@ def _prepare(document: dict[str, Any]) -> str:
 
 @contextmanager
 def _changed(folder: Path) -> Iterator[dict[str, Any]]:
-    """The file as it is, and what was made of it afterwards; two who change it at once would lose a key."""
+    """The file as it is, and what was made of it afterwards."""
     secrets_file.read(folder)  # says what is wrong with it
     path = folder / secrets_file.NAME
-    descriptor = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, _PRIVATE_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with private_file.alone(path.with_suffix(".lock")):
         document = json.loads(path.read_text())
         yield document
         private_file.replace(path, json.dumps(document))
-    finally:
-        os.close(descriptor)

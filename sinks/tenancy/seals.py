@@ -15,13 +15,14 @@ from schemas import sealing
 _VERSION_BYTES: Final = 8
 
 
-def _bound(*names: object) -> bytes:
+def bound(*names: object) -> bytes:
+    """What something sealed is bound to: the kind of thing, and what it is of."""
     return sealing.SEPARATOR.join(("millrace/tenancy", *map(str, names))).encode()
 
 
 def seal(plain: bytes, key: bytes, key_version: int, tenant_id: str, place: str) -> bytes:
     """The plaintext under a tenant's key, for one place (a resource); the version of the key stands before it."""
-    closed = sealing.encrypt(key, plain, _bound("payload", tenant_id, place, key_version))
+    closed = sealing.encrypt(key, plain, bound("payload", tenant_id, place, key_version))
     return key_version.to_bytes(_VERSION_BYTES, "big") + closed
 
 
@@ -32,13 +33,13 @@ def key_version_of(sealed: bytes) -> int:
 
 def unseal(sealed: bytes, key: bytes, tenant_id: str, place: str) -> bytes:
     """The plaintext. Raises SealBroken for what was changed, or sealed for another tenant or place."""
-    bound = _bound("payload", tenant_id, place, key_version_of(sealed))
-    return sealing.decrypt(key, sealed[_VERSION_BYTES:], bound)
+    place_of_it = bound("payload", tenant_id, place, key_version_of(sealed))
+    return sealing.decrypt(key, sealed[_VERSION_BYTES:], place_of_it)
 
 
 def keyed_hash(key: bytes, plain: bytes) -> bytes:
     """HMAC-SHA-256 of a hash: tells a retry from another request, and says nothing of the payload without the key."""
-    return hmac.new(key, _bound("request_hash") + plain, hashlib.sha256).digest()
+    return hmac.new(key, bound("request_hash") + plain, hashlib.sha256).digest()
 
 
 def as_text(sealed: bytes) -> str:

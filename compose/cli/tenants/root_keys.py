@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from compose.cli.options import AsJson
-from compose.operator_access import operator_connection, shell_user
+from compose.operator_access import key_changed, operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -27,15 +27,10 @@ def root_keys(as_json: AsJson = False) -> None:
     Example: millrace tenants root-keys
     """
     from reconciliation.tenancy.tenant_stores import keys_by_root_key  # noqa: PLC0415 - imports the driver
-    from schemas.errors import Unavailable  # noqa: PLC0415
     from sinks.tenancy import root_keys as of_file  # noqa: PLC0415
 
-    try:
-        states = of_file.states(_keys())
-    except Unavailable as error:
-        raise StackError(error.public) from error
     with operator_connection() as connection:
-        wraps = keys_by_root_key(connection)
+        states, wraps = of_file.states(_keys()), keys_by_root_key(connection)
     known = states | dict.fromkeys(sorted(wraps.keys() - states.keys()), "not at hand")
     rows = [{"root_key_id": name, "state": state, "wraps": wraps.get(name, 0)} for name, state in known.items()]
     if as_json:
@@ -88,16 +83,7 @@ def remove(root_key_id: str) -> None:
 
 
 def _changed(action: str, name: str, change: Callable[[Path], str]) -> str:
-    """Audited before it is done, and with what became of it."""
-    from reconciliation.audit.log import announced  # noqa: PLC0415
-    from schemas.errors import PlatformError  # noqa: PLC0415
-
-    try:
-        with operator_connection() as connection, announced(connection, shell_user(), action, name or "keys") as found:
-            found["root_key_id"] = change(_keys())
-            return str(found["root_key_id"])
-    except PlatformError as error:
-        raise StackError(error.public) from error
+    return key_changed(action, name or "keys", "root_key_id", lambda: change(_keys()))
 
 
 def _keys() -> Path:
