@@ -70,7 +70,8 @@ class Envoy:
         if descriptor_cost is not None:
             descriptor.hits_addend.value = descriptor_cost
         metadata = [("x-request-id", identity)] if identity else []
-        return self.service.ShouldRateLimit(request, timeout=patient(30), metadata=metadata)
+        # a gateway that was killed may take one more connection and reset it: the call waits for one that holds
+        return self.service.ShouldRateLimit(request, timeout=patient(30), metadata=metadata, wait_for_ready=True)
 
     def check(self, user: str = "u", route: str = "/r", **asked: Any) -> int:
         """The code for one request, whoever gives it: the failure mode too, where the store is late."""
