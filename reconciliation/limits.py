@@ -14,6 +14,7 @@ CHECK_FETCH_ROWS: Final = 5_000
 CHECK_ACKNOWLEDGED_CHUNK: Final = 50_000  # each costs one pass over the outbox
 REPLAY_CHUNK_EVENTS: Final = 10_000
 REPLAY_DIFFERENCES_SHOWN_MAX: Final = 20
+REPLAY_LOCK_WAIT_S: Final = 5  # for the database to notice that the session of a replay before has ended
 REPLAY_HOLD_WAIT_S: Final = 30  # for a running sink to let go before a swap
 PARKED_LISTED_MAX: Final = 200
 

@@ -255,10 +255,14 @@ class _Replay:
         return {p: found.get(p, 0) for p in range(self._settings.of.partitions)}
 
     def _lock(self) -> None:
-        """One replay at a time: shadows have fixed names."""
-        row = self._writer.execute("select pg_try_advisory_lock(hashtext('millrace_replay'))").fetchone()
-        if row != (True,):
-            raise ValueError("another replay is under way")
+        """One replay at a time: shadows have fixed names. One that has ended may hold its lock for a moment yet."""
+        wait_ms = 1_000 * reconciliation_limits.REPLAY_LOCK_WAIT_S
+        try:
+            with self._writer.transaction():
+                self._writer.execute("select set_config('lock_timeout', %s, true)", (f"{wait_ms}ms",))
+                self._writer.execute("select pg_advisory_lock(hashtext('millrace_replay'))")
+        except psycopg.errors.LockNotAvailable as error:
+            raise ValueError("another replay is under way") from error
 
     def _checkpoint(self, moment: str, status: checkpoints.Status) -> str:
         name = f"{self._owner_id}-{moment}"
