@@ -9,7 +9,11 @@ from typing import Final
 
 import msgspec
 
+from schemas import limits
+
 OPERATOR_SCOPE: Final = "operator:"  # of a person's command; no merchant has a colon in its name
+#: what a request may be called
+REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
 _CARD_TOKEN = re.compile(r"tok_[a-z2-7]{24}")  # the simulator's own tokens, tok_sim_*, have an underscore more
 _ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
 _ACCOUNT_CHARACTERS = 16  # 80 bits

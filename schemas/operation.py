@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from schemas import identity, limits, validation
-from schemas.senders import INGRESS
+from schemas.senders import INGRESS, kind_of
 from schemas.topics import commands_topic
 
 #: what an id in a path may look like, where an operation says nothing else
@@ -52,6 +52,7 @@ class Operation:
     aggregate: Callable[[Named], str] | None = None
     together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None  # what fields must fulfil with each other
     signals: validation.Field | None = None  # what the ingress adds to a command beside the request
+    outside: str | None = None  # the kind of caller (``senders.kind_of``) in whose name a program outside may send it
     audited: bool = False  # its route writes the audit log: it has no other door
     body_bytes_max: int = limits.BODY_BYTES_MAX  # of one call; a line among others has the usual bound
     senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
@@ -61,11 +62,16 @@ class Operation:
 
     @property
     def is_callers(self) -> bool:
-        """Whether callers send it in their own name: then a trusted producer outside may do so too.
-
-        A document is sealed by the ingress: nobody else has the keys.
-        """
+        """Whether the ingress sends it as it was called; what is a document, it seals."""
         return self.scope is not None and not self.audited and not self.document
+
+    def is_from_outside(self, scope: str) -> bool:
+        """Whether a trusted program outside, which speaks in this scope, may send it.
+
+        Rule: its key names whom it speaks for, and no scopes of tokens. What takes more than to be that merchant,
+        tenant or user (staff's, moderators') is told at the ingress alone, which has seen the token.
+        """
+        return self.is_callers and self.outside == kind_of(scope)
 
     @property
     def template(self) -> str:

@@ -15,6 +15,11 @@ from schemas.identity import OPERATOR_SCOPE
 SENDER: Final = "sender"
 MAC: Final = "mac"
 
+#: the kinds of callers
+MERCHANT: Final = "merchant"
+TENANT: Final = "tenant"
+USER: Final = "user"
+
 #: the calls of merchants, tenants and users
 INGRESS: Final = "ingress"
 #: callers' policies, whose route writes the audit log: the key of the other calls publishes none
@@ -38,7 +43,9 @@ PARKED: Final = "parked"
 WORKER_SCOPE: Final = "worker:"
 _WORKER: Final = "worker."
 _INTERNAL: Final = ("processor:", "settlement:", "ledger:", "quota:", WORKER_SCOPE, OPERATOR_SCOPE)
-_BEGINNINGS: Final[dict[str, tuple[str, ...]]] = {
+#: how that ends which scopes only begin with; what ends otherwise is a scope itself
+_OF_MANY: Final = ("", ":")
+_SCOPES: Final[dict[str, tuple[str, ...]]] = {
     OPERATORS: (OPERATOR_SCOPE,),
     PROCESSOR_WORKER: ("processor:",),
     WEBHOOK_WORKER: ("processor:",),
@@ -50,7 +57,7 @@ _BEGINNINGS: Final[dict[str, tuple[str, ...]]] = {
 #: what the name of a producer outside begins with: no role does
 OUTSIDE: Final = "producer."
 #: every role of our own
-ROLES: Final = (INGRESS, PUBLISHER, *_BEGINNINGS)
+ROLES: Final = (INGRESS, PUBLISHER, *_SCOPES)
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(n ^ 0x36 for n in range(256))
@@ -63,13 +70,19 @@ def of_worker(name: str) -> str:
     return _WORKER + name
 
 
+def kind_of(scope: str) -> str:
+    """What kind of caller has this scope: it stands before a colon, which no merchant's name has."""
+    kind, colon, _ = scope.partition(":")
+    return kind if colon else MERCHANT
+
+
 def speaks_for(role: str, scope: str) -> bool:
     """Whether a role's commands may have this scope."""
     if role.startswith(_WORKER):
         return scope == WORKER_SCOPE + role.removeprefix(_WORKER)
     if role in (INGRESS, PUBLISHER):  # they speak for callers
         return not scope.startswith(_INTERNAL)
-    return scope.startswith(_BEGINNINGS[role])
+    return any(scope == one or (one[-1:] in _OF_MANY and scope.startswith(one)) for one in _SCOPES[role])
 
 
 class Sender:

@@ -47,7 +47,7 @@ def written_by(role: str) -> tuple[str, ...]:
 
 def written_outside() -> tuple[str, ...]:
     """The topics that a trusted program outside sends to (``millrace producers``): those of callers."""
-    commands = (operation.topic for operation in OPERATIONS.values() if operation.is_callers)
+    commands = (operation.topic for operation in OPERATIONS.values() if operation.is_callers and operation.outside)
     return tuple(dict.fromkeys((*commands, *(topic.name for topic in TOPICS if senders.INGRESS in topic.senders))))
 
 

@@ -43,6 +43,7 @@ def record_of(
     if record.refused is None:
         record.command = command
         if operation is not None and senders.is_outside(record.sender):
+            command.signals = None  # what the ingress sees of a call: nobody outside has seen it
             _hash_again(command, operation)
     return record
 

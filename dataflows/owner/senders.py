@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from dataflows import limits
+from schemas import card_number
+from schemas.identity import REQUEST_ID
 from schemas.senders import MAC, PARKED, SENDER, speaks_for
 
 if TYPE_CHECKING:
@@ -103,11 +105,20 @@ class Senders:
             return "scope_not_allowed"
         if operation is None or sender == PARKED:
             return None  # an operation of another service is refused where it would be decided
-        may_send = sender in operation.senders if scopes is None else operation.is_callers
+        may_send = sender in operation.senders if scopes is None else operation.is_from_outside(command.scope)
         if not may_send:
             return "operation_not_allowed"
-        return None if scopes is None or operation.names(command.aggregate_key) else "key_unreadable"
+        return None if scopes is None else _why_unfit(command, operation)
 
     def is_outside(self, sender: str) -> bool:
         """Whether a sender that ``sender_of`` gave is no process of ours: what it derived is not believed."""
         return sender != UNSIGNED and self._known[sender.encode()].scopes is not None
+
+
+def _why_unfit(command: Command, operation: Operation) -> str | None:
+    """Why a producer outside may not name it so: names are stored, shown and looked up, as those at the ingress are."""
+    if not operation.names(command.aggregate_key):
+        return "key_unreadable"
+    named = (command.aggregate_key, command.request_id, command.idempotency_key)
+    is_unfit = not REQUEST_ID.match(command.request_id) or any(map(card_number.holds_card_number, named))
+    return "identity_unfit" if is_unfit else None

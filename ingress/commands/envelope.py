@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ingress import limits as ingress_limits
-from ingress.http import request_ids, strict_json
+from ingress.http import strict_json
 from schemas import card_number, errors, identity, limits, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
@@ -245,7 +245,7 @@ def _wrong_identities(key: str, request_id: str | None) -> list[dict[str, str]]:
     wrong = []
     if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
         wrong.append({"field": "idempotency_key", "reason": reason})
-    if request_id is not None and not request_ids.FORM.match(request_id):
+    if request_id is not None and not identity.REQUEST_ID.match(request_id):
         reason = f"must have 1 to {limits.REQUEST_ID_LENGTH_MAX} characters of A-Z a-z 0-9 . _ : ~ -"
         wrong.append({"field": "request_id", "reason": reason})
     elif request_id is not None and card_number.holds_card_number(request_id):

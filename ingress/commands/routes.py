@@ -15,12 +15,12 @@ from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
-from ingress.http import answers, reading, request_ids
+from ingress.http import answers, reading
 from ingress.http.parts import parts_of
 from ingress.identity.roles import OPERATORS
 from ingress.identity.signed_requests import SignedRequests
 from schemas import errors, services
-from schemas.identity import operator_scope
+from schemas.identity import REQUEST_ID, operator_scope
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -58,7 +58,7 @@ async def get_operation(request: Request, request_id: str) -> Response:
     log = parts_of(request).get(OperationLog)
     caller = await calling.caller_of(request, *services.READ_SCOPES, *OPERATORS)
     await parts_of(request).get(Admissions).require_reads(caller)
-    if not request_ids.FORM.match(request_id):
+    if not REQUEST_ID.match(request_id):
         raise errors.NotFound
     try:
         document = await log.find(caller, request_id, caller.principal)

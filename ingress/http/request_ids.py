@@ -5,11 +5,11 @@ It is a header and no member of a problem: a replayed refusal is the same bytes 
 
 from __future__ import annotations
 
-import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from schemas import card_number, limits
+from schemas import card_number
+from schemas.identity import REQUEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-FORM: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
 _FIELD: Final = b"x-request-id"
 _KEY: Final = "millrace.request_id"
 
@@ -58,4 +57,4 @@ class NamedRequests:
 def _given(scope: Scope) -> str | None:
     values = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == _FIELD]
     text = values[0] if len(values) == 1 else ""
-    return text if FORM.match(text) and not card_number.holds_card_number(text) else None
+    return text if REQUEST_ID.match(text) and not card_number.holds_card_number(text) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas import senders
 from schemas.operation import Operation
 from schemas.social.operations import SERVICE_NAME, WRITE, callers_own
 from schemas.social.value_types import USER, USER_ID
@@ -21,6 +22,7 @@ def _edge(name: str, record: str, method: str, path: str, summary: str, result: 
         summary=summary,
         result=result,
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden", "state_conflict"),
         id_name="user_id",
         id_form=USER_ID,

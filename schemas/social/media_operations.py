@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from schemas import senders
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits
@@ -105,6 +106,7 @@ OPERATIONS: Final = (
         summary="Begin an upload: a URL for each of its parts",
         result="CommittedMedia",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden",),
         creates="md",
         aggregate=callers_own,
@@ -121,6 +123,7 @@ OPERATIONS: Final = (
         summary="End an upload: its bytes are checked, and scanned",
         result="CommittedMedia",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden", "checksum_mismatch"),
         id_name="media_id",
         path_field="media_id",

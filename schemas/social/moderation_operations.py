@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
-from schemas import identity, limits
+from schemas import identity, limits, senders
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits as social_limits
@@ -115,6 +115,7 @@ OPERATIONS: Final = (
         summary="Report a post, a medium or a user; one report per user counts",
         result="CommittedReport",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden", "not_found"),
         creates="rp",
         aggregate=_of_object,
@@ -163,6 +164,7 @@ OPERATIONS: Final = (
         summary="Appeal against a decision, once",
         result="CommittedModeration",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden", "state_conflict"),
         creates="ap",
         aggregate=_of_decision,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas import senders
 from schemas.operation import Named, Operation
 from schemas.social import limits
 from schemas.social.sealed_texts import TRAVELS
@@ -50,6 +51,7 @@ def _reaction(name: str, record: str, method: str, word: str, summary: str) -> O
         summary=summary,
         result="CommittedReaction",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden",),
         id_name="post_id",
         path_field="post_id",
@@ -75,6 +77,7 @@ OPERATIONS: Final = (
         summary="Publish a post",
         result="CommittedPost",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden", "media_not_ready"),
         creates="po",
         aggregate=callers_own,
@@ -96,6 +99,7 @@ OPERATIONS: Final = (
         summary="Edit a post: its next version",
         result="CommittedPost",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden", "gone", "media_not_ready", "version_required"),
         id_name="post_id",
         path_field="post_id",
@@ -112,6 +116,7 @@ OPERATIONS: Final = (
         summary="Delete a post: its text is nowhere any more",
         result="CommittedPost",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("gone", "version_required"),
         id_name="post_id",
         path_field="post_id",
@@ -135,6 +140,7 @@ OPERATIONS: Final = (
         summary="Change one's own profile",
         result="CommittedUser",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden",),
         aggregate=callers_own,
         together=_changes,

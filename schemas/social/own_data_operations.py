@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas import senders
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits
@@ -37,6 +38,7 @@ OPERATIONS: Final = (
         summary="Have a copy of all that is one's own",
         result="CommittedExport",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden",),
         creates="ex",
         aggregate=callers_own,
@@ -51,6 +53,7 @@ OPERATIONS: Final = (
         summary="Erase oneself for ever",
         result="CommittedErasure",
         scope=WRITE,
+        outside=senders.USER,
         refusals=("forbidden",),
         aggregate=callers_own,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas import senders
 from schemas.identity import derived_id
 from schemas.operation import Named, Operation
 from schemas.tenancy import limits
@@ -257,6 +258,7 @@ _RESOURCE_OPERATIONS: Final = (
         summary="Delete a resource",
         result="CommittedDeletion",
         scope=WRITE,
+        outside=senders.TENANT,
         refusals=(*_RESOURCE_REFUSALS, "version_required"),
         id_name="resource_id",
         path_field="resource_id",

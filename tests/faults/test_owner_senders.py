@@ -156,8 +156,14 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
         )
         owned.await_decided(first, later)
         unread = [_under(name, first) for name in ("pi_java_{}-x", "order_{}", "pi_\u00fc{}")]
-        _append(owned, by_hand, *unread)
-        becomes(lambda: len(_refused(owned)), 2 + len(unread), 40)
+        unfit = [
+            structs.replace(_under("pi_a{}", first), request_id="a/b"),
+            structs.replace(_under("pi_b{}", first), request_id="4242424242424242"),
+            structs.replace(_under("pi_c{}", first), idempotency_key="card 4242 4242 4242 4242"),
+            _under("pi_4242424242424242_{}", first),
+        ]
+        _append(owned, by_hand, *unread, *unfit)
+        becomes(lambda: len(_refused(owned)), 2 + len(unread) + len(unfit), 40)
         keys.remove("erp")
         eventually(lambda: name not in owned.known_senders(), 40, what="the owner has looked")
         _append(owned, by_hand, gone)
@@ -166,7 +172,13 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
         owned.await_decided(last)
     assert owned.decided() == {first.aggregate_key, later.aggregate_key, last.aggregate_key}
     assert [reason for (reason,) in _refused(owned)] == [
-        *("scope_not_allowed", "operation_not_allowed", *["key_unreadable"] * 3, "sender_unknown")
+        *(
+            "scope_not_allowed",
+            "operation_not_allowed",
+            *["key_unreadable"] * 3,
+            *["identity_unfit"] * 4,
+            "sender_unknown",
+        )
     ]
     ours = OPERATIONS[later.operation].request_hash(later.aggregate_key, later.payload)  # as a call over HTTP has it
     assert owned.query("select request_hash from idempotency where key = %s", later.idempotency_key) == [(ours,)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingress.identity.issuer import SCOPES_OF, STAFF_KIND
 from reconciliation.check.invariant import invariants
 from schemas import senders
 from schemas.senders import INGRESS, OUTSIDE, PARKED, PUBLISHER, ROLES, Sender, of_worker, speaks_for
@@ -51,6 +52,35 @@ def test_what_a_caller_calls_is_sent_by_a_role_that_speaks_for_callers() -> None
     for operation in called:
         for role in operation.senders:
             assert all(speaks_for(role, scope) for scope in CALLERS), (operation.name, role)
+
+
+def test_a_role_of_one_scope_speaks_in_no_other_that_begins_alike() -> None:
+    spoken = {(role, one) for role, scopes in senders._SCOPES.items() for one in scopes if one and one[-1] != ":"}
+    assert spoken == {
+        ("repairs", "ledger:repair"),
+        ("repairs", "operator:approved"),
+        ("reconcile", "ledger:reconciliation"),
+    }
+    for role, scope in spoken:
+        assert speaks_for(role, scope)
+        assert not speaks_for(role, f"{scope}2")
+        assert not speaks_for(role, scope[:-1])
+
+
+def test_a_program_outside_may_send_what_a_token_of_its_kind_alone_suffices_for() -> None:
+    """Its key names whom it speaks for, and no scopes of tokens: what staff and moderators call is not among it."""
+    kinds = {scope: kind for kind, scopes in SCOPES_OF.items() if kind != STAFF_KIND for scope in scopes}
+    for operation in OPERATIONS.values():
+        by = {
+            kind
+            for kind, scope in zip(("merchant", "tenant", "user"), CALLERS, strict=True)
+            if operation.is_from_outside(scope)
+        }
+        assert by == ({kinds[operation.scope]} if operation.is_callers and operation.scope in kinds else set()), (
+            operation.name
+        )
+    refused = {o.name for o in OPERATIONS.values() if o.is_callers and not any(map(o.is_from_outside, CALLERS))}
+    assert {"shred_tenant_keys", "delete_tenant", "grant_credit", "start_migration", "decide_case"} <= refused
 
 
 @pytest.mark.parametrize("role", [INGRESS, PUBLISHER])
@@ -107,5 +137,5 @@ def test_the_invariant_of_senders_knows_the_same_rules() -> None:
     (sql,) = (invariant.sql for invariant in invariants() if invariant.id == "senders")
     rules, internal = sql.split("internal (scope)")
     found = set(re.findall(r"\('(\w+)', '([a-z:]*)'\)", rules))
-    assert found == {(role, beginning) for role, beginnings in senders._BEGINNINGS.items() for beginning in beginnings}
+    assert found == {(role, beginning) for role, beginnings in senders._SCOPES.items() for beginning in beginnings}
     assert set(re.findall(r"\('([a-z]+:)'\)", internal)) == set(senders._INTERNAL)

@@ -16,7 +16,7 @@ from dataflows.payments.domain import account, account_commands
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.journal import JournalEntry, decide_post
+from dataflows.payments.domain.journal import RECONCILIATION_SCOPE, JournalEntry, decide_post
 from dataflows.payments.ledger_batch import txn_id
 from schemas import identity, topics
 from schemas.currency import EXPONENTS
@@ -125,7 +125,7 @@ class CommittedWorld:
         """What the bank did."""
         fact = {"status": status, "amount": made.amount, "currency": made.currency, "bank": "main", "reason": None}
         payload = {"payout": made.id, **fact}
-        self._act_on_account("record_payout_outcome", made.merchant_id, payload, scope="ledger:test")
+        self._act_on_account("record_payout_outcome", made.merchant_id, payload, scope=RECONCILIATION_SCOPE)
 
     def _act_on_account(
         self, operation: str, merchant: str, payload: dict[str, object], scope: str = "operator:by_test"
@@ -203,7 +203,7 @@ class CommittedWorld:
             {"account_id": "processor_receivable:sim:USD", "debit": 0, "credit": amount, "currency": "USD"},
         ]
         payload: dict[str, object] = {"reference": reference, "kind": "payout", "entries": entries, "note": None}
-        self._commit("post_journal", "ledger:settlement", journal_id(reference), payload, reference)
+        self._commit("post_journal", RECONCILIATION_SCOPE, journal_id(reference), payload, reference)
 
     def _payment(self, kind: str) -> str:
         currency, _ = self._random.choice(_CURRENCIES)

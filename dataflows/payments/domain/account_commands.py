@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dataflows.payments.domain import account, destination, fx, payout
 from dataflows.payments.domain.account import NOT_FOUND, Account, AccountContext, AccountDecision
-from dataflows.payments.domain.journal import LEDGER_SCOPE
+from dataflows.payments.domain.journal import RECONCILIATION_SCOPE
 from schemas import identity
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.operations import ON_ACCOUNTS
@@ -66,7 +66,7 @@ def _merchant(known: Account | None, command: Command) -> str | None:
         named: Any = command.payload["merchant_id"]
         return named if command.scope.startswith(OPERATOR_SCOPE) else None
     if command.operation == _FACT:
-        may_tell = command.scope.startswith((OPERATOR_SCOPE, LEDGER_SCOPE))
+        may_tell = command.scope == RECONCILIATION_SCOPE or command.scope.startswith(OPERATOR_SCOPE)
         return known.account.merchant_id if known is not None and may_tell else None
     return command.scope
 

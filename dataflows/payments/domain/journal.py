@@ -16,8 +16,9 @@ from schemas.payments.facts import journal_id
 from schemas.payments.records import LedgerEntry
 from schemas.records import Command, Denial, Rejection
 
-LEDGER_SCOPE: Final = "ledger:"
 RECONCILIATION_SCOPE: Final = "ledger:reconciliation"
+#: who posts, and nobody else: each is bound in what it may say
+_POSTS: Final = (repair.LEDGER_SCOPE, RECONCILIATION_SCOPE)
 #: what the accounts begin with that reconciliation may touch
 _RECONCILED: Final = ("payout_in_transit:", "processor_receivable:", "processor_fee_expense:", "cash:")
 #: not stored: the same repair may be approved yet
@@ -41,7 +42,7 @@ def decide_post(command: Command, *, exists: bool, approved: Command | None = No
     """
     wanted: dict[str, Any] = command.payload
     reference: str = wanted["reference"]
-    if not command.scope.startswith(LEDGER_SCOPE):
+    if command.scope not in _POSTS:
         return Rejection("not_found", "No such object.", {})
     if exists:
         return Rejection("state_conflict", "This reference was posted.", {"current_state": "posted"})

@@ -19,5 +19,5 @@ where i.status = 'committed' and not case
     when i.sender in ('ingress', 'publisher') or starts_with(i.sender, 'producer.')
         then not exists (select from internal n where starts_with(i.merchant_id, n.scope))
     when starts_with(i.sender, 'worker.') then i.merchant_id = 'worker:' || substr(i.sender, 8)
-    else exists (select from may_speak m where m.sender = i.sender and starts_with(i.merchant_id, m.scope))
+    else exists (select from may_speak m where m.sender = i.sender and (i.merchant_id = m.scope or (right(m.scope, 1) in ('', ':') and starts_with(i.merchant_id, m.scope))))
 end

@@ -16,10 +16,10 @@ from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas import identity
 from schemas.payments import limits
-from schemas.payments.facts import journal_id
 from tests.eventually import becomes
 from tests.integration.payments.test_ingress_disputes import produce
 from tests.worlds.payments.reference_rates import publish_rates
+from tests.worlds.payments.repair_world import posted_by_hand
 from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
@@ -52,26 +52,14 @@ def operator(public: PublicSystem) -> Iterator[Merchant]:
 
 
 def fund(public: PublicSystem, merchant: Merchant, amount: int, currency: str = "EUR") -> None:
-    """Money becomes available, as it does when a settlement matures."""
-    reference = f"funds:{uuid.uuid4().hex}"
+    """Money becomes available by a repair of two persons."""
     entries = [
-        {
-            "account_id": f"processor_receivable:simulator:{currency}",
-            "debit": amount,
-            "credit": 0,
-            "currency": currency,
-        },
-        {
-            "account_id": f"merchant_available:{merchant.name}:{currency}",
-            "debit": 0,
-            "credit": amount,
-            "currency": currency,
-        },
+        {"account_id": f"{account}:{currency}", "debit": debit, "credit": amount - debit, "currency": currency}
+        for account, debit in (("processor_receivable:simulator", amount), (f"merchant_available:{merchant.name}", 0))
     ]
-    payload: dict[str, Any] = {"reference": reference, "kind": "funds", "entries": entries, "note": None}
     before = balance(merchant, currency)["available"]
-    produce(public, "post_journal", "ledger:test", reference, journal_id(reference), payload)
-    becomes(lambda: balance(merchant, currency)["available"], before + amount, 20)
+    posted_by_hand(public, entries)
+    assert balance(merchant, currency)["available"] == before + amount
 
 
 def balance(merchant: Merchant, currency: str = "EUR") -> dict[str, int]:

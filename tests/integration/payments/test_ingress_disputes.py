@@ -17,6 +17,7 @@ from schemas.senders import PARKED
 from sinks.kafka.delivery import parked_letter, why_not_delivered
 from tests.eventually import eventually
 from tests.integration.payments.test_ingress_refunds import UNKNOWN_INTENT, paid, refund, refused
+from tests.worlds.payments.repair_world import posted_by_hand
 from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
@@ -128,16 +129,12 @@ def test_pages_of_disputes(public: PublicSystem, merchant: Merchant, stranger: M
 
 def test_a_journal_entry_is_nobodys_event(public: PublicSystem, merchant: Merchant) -> None:
     """It moves the merchant's money and says so in its balance; its event is the ledger's, whatever a merchant's name is."""
-    reference = f"payout_{uuid.uuid4().hex}"
     accounts = (f"merchant_available:{merchant.name}:USD", "cash:bank:USD")
     entries = [
         {"account_id": accounts[0], "debit": 70, "credit": 0, "currency": "USD"},
         {"account_id": accounts[1], "debit": 0, "credit": 70, "currency": "USD"},
     ]
-    payload = {"reference": reference, "kind": "payout", "entries": entries, "note": None}
-    key = identity.derived_id("jr", "ledger", "post_journal", reference)
-    produce(public, "post_journal", f"ledger:{merchant.name}", reference, key, payload)
-    eventually(lambda: public.rows("select 1 from outbox where aggregate_key = %s", key), 20)
+    posted_by_hand(public, entries)
     balances = merchant.http.get("/v1/balance").json()["data"]
     assert balances == [{"currency": "USD", "pending": 0, "available": -70, "reserved": 0}]
     assert merchant.http.get("/v1/events").json()["data"] == []

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from dataflows.payments.domain.journal import RECONCILIATION_SCOPE
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
@@ -190,7 +191,13 @@ class History:
         ]
         payload = {"reference": reference, "kind": "payout", "entries": entries, "note": "x" if b % 2 else None}
         key = identity.derived_id("jr", "ledger", "post_journal", reference)
-        self._command("post_journal", who, payload, scope=f"ledger:{a % 2}", aggregate_key=key)
+        self._command(
+            "post_journal",
+            who,
+            payload,
+            scope="ledger:other" if a % 8 == 1 else RECONCILIATION_SCOPE,
+            aggregate_key=key,
+        )
 
     def _fact(self, who: int, intent: dict[str, Any], a: int, b: int, *, truthful: bool) -> None:
         attempts = self._scratch.attempts[intent["id"]]

@@ -262,6 +262,8 @@ class Parts:
 
     def _journal(self, c: Command) -> tuple[str, Any]:
         entries = c.payload["entries"]
+        if c.scope != "ledger:reconciliation":
+            return "refused", "not_found"
         if c.aggregate_key in self.journals:
             return "refused", "state_conflict"
         if sum(e["debit"] for e in entries) != sum(e["credit"] for e in entries):

@@ -21,7 +21,7 @@ from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants
 from schemas import identity, topics
 from schemas.errors import Fenced
-from schemas.payments import limits, money_by_hand
+from schemas.payments import limits, money_by_hand, repair
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.worlds.payments import account_cases as cases
@@ -57,7 +57,9 @@ class Owner:
         self.leases: dict[int, Lease] = {}
 
     def batch(self, *commands: Command) -> None:
-        """Appends the commands; those of one partition are one batch. What moves money by hand was approved before."""
+        """Appends the commands; those of one partition are one batch. What needs two persons was approved before."""
+        for command in (one for one in commands if one.scope == repair.LEDGER_SCOPE):
+            self._approve(command)
         for command in filter(money_by_hand.needs_approval, commands):
             self.connection.execute(
                 "insert into money_proposal (id, operation, object, payload, author, request_hash, state, decided_by, decided_at)"
@@ -68,6 +70,16 @@ class Owner:
             log = self._log[topics.partition_for(command.aggregate_key, payments_topics.PARTITIONS)]
             log.append(Record(len(log), b"", command=command))
         self.commit()
+
+    def _approve(self, command: Command) -> None:
+        (id_,) = repair.proposals_named([command])
+        self.connection.execute("insert into repair_case (id, kind, reference) values (%s, 'planted', %s)", (id_, id_))
+        self.connection.execute(
+            "insert into repair_proposal"
+            " (id, case_id, template, entries, note, author, request_hash, state, preview, decided_by, decided_at)"
+            " values (%s, %s, 'entries', %s, 'funds', 'ann', '', 'approved', '[]', 'bob', now())",
+            (id_, id_, Jsonb(command.payload["entries"])),
+        )
 
     def commit(self) -> None:
         """Commits what is not committed, a batch for each partition."""

@@ -132,7 +132,8 @@ def test_a_payout_is_nobody_elses() -> None:
     made = books.made(cases.payout(600))
     assert refused(books, cases.cancel(made, merchant="m_2")).code == "not_found"
     assert refused(books, cases.outcome(made, "paid", scope="m_1")).code == "not_found"
-    assert refused(books, cases.outcome(made, "paid", scope="processor:simulator")).code == "not_found"
+    for scope in ("processor:simulator", "ledger:repair", "ledger:reconciliation2"):
+        assert refused(books, cases.outcome(made, "paid", scope=scope)).code == "not_found"
     stranger = structs.replace(cases.payout(1, merchant="m_2"), aggregate_key=cases.ACCOUNT)
     assert refused(books, stranger).code == "not_found"
 

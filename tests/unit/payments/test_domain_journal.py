@@ -70,8 +70,10 @@ def test_a_reference_of_a_payment_is_the_payments(reference: str) -> None:
     assert code_of(found) == "invalid_command"
 
 
-def test_only_our_own_processes_post() -> None:
-    mine = structs.replace(command(), scope="m_1")
+@pytest.mark.parametrize("scope", ["m_1", "ledger:", "ledger:test", "ledger:repair2", "ledger:reconciliation2"])
+def test_only_repairs_and_reconciliation_post(scope: str) -> None:
+    """Each is bound in what it may say; another name of the ledger's would be bound by nothing."""
+    mine = structs.replace(command(), scope=scope)
     assert code_of(decide_post(mine, exists=False)) == "not_found"
     assert code_of(decide_post(mine, exists=True)) == "not_found"
 

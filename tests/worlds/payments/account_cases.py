@@ -10,7 +10,7 @@ from dataflows.payments.domain.account import Account, AccountContext, AccountDe
 from dataflows.payments.domain.account_postings import available
 from dataflows.payments.domain.ledger import Posting
 from schemas import identity
-from schemas.payments.facts import journal_id
+from schemas.payments import repair
 from schemas.payments.records import Payout, PayoutDestination
 from schemas.payments.reference_rates import ReferenceRate, ReferenceRates
 from schemas.records import Command, Rejection
@@ -92,14 +92,13 @@ def reserve(operation: str, amount: int, **said: Any) -> Command:
 
 
 def funding(amount: int, reference: str = "funds:1", merchant: str = MERCHANT, currency: str = "EUR") -> Command:
-    """A ledger transaction that makes money available."""
+    """A repair that makes money available, as two persons agreed."""
     owed, theirs = f"processor_receivable:simulator:{currency}", available(merchant, currency)
     entries = [
         {"account_id": owed, "debit": amount, "credit": 0, "currency": currency},
         {"account_id": theirs, "debit": 0, "credit": amount, "currency": currency},
     ]
-    payload: dict[str, object] = {"reference": reference, "kind": "funds", "entries": entries, "note": None}
-    return command("post_journal", payload, key=reference, scope="ledger:test", aggregate_key=journal_id(reference))
+    return repair.command_of(reference, "entries", entries, "funds", "ann", "bob", issued_at=0)
 
 
 def rates_of(pairs: dict[str, tuple[str, int]], as_of: int = NOW - 1, life_s: int = 3_600) -> ReferenceRates:

@@ -9,6 +9,7 @@ from msgspec import structs
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.journal import RECONCILIATION_SCOPE
 from schemas import identity
 from schemas.payments.facts import journal_id
 from schemas.records import Command, Rejection
@@ -174,7 +175,7 @@ def line(payment: Payment, number: int, finding: str = "matched", difference: in
     return command(LINE, payload | said, scope=f"settlement:{PROCESSOR}")
 
 
-def journal(reference: str = "payout:po_1", *, scope: str = "ledger:settlement", **said: object) -> Command:
+def journal(reference: str = "payout:po_1", *, scope: str = RECONCILIATION_SCOPE, **said: object) -> Command:
     """A ledger transaction of no payment: money that left for the bank."""
     entries = [
         {"account_id": "payout_in_transit:simulator:USD", "debit": 5, "credit": 0, "currency": "USD"},

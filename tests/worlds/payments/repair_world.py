@@ -91,6 +91,14 @@ def approved(caller: Merchant, repair_id: str) -> dict[str, Any]:
     return eventually(posted, 60)
 
 
+def posted_by_hand(public: PublicSystem, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """A repair with these entries, which two persons agreed to."""
+    author, approver = (public.merchant(scopes=OPERATOR) for _ in range(2))
+    with author.http, approver.http:
+        found = proposed(author, opened(public), template=None, amount=None, currency=None, entries=entries)
+        return approved(approver, found["id"])
+
+
 def state_of(caller: Merchant, case_id: str) -> str:
     return str(caller.http.get(f"/v1/cases/{case_id}").json()["state"])
 

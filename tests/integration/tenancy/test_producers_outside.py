@@ -1,0 +1,78 @@
+"""Programs outside that write commands of tenants themselves: each in the name of its own tenant, as its members may."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from schemas import codec
+from schemas.records import Command
+from schemas.senders import PARKED
+from schemas.tenancy.operations import OPERATIONS, scope_of
+from sinks.kafka.delivery import why_not_delivered
+from tests.eventually import becomes
+from tests.worlds.desk_world import OPEN, a_tenant, staff
+from tests.worlds.public_system import public
+
+if TYPE_CHECKING:
+    from tests.worlds.public_system import PublicSystem
+
+__all__ = ["public"]  # the fixture of this module
+pytestmark = pytest.mark.servers
+OPERATION = {one.name: one for one in OPERATIONS}
+
+
+def _command(name: str, scope: str, tenant_id: str, payload: dict[str, Any], **envelope: Any) -> Command:
+    key = uuid.uuid4().hex
+    return Command(
+        **{
+            "operation": name,
+            "request_id": f"rq_{key}",
+            "idempotency_key": key,
+            "aggregate_key": tenant_id,
+            "expected_version": None,
+            "scope": scope,
+            "request_hash": OPERATION[name].request_hash(tenant_id, payload),
+            "trace_id": key,
+            "issued_at": time.time_ns() // 1_000,
+            "deadline_at": 0,
+            "reply_to": -1,
+            "reply_id": 0,
+            "payload": payload,
+            **envelope,
+        }
+    )
+
+
+def test_what_staff_calls_is_sent_by_no_program_outside(public: PublicSystem) -> None:
+    """Its own tenant's data it may change; nobody's keys, life, quotas, credit or place, not of its own tenant either."""
+    own, other = a_tenant(public), a_tenant(public)
+    resource = own.done("POST", "/v1/resources", {"kept": 1})
+    keys, name = public.settings.sender_keys(), f"t{uuid.uuid4().hex[:8]}"
+    keys.add(name, (scope_of(own.name),))
+    (sender,) = keys.senders([f"producer.{name}"])
+    scope, payload = scope_of(own.name), {"reason": "mine"}
+    gone = {"resource_id": resource["resource_id"]}
+    letters = []
+    for command in (
+        *(_command("shred_tenant_keys", scope, tenant.name, payload) for tenant in (other, own)),
+        _command("suspend_tenant", scope, other.name, payload | {"mode": "full"}),
+        _command("delete_resource", scope, own.name, gone, expected_version=1),
+    ):
+        topic, key, value = OPERATION[command.operation].topic, command.aggregate_key, codec.encode_command(command)
+        letters.append((topic, value, key, -1, sender.headers(topic, key, value)))
+    kafka = public.settings.kafka_as(PARKED)  # a user that may write there; the records are signed by the program
+    assert why_not_delivered(kafka, Producer(kafka.producer("test-outside")), letters) is None
+    path = f"/v1/resources/{resource['resource_id']}"
+    becomes(lambda: own.http.get(path).status_code, 404)  # decided behind the others of its partition
+    ops = staff(public, "tenants:admin")
+    for tenant in (own, other):  # what is decided behind the records finds keys, and a tenant that is served
+        tenant.done("POST", "/v1/resources", {"readable": True})
+        assert ops.http.get(f"/v1/tenants/{tenant.name}").json()["state"] == "active"
+    keys.remove(name)
+    while OPEN:
+        OPEN.pop().close()
