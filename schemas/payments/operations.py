@@ -71,6 +71,28 @@ def _intent(
     )
 
 
+def _part(
+    name: str, path: str, record: str, payload: validation.Fields, summary: str, result: str, part: str
+) -> Operation:
+    """A call on a part of a payment, which its own id names."""
+    return Operation(
+        name=name,
+        service=_SERVICE,
+        method="POST",
+        path=path,
+        record=record,
+        payload=payload,
+        summary=summary,
+        result=result,
+        scope=WRITE,
+        outside=senders.MERCHANT,
+        refusals=("state_conflict", "maintenance"),
+        id_name=f"{part}_id",
+        path_field=part,
+        aggregate=_of_part,
+    )
+
+
 def _fact(name: str, path: str, record: str, payload: validation.Fields, summary: str, *tellers: str) -> Operation:
     """What our own processes (``tellers``) found out; no client may call it."""
     return Operation(
@@ -193,37 +215,23 @@ _ALL: Final = (
         creates="re",
         aggregate=_of_payment,
     ),
-    Operation(
-        name="cancel_refund",
-        service=_SERVICE,
-        method="POST",
-        path="/v1/refunds/{id}/cancel",
-        record="CancelRefund",
-        payload=payloads.CANCEL_REFUND,
-        summary="Cancel a refund that has not begun",
-        result="CommittedRefund",
-        scope=WRITE,
-        outside=senders.MERCHANT,
-        refusals=("state_conflict", "maintenance"),
-        id_name="refund_id",
-        path_field="refund",
-        aggregate=_of_part,
+    _part(
+        "cancel_refund",
+        "/v1/refunds/{id}/cancel",
+        "CancelRefund",
+        payloads.CANCEL_REFUND,
+        "Cancel a refund that has not begun",
+        "CommittedRefund",
+        "refund",
     ),
-    Operation(
-        name="submit_dispute_evidence",
-        service=_SERVICE,
-        method="POST",
-        path="/v1/disputes/{id}/evidence",
-        record="SubmitDisputeEvidence",
-        payload=payloads.DISPUTE_EVIDENCE,
-        summary="Draft evidence against a dispute, or submit it",
-        result="CommittedDispute",
-        scope=WRITE,
-        outside=senders.MERCHANT,
-        refusals=("state_conflict", "maintenance"),
-        id_name="dispute_id",
-        path_field="dispute",
-        aggregate=_of_part,
+    _part(
+        "submit_dispute_evidence",
+        "/v1/disputes/{id}/evidence",
+        "SubmitDisputeEvidence",
+        payloads.DISPUTE_EVIDENCE,
+        "Draft evidence against a dispute, or submit it",
+        "CommittedDispute",
+        "dispute",
     ),
     _fact(
         "record_attempt_outcome",
