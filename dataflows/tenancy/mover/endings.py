@@ -55,7 +55,7 @@ def _export(places: Places, root_keys: RootKeys, tenant_id: str, export_id: str,
 
 
 def _place(places: Places, tenant_id: str) -> Place:
-    row = places.control.execute(SQL["tenant_of_export"].encode(), {"tenant_id": tenant_id}).fetchone()
+    row = places.control.execute(SQL["tenant_placement"].encode(), {"tenant_id": tenant_id}).fetchone()
     if row is None:
         raise errors.NotFound
     return _of(row)

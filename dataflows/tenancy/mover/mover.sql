@@ -53,8 +53,8 @@ select placement_id, mode, shard_or_database, state from placement where placeme
 -- endings.export: what waits longest. Served by tenant_export_running.
 select e.tenant_id, e.export_id from tenant_export e where e.state = 'running' order by e.created_at limit %(limit)s;
 
--- name: tenant_of_export
--- The tenant, with its placement.
+-- name: tenant_placement
+-- The tenant, with the placement that serves it. Primary keys.
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
 from tenant t join placement p on p.placement_id = t.placement_id where t.tenant_id = %(tenant_id)s;
 
@@ -139,12 +139,20 @@ limit %(limit)s;
 update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(tenant_id)s and certificate_id is null;
 
 -- name: moves_open
--- Every open move, with its tenant. Served by tenant_migration_one_open.
+-- Open moves with their tenants: those first that writes wait for, others in another order every time. Served by
+-- tenant_migration_one_open.
 select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
        m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
 from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
 where m.state not in ('completed', 'aborted', 'rolled_back')
-order by m.created_at limit %(limit)s;
+order by m.fenced desc, random() limit %(limit)s;
+
+-- name: move_fenced_still
+-- A move as moves_open reads it, if it is fenced. Primary keys.
+select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
+       m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
+from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
+where m.tenant_id = %(tenant_id)s and m.migration_id = %(migration_id)s and m.fenced;
 
 -- name: move_locked
 -- The move, while its tenant waits.
