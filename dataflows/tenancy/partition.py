@@ -175,7 +175,8 @@ class TenancyWorkspace:
             case "offboard_tenant":
                 decided = tenant.offboarded(found, command, now)
             case "delete_tenant" if found.tenant_id not in self._known.migrations:
-                decided = tenant.deleting(found, command, now)
+                is_shredded = self._known.is_shredded(found.tenant_id)
+                decided = tenant.deleting(found, command, now, is_shredded=is_shredded)
             case "delete_tenant":
                 decided = tenant.conflict(found, "it is being moved")
             case _:

@@ -154,9 +154,9 @@ def offboarded(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection
     return _moved(tenant, now, state="offboarding", suspension=None, reason=str(command.payload["reason"]))
 
 
-def deleting(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
-    """On its way out; only what was exported is deleted."""
-    if tenant.state != "exported":
+def deleting(tenant: Tenant, command: Command, now: int, *, is_shredded: bool = False) -> Tenant | Rejection:
+    """On its way out; only what was exported is deleted, or what nobody can export: its keys are destroyed."""
+    if tenant.state != "exported" and not (is_shredded and tenant.state == "offboarding"):
         return conflict(tenant, "export it first, while it is offboarding")
     return _moved(tenant, now, state="deleting", reason=str(command.payload["reason"]))
 

@@ -46,6 +46,7 @@ LIFE = {
     "resume": lambda t: tenant.resumed(t, 2),
     "offboard": lambda t: tenant.offboarded(t, command("offboard_tenant", {"reason": "x"}), 2),
     "delete": lambda t: tenant.deleting(t, command("delete_tenant", {"reason": "x"}), 2),
+    "delete shredded": lambda t: tenant.deleting(t, command("delete_tenant", {"reason": "x"}), 2, is_shredded=True),
 }
 ALLOWED = {
     ("active", "suspend"): "suspended",
@@ -54,6 +55,8 @@ ALLOWED = {
     ("active", "offboard"): "offboarding",
     ("suspended", "offboard"): "offboarding",
     ("exported", "delete"): "deleting",
+    ("exported", "delete shredded"): "deleting",
+    ("offboarding", "delete shredded"): "deleting",  # nobody can export it
 }
 
 
