@@ -87,3 +87,50 @@ def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> N
         connection.execute("update usage_event set quantity = 2 where tenant_id = 'tn_7' and event_id = 'e2'")
         connection.execute("update billing_entry set amount = 4 where tenant_id = 'tn_8'")
         assert changed(connection) == ["in_8_2"]
+        connection.execute("update billing_entry set amount = 3 where tenant_id = 'tn_8'")
+
+
+LATE = """
+insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
+select 'tn_late', '/meter', dimension, dimension, quantity, null, date_trunc('day', now()) - interval '36 hours', 0, 1000000 + n
+from (values ('tokens', 3, 1), ('calls', 4, 2), ('pages', 7, 3)) as t (dimension, quantity, n)
+"""
+RUN = """
+insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
+                         prices, created_at)
+select 'tn_late', n, 'br_late_' || n, 'in_late_' || n, 0, date_trunc('day', now()) - (3 - n) * interval '1 day',
+       date_trunc('day', now()) - (2 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::int as n) as t
+"""
+DOCUMENT = "select document from tenant_invoice where invoice_id = 'in_late_2'"
+
+
+def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_they_are(stack: World) -> None:
+    """Between two runs the price of tokens changed, that of calls was taken away, and pages got one."""
+    addresses = stack.settings.addresses()
+    metering = addresses.postgres_dsns["millrace_tenancy_metering"]
+    with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        for number, counted, prices in (
+            (1, 1_000_000, {"tokens": "2", "calls": "1"}),
+            (2, 1_000_003, {"tokens": "5", "pages": "1"}),
+        ):
+            connection.execute(COUNTED.encode(), (counted,))
+            connection.execute(RUN.encode(), (json.dumps(prices), number))
+            assert made(metering) == 1
+            if number == 1:
+                connection.execute(LATE.encode())
+        (stored,) = connection.execute(DOCUMENT.encode()).fetchone() or (b"",)
+        found = json.loads(stored)
+        lines = {line["dimension"]: (line["unit_price"], line["amount"]) for line in found["lines"]}
+        assert (lines, found["total"]) == ({"calls": ("1", 4), "tokens": ("2", 6)}, 10)
+        assert changed(connection) == []
+
+        (calls, tokens) = found["lines"]  # as a process of before made it
+        found["lines"] = [
+            calls | {"dimension": "pages", "quantity": 7, "amount": 7},
+            tokens | {"unit_price": "5", "amount": 15},
+        ]
+        before = json.dumps(found | {"total": 22}, sort_keys=True, separators=(",", ":")).encode()
+        connection.execute("update tenant_invoice set document = %s where invoice_id = 'in_late_2'", (before,))
+        assert changed(connection) == ["in_late_2"]
+        connection.execute("update tenant_invoice set late_rule = default where invoice_id = 'in_late_2'")
+        assert changed(connection) == []
