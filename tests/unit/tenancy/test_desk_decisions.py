@@ -274,6 +274,8 @@ def test_a_correction_is_of_the_billed_period_that_it_names_at_a_price_that_is_f
         ("payload.at", {"at": instant(NOW + 1)}),
         ("payload.unit_price", {"dimension": "calls"}),
         ("payload.unit_price", {"dimension": "tiered"}),
+        ("payload.quantity", {"quantity": -(2**53 - 1), "unit_price": "1025"}),
+        ("payload.quantity", {"quantity": 2**53 - 1, "unit_price": "1.1"}),
     ],
 )
 def test_what_is_no_correction(field: str, change: dict[str, Any]) -> None:

@@ -1,10 +1,12 @@
 -- How invoices are made, and made again. The metering, the ingress and the invariants read alike.
 
 -- name: runs_due
--- The runs without an invoice whose grace is over, of each tenant in their order. Primary keys.
+-- The runs without an invoice whose grace is over, of each tenant in their order, but for some. Primary keys.
 select tenant_id, number from billing_run r
 where period_to + grace_s * interval '1 second' <= now()
   and not exists (select from tenant_invoice i where i.tenant_id = r.tenant_id and i.run_number = r.number)
+  and not exists (select from unnest(%s::text[], %s::bigint[]) as w (tenant_id, number)
+                  where w.tenant_id = r.tenant_id and w.number = r.number)
 order by tenant_id, number limit %s;
 
 -- name: run_terms
