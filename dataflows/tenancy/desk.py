@@ -42,7 +42,7 @@ _GRANT_CHANGES: Final = (
         "reviewed_by",
         "reviewed_at",
     ),
-    *("findings", "version", "duration_s", "masked_fields", "asked_duration_s", "asked_masked_fields"),
+    *("findings", "version", "duration_s", "masked_fields", "asked_duration_s", "asked_masked_fields", "needs_consent"),
 )
 _RUN: Final = (
     *("tenant_id", "number", "billing_run_id", "invoice_id", "from_us", "to_us", "grace_s", "currency", "prices"),
@@ -99,7 +99,7 @@ class DeskWorkspace:
             after = support_grant.requested(grant_id, tenant.tenant_id, tenant.tier, command, now)
         else:
             known = self._grants.get(str(command.payload["grant_id"]))
-            after = support_grant.decide(known, tenant.tenant_id, command, now)
+            after = support_grant.decide(known, tenant.tenant_id, tenant.tier, command, now)
         if isinstance(after, Rejection):
             return after
         self._grants[after.grant_id] = after

@@ -175,7 +175,8 @@ class TenancyWorkspace:
             case "offboard_tenant":
                 decided = tenant.offboarded(found, command, now)
             case "delete_tenant" if found.tenant_id not in self._known.migrations:
-                decided = tenant.deleting(found, command, now)
+                is_shredded = self._known.is_shredded(found.tenant_id)
+                decided = tenant.deleting(found, command, now, is_shredded=is_shredded)
             case "delete_tenant":
                 decided = tenant.conflict(found, "it is being moved")
             case _:
@@ -216,9 +217,10 @@ class TenancyWorkspace:
         if self._known.is_shredded(found.tenant_id):
             return _SHREDDED
         id_ = made_id("mg", "start_migration", command.scope, command.idempotency_key)
-        target = tenant.placement_of(payload["placement"], found.tenant_id, id_)
-        if target.placement_id == found.placement_id:
-            return tenant.conflict(found, "it is in that placement already")
+        serving = self._known.placements[found.placement_id]
+        target = migration.target_of(payload["placement"], found, serving, id_)
+        if isinstance(target, Rejection):
+            return target
         made = migration.planned(found, target, id_, payload["rows_per_second"], now)
         self._changes.placements[target.placement_id] = target
         return self._moved(found, made, now)

@@ -82,10 +82,10 @@ async def get_export_content(request: Request, tenant_id: str, export_id: str) -
     """The resources, a line each, in the order of their ids."""
     known, found = await _one(request, tenant_id, "tenant_exports_by_id", export_id=export_id)
     await parts_of(request).get(SafeMode).require_off()  # staff's, too: it is all that the tenant has
-    if found["state"] != "ready":
-        raise errors.StateConflict("The export is not ready yet.")
     if known.is_shredded:
         raise errors.KeyShredded
+    if found["state"] != "ready":
+        raise errors.StateConflict("The export is not ready yet.")
     lines = await begun(parts_of(request).get(Lives).parts(known, found))
     return StreamingResponse(lines, headers=calling.NO_STORE, media_type=_NDJSON)
 

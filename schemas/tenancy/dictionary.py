@@ -102,6 +102,7 @@ TABLES: Final[dict[str, Table]] = {
             "created_at": "when it was made",
             "entries": "the last billing entry that it takes up",
             "credit_left": "minor units of credit that it leaves to the next",
+            "late_rule": "at which prices its late usage is: 1 of its own run, 2 of the run of the old period",
         },
     ),
     "billing_entry": Table(

@@ -1,8 +1,8 @@
 """An invoice as a document: lines by dimension and period, and bytes that are the same for ever. Pure.
 
 What was used in the period is ``usage``. What came later for a period that was billed already is ``late_usage`` of the
-next invoice, under the old period; so is what a person corrected (``adjustment``): an invoice that stands never
-changes. Credit is taken off last, and what would be owed to the tenant becomes credit of the next invoice.
+next invoice, under the old period and at its prices; so is what a person corrected (``adjustment``): an invoice that
+stands never changes. Credit is taken off last, and what would be owed to the tenant becomes credit of the next invoice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ Kind = Literal["usage", "late_usage"]
 _ORDER: Final[dict[str, int]] = {"usage": 0, "late_usage": 1}
 CREDIT: Final = "credit"
 ADJUSTMENT: Final = "adjustment"
+#: by which late usage costs what its own period's run fixed; by rule 1, of before, what that of the invoice did
+LATE_RULE: Final = 2
 
 
 class Used(NamedTuple):
@@ -29,6 +31,7 @@ class Used(NamedTuple):
     to_us: int
     quantity: int
     events: int
+    price: str
     before: int = 0  # of the same period, in invoices that stand: where its tiers go on
 
 
@@ -70,6 +73,7 @@ class InvoicePlace(NamedTuple):
     entries: int
     entries_before: int
     credit_before: int  # that the one before left
+    late_rule: int = LATE_RULE
 
     def asked(self) -> dict[str, Any]:
         """The parameters of the queries in ``invoices.sql``."""
@@ -81,6 +85,7 @@ class InvoicePlace(NamedTuple):
             "before": list(self.before),
             "entries": self.entries,
             "entries_before": self.entries_before,
+            "late_rule": self.late_rule,
             "late_max_s": limits.USAGE_LATE_MAX_S,
         }
 
@@ -111,16 +116,21 @@ def basis(
 ) -> Basis:
     """Of the rows of ``invoices.sql``: ``run_terms``, ``used_in_period``, ``used_late``, ``entries_taken``."""
     run = Run(*terms)
-    used = [Used("usage", dimension, run.from_us, run.to_us, int(sum_), events) for dimension, sum_, events in own]
-    used += [Used("late_usage", name, a, b, int(sum_), events, int(old)) for name, a, b, sum_, events, old in late]
+    used = [
+        Used("usage", dimension, run.from_us, run.to_us, int(sum_), events, run.prices[dimension])
+        for dimension, sum_, events in own
+    ]
+    used += [
+        Used("late_usage", dimension, begins, ends, int(sum_), events, price, int(before))
+        for dimension, begins, ends, sum_, events, before, price in late
+    ]
     return Basis(run, used, [Entry(*row) for row in entries], place.credit_before)
 
 
 def made(basis: Basis) -> Made:
     """The invoice: of what is priced and corrected, each line rounded once, less credit, and their sum."""
     run = basis.run
-    used = [one for one in basis.used if one.dimension in run.prices and one.events]
-    lines = [_line(run, one) for one in sorted(used, key=_place)]
+    lines = [_line(one) for one in sorted(basis.used, key=_place) if one.events]
     lines += [_adjustment(run, entry) for entry in basis.entries if entry.kind == ADJUSTMENT]
     credit = basis.credit_before + sum(entry.amount or 0 for entry in basis.entries if entry.kind == CREDIT)
     owed = sum(line["amount"] for line in lines)
@@ -145,8 +155,7 @@ def _place(one: Used) -> tuple[int, int, int, str]:
     return _ORDER[one.kind], one.from_us, one.to_us, one.dimension
 
 
-def _line(run: Run, one: Used) -> dict[str, Any]:
-    price = run.prices[one.dimension]
+def _line(one: Used) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "dimension": one.dimension,
@@ -154,8 +163,8 @@ def _line(run: Run, one: Used) -> dict[str, Any]:
         "to": instant(one.to_us),
         "quantity": one.quantity,
         "events": one.events,
-        "unit_price": pricing.shown(price),
-        "amount": pricing.amount(price, one.quantity, one.before),
+        "unit_price": pricing.shown(one.price),
+        "amount": pricing.amount(one.price, one.quantity, one.before),
     }
 
 

@@ -19,13 +19,18 @@ def now_us(connection: psycopg.Connection[Any]) -> int:
 
 
 class Running:
-    """The database's time, asked once and counted on from there by this process's monotonic clock.
+    """The database's time, asked now and then and counted on from there by this process's monotonic clock.
 
     Never ahead of the database's: it is counted from when the answer was here. Asking raises psycopg.Error.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._asked_us = now_us(connection)
+        self._connection = connection
+        self.ask()
+
+    def ask(self) -> None:
+        """Begins anew from what the database says."""
+        self._asked_us = now_us(self._connection)
         self._answered_at = time.monotonic()
 
     def now_us(self) -> int:

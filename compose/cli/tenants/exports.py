@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 app = typer.Typer()
-_READY: Final = "ready"
+_FAILED: Final = "failed"
+_ENDED: Final = ("ready", _FAILED)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -38,7 +39,9 @@ def export(
     """
     made = calls.command(token, f"tenants/{tenant}/export", {}, key, makes=True)
     path = f"tenants/{tenant}/exports/{made['export_id']}"
-    done = calls.becomes(lambda: calls.read(token, path), lambda found: found["state"] == _READY, made["export_id"])
+    done = calls.becomes(lambda: calls.read(token, path), lambda found: found["state"] in _ENDED, made["export_id"])
+    if done["state"] == _FAILED:
+        raise StackError(f"{done['export_id']} failed: the keys of {tenant} were destroyed meanwhile")
     if output is not None:
         _keep(token, path, done, output)
     at = f", in {output}" if output else ""

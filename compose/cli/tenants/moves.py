@@ -51,7 +51,7 @@ def move(
     tenant: Tenant,
     token: Token,
     to: Annotated[Mode, typer.Option(help="The pool, a schema of its own, or a database of its own.")],
-    region: Annotated[str | None, typer.Option(help="Where its placement shall be.")] = None,
+    region: Annotated[str | None, typer.Option(help="Where its placement shall be, unless where it is.")] = None,
     rows_per_second: Annotated[
         int | None,
         typer.Option(

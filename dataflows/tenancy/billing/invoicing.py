@@ -7,6 +7,7 @@ meet at the primary key. Which usage is in an invoice follows from its cut and f
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -28,6 +29,23 @@ SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
 _log: Final = structlog.get_logger(__name__)
 
 
+class Failed:
+    """Runs whose invoice could not be made: each is left alone for a while, and the others have its place."""
+
+    def __init__(self) -> None:
+        self._again_at: dict[tuple[str, int], float] = {}
+
+    def add(self, tenant_id: str, number: int) -> None:
+        """One more, or once more."""
+        self._again_at[tenant_id, number] = time.monotonic() + tenancy_limits.BILLING_AGAIN_S
+
+    def waiting(self) -> list[tuple[str, int]]:
+        """Those that are not tried yet."""
+        now = time.monotonic()
+        self._again_at = {run: at for run, at in self._again_at.items() if at > now}
+        return list(self._again_at)
+
+
 class Invoicing:
     """One loop; several at once make no second invoice."""
 
@@ -35,6 +53,7 @@ class Invoicing:
         self._dsn = dsn
         self._name = name
         self._stop = threading.Event()
+        self._failed = Failed()
 
     def stop(self) -> None:
         """Ends ``run`` after the invoice under way."""
@@ -46,17 +65,29 @@ class Invoicing:
             try:
                 with owner_connection.connect(self._dsn, self._name) as connection:
                     while not self._stop.is_set():
-                        if not make_due(connection):
+                        if not make_due(connection, self._failed):
                             self._stop.wait(tenancy_limits.BILLING_POLL_S)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
                 self._stop.wait(sinks_limits.STREAM_JOIN_AGAIN_S)
 
 
-def make_due(connection: OwnerConnection) -> int:
-    """Makes the invoices that are due now; how many."""
-    due = connection.execute(SQL["runs_due"].encode(), (tenancy_limits.BILLING_RUNS_AT_ONCE,)).fetchall()
-    return sum(_make(connection, tenant_id, number) for tenant_id, number in due)
+def make_due(connection: OwnerConnection, failed: Failed) -> int:
+    """Makes the invoices that are due now; how many. One that cannot be made is told, and holds up no other."""
+    waiting = failed.waiting()
+    asked = ([tenant_id for tenant_id, _ in waiting], [number for _, number in waiting])
+    due = connection.execute(SQL["runs_due"].encode(), (*asked, tenancy_limits.BILLING_RUNS_AT_ONCE)).fetchall()
+    count = 0
+    for tenant_id, number in due:
+        try:
+            count += _make(connection, tenant_id, number)
+        except Exception as error:  # whatever a tenant's usage and entries come to
+            if connection.closed or connection.broken:
+                raise
+            failed.add(tenant_id, number)
+            told = {"reason": type(error).__name__, "cause": str(error).partition("\n")[0]}
+            _log.error("invoice_failed", tenant_id=tenant_id, run=number, **told)
+    return count
 
 
 def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
@@ -67,7 +98,8 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
             found = _basis(connection, place)
             invoice = made(found)
             named = (tenant_id, place.ordinal, found.run.invoice_id, number, list(place.cut), place.entries)
-            connection.execute(SQL["invoice_insert"].encode(), (*named, invoice.credit_left, invoice.document))
+            stands = (*named, place.late_rule, invoice.credit_left, invoice.document)
+            connection.execute(SQL["invoice_insert"].encode(), stands)
             fail_points.reach("invoice_before_commit")
     except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first
         return 0

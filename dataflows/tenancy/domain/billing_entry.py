@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from dataflows.tenancy.domain.billing_run import DeskTenant, Period
+from schemas import limits
 from schemas.records import Command, Rejection
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
@@ -45,6 +46,9 @@ def adjusted(
     if price is None or pricing.tariff(price) is not None:
         reason = "must be said: the dimension has no price that is the same for each unit"
         wrong.append({"field": "payload.unit_price", "reason": reason})
+    elif abs(pricing.amount(price, said["quantity"])) > limits.AMOUNT_MINOR_MAX:
+        reason = f"times the price must be {limits.AMOUNT_MINOR_MAX} minor units at most, or as much less than nothing"
+        wrong.append({"field": "payload.quantity", "reason": reason})
     if wrong or at is None:
         return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
     return BillingEntry(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from dataflows.tenancy.domain.tenant import Placement, Tenant
+from dataflows.tenancy.domain.tenant import Placement, Tenant, conflict, placement_of
 from schemas.records import Denial, Rejection
 
 #: the target gets every image from the commit in which it was prepared
@@ -42,6 +42,16 @@ class Migration(Struct, frozen=True, kw_only=True):
         if self.state in TO_TARGET:
             return self.target
         return self.source if self.state in TO_SOURCE and serving == self.target else None
+
+
+def target_of(asked: dict[str, str], tenant: Tenant, serving: Placement, migration_id: str) -> Placement | Rejection:
+    """Where a move takes the rows: in the region where they are, unless another is said, and never where they are."""
+    target = placement_of(asked, tenant.tenant_id, migration_id, region_otherwise=serving.region)
+    if target.placement_id == serving.placement_id:
+        return conflict(tenant, "it is in that placement already")
+    if target.rows_in == serving.rows_in:  # the pools of all regions are one
+        return conflict(tenant, "its rows are in the store of that placement already")
+    return target
 
 
 def planned(tenant: Tenant, target: Placement, migration_id: str, rows_per_second: int, now: int) -> Migration:

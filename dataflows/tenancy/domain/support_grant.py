@@ -101,15 +101,17 @@ def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: i
         masked_fields=tuple(said["masked_fields"] or ()),
         duration_s=said["duration_s"],
         state="requested",
-        needs_consent=tier == _CONSENTING and not break_glass,
+        needs_consent=_needs_consent(tier, break_glass),
         break_glass=break_glass,
         not_before=not_before,
         created_at=now,
     )
 
 
-def decide(grant: SupportGrant | None, tenant_id: str, command: Command, now: int) -> SupportGrant | Rejection:
-    """The grant afterwards, or why not. What is another tenant's is not there."""
+def decide(
+    grant: SupportGrant | None, tenant_id: str, tier: str, command: Command, now: int
+) -> SupportGrant | Rejection:
+    """The grant afterwards, or why not. What is another tenant's is not there. ``tier``: as it is now."""
     if grant is None or grant.tenant_id != tenant_id:
         return Rejection("not_found", "There is no such support grant.", {})
     if command.expected_version not in (None, grant.version):
@@ -118,7 +120,7 @@ def decide(grant: SupportGrant | None, tenant_id: str, command: Command, now: in
     person, state = str(command.payload["person"]), grant.state_at(now)
     changed = structs.replace(grant, version=grant.version + 1)
     if command.operation == "approve_support_grant":
-        return _approved(changed, state, person, now)
+        return _approved(changed, state, tier, person, now)
     if command.operation == "consent_support_grant":
         return _consented(changed, state, command.payload, now)
     if command.operation == "review_support_grant":
@@ -126,14 +128,20 @@ def decide(grant: SupportGrant | None, tenant_id: str, command: Command, now: in
     return _ended(changed, state, "denied" if command.operation == "deny_support_grant" else "revoked", person)
 
 
-def _approved(grant: SupportGrant, state: State, person: str, now: int) -> SupportGrant | Rejection:
+def _needs_consent(tier: str, break_glass: bool) -> bool:
+    return tier == _CONSENTING and not break_glass
+
+
+def _approved(grant: SupportGrant, state: State, tier: str, person: str, now: int) -> SupportGrant | Rejection:
+    """Who came to a tier that is asked since the request is asked; who was to be asked stays so."""
     if person == grant.requester:
         return Rejection("four_eyes_required", "Another person than the requester has to approve it.", {})
     if state != "requested":
         return _conflict(state)
     if person in grant.approvers:
         return Rejection("four_eyes_required", "One more person has to approve it.", {})
-    approved = structs.replace(grant, approvers=(*grant.approvers, person))
+    needs_consent = grant.needs_consent or _needs_consent(tier, grant.break_glass)
+    approved = structs.replace(grant, approvers=(*grant.approvers, person), needs_consent=needs_consent)
     if len(approved.approvers) < grant.approvals_needed:
         return approved
     return _begun(structs.replace(approved, state="approved"), now)

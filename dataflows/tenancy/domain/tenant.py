@@ -34,6 +34,11 @@ class Placement(Struct, frozen=True, kw_only=True):
         """The schema of its rows, in whichever database."""
         return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
 
+    @property
+    def rows_in(self) -> tuple[str, str]:
+        """Which database ("" is the control database) and schema: where it is the same, so are the rows."""
+        return "" if self.is_reached else self.placement_id, self.store
+
 
 class Tenant(Struct, frozen=True, kw_only=True):
     """The aggregate."""
@@ -58,9 +63,11 @@ class Tenant(Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-def placement_of(asked: dict[str, str], tenant_id: str, *identity: str) -> Placement:
+def placement_of(
+    asked: dict[str, str], tenant_id: str, *identity: str, region_otherwise: str = REGION_DEFAULT
+) -> Placement:
     """The placement that is asked for: the pool of a region, or one of the tenant's own."""
-    mode, region = asked["mode"], asked.get("region", REGION_DEFAULT)
+    mode, region = asked["mode"], asked.get("region", region_otherwise)
     if mode == "pooled":
         return Placement(
             placement_id=f"pl_pool_{region.replace('-', '_')}",
@@ -147,9 +154,9 @@ def offboarded(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection
     return _moved(tenant, now, state="offboarding", suspension=None, reason=str(command.payload["reason"]))
 
 
-def deleting(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
-    """On its way out; only what was exported is deleted."""
-    if tenant.state != "exported":
+def deleting(tenant: Tenant, command: Command, now: int, *, is_shredded: bool = False) -> Tenant | Rejection:
+    """On its way out; only what was exported is deleted, or what nobody can export: its keys are destroyed."""
+    if tenant.state != "exported" and not (is_shredded and tenant.state == "offboarding"):
         return conflict(tenant, "export it first, while it is offboarding")
     return _moved(tenant, now, state="deleting", reason=str(command.payload["reason"]))
 

@@ -23,7 +23,7 @@ def each(places: Places, what: str, items: Iterable[Item], do: Callable[[Item], 
     for item in items:
         try:
             done = do(item) or done
-        except (psycopg.Error, errors.PlatformError) as error:
+        except (psycopg.Error, errors.PlatformError, LookupError, ValueError) as error:
             if places.control.closed or places.control.broken:
                 raise
             cause = str(error)[: limits.AUDIT_TEXT_LENGTH_MAX]

@@ -19,12 +19,13 @@ from sinks.tenancy import seals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dataflows.tenancy.mover.tenant_rows import Places
+    from dataflows.tenancy.mover.tenant_rows import Places, Row
     from sinks.certificates import CertificateKeys
     from sinks.tenancy.root_keys import RootKeys
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
+_LEAVES: Final = "offboarding"  # its tenant writes no more, and is exported next
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -35,27 +36,50 @@ def export(places: Places, root_keys: RootKeys, now: int) -> bool:
 
 
 def _export(places: Places, root_keys: RootKeys, tenant_id: str, export_id: str, now: int) -> bool:
-    place = _place(places, tenant_id)
+    """What was committed at one moment. It is ready once nobody can have it for all of a tenant that wrote since."""
     named = {"tenant_id": tenant_id, "export_id": export_id}
-    digest, resources = hashlib.sha256(), 0
+    try:
+        with places.control.transaction():
+            places.control.execute(b"set transaction isolation level repeatable read")
+            state = _state(places, tenant_id)
+            written = _write(places, root_keys, named)
+    except errors.KeyShredded:
+        places.control.execute(SQL["export_failed"].encode(), named)
+        return True
     with places.control.transaction():
-        places.control.execute(SQL["export_begun"].encode(), named)
-        keys = _keys(places, root_keys, tenant_id)
-        newest = max(keys)
-        for part, lines in enumerate(_pages(places, place, keys)):
-            text = b"".join(lines)
-            digest.update(text)
-            resources += len(lines)
-            sealed = seals.seal(text, keys[newest], newest, tenant_id, f"{export_id}:{part}")
-            places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
-        done = named | {"resources": resources, "sha256": digest.hexdigest()}
-        places.control.execute(SQL["export_ready"].encode(), done)
+        if _state(places, tenant_id, lock=True) == _LEAVES and state != _LEAVES:
+            return True  # it wrote after that moment: exported anew, for whoever deletes it then
+        places.control.execute(SQL["export_ready"].encode(), named | written)
         places.control.execute(SQL["tenant_exported"].encode(), {"tenant_id": tenant_id, "now": now})
     return True
 
 
+def _state(places: Places, tenant_id: str, *, lock: bool = False) -> str:
+    query = SQL["tenant_state_locked" if lock else "tenant_state"]
+    row = places.control.execute(query.encode(), {"tenant_id": tenant_id}).fetchone()
+    if row is None:
+        raise errors.NotFound
+    return str(row[0])
+
+
+def _write(places: Places, root_keys: RootKeys, named: dict[str, str]) -> dict[str, Any]:
+    """All parts, in place of those of a try before; how many resources they are of, and the hash of their lines."""
+    place = _place(places, named["tenant_id"])
+    places.control.execute(SQL["export_begun"].encode(), named)
+    keys = _keys(places, root_keys, place.tenant_id)
+    newest = max(keys)
+    digest, resources = hashlib.sha256(), 0
+    for part, lines in enumerate(_pages(places, place, keys)):
+        text = b"".join(lines)
+        digest.update(text)
+        resources += len(lines)
+        sealed = seals.seal(text, keys[newest], newest, place.tenant_id, f"{named['export_id']}:{part}")
+        places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
+    return {"resources": resources, "sha256": digest.hexdigest()}
+
+
 def _place(places: Places, tenant_id: str) -> Place:
-    row = places.control.execute(SQL["tenant_of_export"].encode(), {"tenant_id": tenant_id}).fetchone()
+    row = places.control.execute(SQL["tenant_placement"].encode(), {"tenant_id": tenant_id}).fetchone()
     if row is None:
         raise errors.NotFound
     return _of(row)
@@ -66,9 +90,11 @@ def _of(row: tuple[Any, ...]) -> Place:
 
 
 def _keys(places: Places, root_keys: RootKeys, tenant_id: str) -> dict[int, bytes]:
-    """The tenant's keys in the clear. Raises KeyShredded."""
+    """The tenant's keys in the clear. Raises KeyShredded, and Unavailable where no row says so."""
     rows = _key_rows(places, tenant_id)
     keys = {v: root_keys.unwrap(tenant_id, v, root, bytes(wrapped)) for v, root, wrapped, _ in rows if wrapped}
+    if not rows:
+        raise errors.Unavailable("The keys of this tenant are missing.", tenant=tenant_id)
     if not keys:
         raise errors.KeyShredded
     return keys
@@ -94,10 +120,25 @@ def _pages(places: Places, place: Place, keys: dict[int, bytes]) -> Iterator[lis
         for id_, version, deleted, image in heads:
             if deleted:
                 continue
-            sealed = bytes(image) if image is not None else stored[id_][2]
-            plain = seals.unseal(sealed, keys[seals.key_version_of(sealed)], place.tenant_id, id_)
+            sealed = bytes(image) if image is not None else _of_version(stored.get(id_), id_, version)
+            plain = _opened(sealed, keys, place.tenant_id, id_)
             lines.append(_encode({"resource_id": id_, "version": version, "payload": msgspec.Raw(plain)}) + b"\n")
         yield lines
+
+
+def _of_version(row: Row | None, id_: str, version: int) -> bytes:
+    """The payload that its head tells of, also in a database that the head's moment is not shared with."""
+    if row is None or row[1] != version:
+        found = "no row" if row is None else f"version {row[1]}"
+        raise errors.Unavailable(f"The store has {found} of {id_}, whose version is {version}.")
+    return row[2]
+
+
+def _opened(sealed: bytes, keys: dict[int, bytes], tenant_id: str, id_: str) -> bytes:
+    key_version = seals.key_version_of(sealed)
+    if key_version not in keys:
+        raise errors.Unavailable(f"Version {key_version} of the tenant's key is missing: {id_} is sealed with it.")
+    return seals.unseal(sealed, keys[key_version], tenant_id, id_)
 
 
 def delete(places: Places, certificates: CertificateKeys, now: int) -> bool:

@@ -43,10 +43,11 @@ def bring(places: Places) -> bool:
     Each placement has its turn: one whose database is away holds up no other.
     """
     rows = places.control.execute(SQL["feed_placements"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
-    return each(places, "feed", (row[0] for row in rows), lambda placement_id: _bring_to(places, placement_id))
+    return each(places, "feed", (row[0] for row in rows), lambda placement_id: bring_to(places, placement_id))
 
 
-def _bring_to(places: Places, placement_id: str) -> bool:
+def bring_to(places: Places, placement_id: str) -> bool:
+    """Some of the images that wait for one placement, those that wait longest first; whether there were any."""
     asked = {"placement_id": placement_id, "limit": limits.MOVE_PAGE_ROWS}
     found = places.control.execute(SQL["feed_next"].encode(), asked).fetchall()
     waiting: list[tuple[Place, Row]] = []

@@ -1,9 +1,9 @@
 -- name: provisioning
--- Placements that tenants or moves wait for. Served by placement_asked_for.
+-- Placements that tenants or moves wait for, in another order every time. Served by placement_asked_for.
 select p.placement_id, p.mode, p.tenant_id, t.generation
 from placement p join tenant t on t.tenant_id = p.tenant_id
 where p.state = 'provisioning' and t.state <> 'deleted'
-limit %(limit)s;
+order by random() limit %(limit)s;
 
 -- name: placement_active
 -- feeding.provision: the store is there.
@@ -50,11 +50,19 @@ delete from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(p
 select placement_id, mode, shard_or_database, state from placement where placement_id = %(placement_id)s;
 
 -- name: exports_running
--- endings.export: what waits longest. Served by tenant_export_running.
-select e.tenant_id, e.export_id from tenant_export e where e.state = 'running' order by e.created_at limit %(limit)s;
+-- endings.export: some of what waits, in another order every time: one that fails holds up no other. Served by tenant_export_running.
+select e.tenant_id, e.export_id from tenant_export e where e.state = 'running' order by random() limit %(limit)s;
 
--- name: tenant_of_export
--- The tenant, with its placement.
+-- name: tenant_state
+-- endings.export: at the moment that it is of. Primary key.
+select state from tenant where tenant_id = %(tenant_id)s;
+
+-- name: tenant_state_locked
+-- endings.export: while no owner changes it. Primary key.
+select state from tenant where tenant_id = %(tenant_id)s for update;
+
+-- name: tenant_placement
+-- The tenant, with the placement that serves it. Primary keys.
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
 from tenant t join placement p on p.placement_id = t.placement_id where t.tenant_id = %(tenant_id)s;
 
@@ -80,6 +88,11 @@ delete from tenant_export_part where tenant_id = %(tenant_id)s and export_id = %
 update tenant_export set state = 'ready', resources = %(resources)s, sha256 = %(sha256)s
 where tenant_id = %(tenant_id)s and export_id = %(export_id)s and state = 'running';
 
+-- name: export_failed
+-- endings.export: its keys were destroyed; what a try wrote opens no more. Primary keys.
+with gone as (delete from tenant_export_part where tenant_id = %(tenant_id)s and export_id = %(export_id)s)
+update tenant_export set state = 'failed' where tenant_id = %(tenant_id)s and export_id = %(export_id)s and state = 'running';
+
 -- name: tenant_exported
 -- endings.export: a tenant on its way out may be deleted now. Primary key.
 update tenant set state = 'exported', version = version + 1, policy_version = policy_version + 1, updated_at = %(now)s
@@ -101,9 +114,10 @@ update tenant_key set root_key_id = %(root_key_id)s, wrapped = %(wrapped)s
 where tenant_id = %(tenant_id)s and key_version = %(key_version)s and wrapped = %(read)s;
 
 -- name: deleting
--- endings.delete: tenants that are to go. Served by tenant_at_work.
+-- endings.delete: tenants that are to go, in another order every time. Served by tenant_at_work.
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
-from tenant t join placement p on p.placement_id = t.placement_id where t.state = 'deleting' limit %(limit)s;
+from tenant t join placement p on p.placement_id = t.placement_id where t.state = 'deleting'
+order by random() limit %(limit)s;
 
 -- name: deleted_rest
 -- Everything of the tenant but its row, its certificates and its moves.
@@ -128,23 +142,32 @@ insert into tenant_certificate (tenant_id, certificate_id, document, jws)
 values (%(tenant_id)s, %(certificate_id)s, %(document)s, %(jws)s) on conflict do nothing;
 
 -- name: shredded
--- Tenants whose keys are gone and whose certificate is due. Served by tenant_key_uncertified.
-select distinct k.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
-from tenant_key k join tenant t on t.tenant_id = k.tenant_id join placement p on p.placement_id = t.placement_id
-where k.state = 'destroyed' and k.certificate_id is null and k.destroyed_at < %(before)s and t.state not in ('deleting', 'deleted')
-limit %(limit)s;
+-- Tenants whose keys are gone and whose certificate is due, in another order every time. Served by tenant_key_uncertified.
+select k.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
+from (select distinct tenant_id from tenant_key where state = 'destroyed' and certificate_id is null and destroyed_at < %(before)s) k
+join tenant t on t.tenant_id = k.tenant_id join placement p on p.placement_id = t.placement_id
+where t.state not in ('deleting', 'deleted')
+order by random() limit %(limit)s;
 
 -- name: keys_certified
 -- endings.certify_shredded. Primary key.
 update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(tenant_id)s and certificate_id is null;
 
 -- name: moves_open
--- Every open move, with its tenant. Served by tenant_migration_one_open.
+-- Open moves with their tenants: those first that writes wait for, others in another order every time. Served by
+-- tenant_migration_one_open.
 select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
        m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
 from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
 where m.state not in ('completed', 'aborted', 'rolled_back')
-order by m.created_at limit %(limit)s;
+order by m.fenced desc, random() limit %(limit)s;
+
+-- name: move_fenced_still
+-- A move as moves_open reads it, if it is fenced. Primary keys.
+select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
+       m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
+from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
+where m.tenant_id = %(tenant_id)s and m.migration_id = %(migration_id)s and m.fenced;
 
 -- name: move_locked
 -- The move, while its tenant waits.

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from dataflows.owner import fail_points
 from dataflows.tenancy.domain.comparison import Comparison
+from dataflows.tenancy.mover import feeding
 from dataflows.tenancy.mover.comparing import compare, compare_again
 from dataflows.tenancy.mover.each import each
 from dataflows.tenancy.mover.tenant_rows import Place
@@ -69,9 +70,10 @@ class Verified(Struct, frozen=True):
 class Moves:
     """Takes every open move further."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, now_us: Callable[[], int]) -> None:
         self._places = places
         self._control = places.control
+        self._now_us = now_us
         self._copies_at: dict[str, float] = {}  # when the next page of a copy is due
         self._passes: dict[str, int] = {}
         self._verified: dict[str, Verified] = {}  # a mover that starts has none: it compares all rows again
@@ -89,16 +91,33 @@ class Moves:
             "rolling_back": self._roll_back,
         }
 
-    def further(self, now: int) -> bool:
+    def further(self) -> bool:
         """One step of each; whether any was done. What fails of one does not stop the others."""
         rows = self._control.execute(SQL["moves_open"].encode(), {"limit": tenancy_limits.MOVER_ITEMS_MAX}).fetchall()
-        moves = [Move(**dict(zip(Move.__struct_fields__, row, strict=True))) for row in rows]
+        moves = [_move(row) for row in rows]
         self.are_open = bool(moves)
-        return each(self._places, "move", moves, lambda move: self._step(move, now))
+        return each(self._places, "move", moves, self._further)
 
-    def _step(self, move: Move, now: int) -> bool:
+    def _further(self, move: Move) -> bool:
+        """One step; from a fence on every one up to its end, as writes wait: nothing else is done in between."""
+        done = False
+        while True:
+            stepped = self._step(move)
+            done = done or stepped
+            if not (stepped or move.fenced):
+                return done
+            row = self._control.execute(SQL["move_fenced_still"].encode(), move.named).fetchone()
+            if row is None:
+                return done
+            move = _move(row)
+            brought = [feeding.bring_to(self._places, placement_id) for placement_id in (move.source, move.target)]
+            if not (stepped or any(brought)):
+                return done
+            done = True
+
+    def _step(self, move: Move) -> bool:
         step = self._steps.get(move.state)
-        return step is not None and step(move, now)
+        return step is not None and step(move, self._now_us())
 
     # --- before the commit -----------------------------------------------------------------------------------
 
@@ -149,14 +168,15 @@ class Moves:
             and self._left(move, move.target) <= tenancy_limits.MOVE_CATCH_UP_ROWS_MAX
         ):
             fail_points.reach("move_before_fence")
-            return self._fence(move, "fencing", now)
+            return self._fence(move, "fencing")
         return True
 
-    def _fence(self, move: Move, state: str, now: int) -> bool:
+    def _fence(self, move: Move, state: str) -> bool:
         """No write of the tenant is decided from this commit on, whoever its owner is."""
         with self._control.transaction():
             if not self._is_still(move):
                 return False
+            now = self._now_us()  # all rows were compared meanwhile, for however long
             until = now + tenancy_limits.MOVE_FENCE_S * _SECOND_US
             self._control.execute(
                 SQL["move_fenced"].encode(), move.named | {"state": state, "until": until, "now": now}
@@ -215,7 +235,7 @@ class Moves:
             if self._left(move, move.source) > tenancy_limits.MOVE_CATCH_UP_ROWS_MAX:
                 return False
             self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
-            return self._fence(move, move.state, now)
+            return self._fence(move, move.state)
         if _is_over(move, now):  # the target serves on, and may be left another time
             return self._placed(move, "soaking", move.target, now)
         if self._left(move, move.source) or self._left(move, move.target):
@@ -239,9 +259,13 @@ class Moves:
         return self._to(move, "completed", now)
 
     def _empty(self, move: Move, placement_id: str) -> None:
-        """No row, and no image on its way, is left there."""
+        """No row, and no image on its way, is left there. The store that serves the tenant is never touched."""
+        place = self._place(move, placement_id)
+        if place.rows_in == self._serving(move).rows_in:
+            _log.warning("move_store_serves", migration_id=move.migration_id, placement_id=placement_id)
+            return
         self._control.execute(SQL["feed_dropped"].encode(), move.named | {"placement_id": placement_id})
-        self._places.empty(self._place(move, placement_id))
+        self._places.empty(place)
         self._control.execute(SQL["placement_retired"].encode(), {"placement_id": placement_id})
 
     # --- what they share -------------------------------------------------------------------------------------
@@ -301,6 +325,12 @@ class Moves:
         (count,) = self._control.execute(SQL["feed_left"].encode(), asked).fetchone() or (0,)
         return int(count)
 
+    def _serving(self, move: Move) -> Place:
+        row = self._control.execute(SQL["tenant_placement"].encode(), {"tenant_id": move.tenant_id}).fetchone()
+        if row is None:
+            raise errors.NotFound
+        return Place(**dict(zip(Place.__struct_fields__, row, strict=True)))
+
     def _place(self, move: Move, placement_id: str) -> Place:
         row = self._control.execute(SQL["placement"].encode(), {"placement_id": placement_id}).fetchone()
         if row is None:
@@ -336,6 +366,10 @@ class Moves:
             SQL["move_compared"].encode(), move.named | counts | {"verified": found.match, "now": now}
         )
         return found
+
+
+def _move(row: tuple[Any, ...]) -> Move:
+    return Move(**dict(zip(Move.__struct_fields__, row, strict=True)))
 
 
 def _hex(total: Decimal) -> str:

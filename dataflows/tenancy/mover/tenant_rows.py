@@ -41,6 +41,11 @@ class Place(Struct, frozen=True, kw_only=True):
         """The schema of its rows."""
         return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
 
+    @property
+    def rows_in(self) -> tuple[str, str]:
+        """Which database ("" is the control database) and schema: where it is the same, so are the rows."""
+        return self.placement_id if self.mode == "dedicated" else "", self.store
+
 
 class Digest(NamedTuple):
     """A page of rows: its last one, how many there are, and sums over what heads know of them and over all of them."""

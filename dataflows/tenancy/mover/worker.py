@@ -59,13 +59,14 @@ class Mover:
             if self._session.pause(limits.MOVER_RETRY_S):
                 return
         places = Places(connection, self._dsn, self._secrets)
-        moves = Moves(places)
+        clock = database_clock.Running(connection)
+        moves = Moves(places, clock.now_us)
         root_keys = RootKeys(self._secrets)
         wrapping = Wrapping(places, root_keys)
         steps: tuple[Callable[[int], bool], ...] = (
             lambda now: feeding.provision(places, now),
             lambda _: feeding.bring(places),
-            moves.further,
+            lambda _: moves.further(),
             lambda now: endings.export(places, root_keys, now),
             lambda now: endings.delete(places, self._certificates, now),
             lambda now: endings.certify_shredded(places, self._certificates, now),
@@ -74,7 +75,7 @@ class Mover:
         idle_ms = limits.MOVER_IDLE_MS
         try:
             while not self._session.is_stopped:
-                clock = database_clock.Running(connection)  # asked once for a round: an idle one asks little else
+                clock.ask()  # once for a round: an idle one asks little else
                 done = [step(clock.now_us()) for step in steps]
                 idle_ms = (
                     limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.tenancy.billing.invoicing import make_due
+from dataflows.tenancy.billing.invoicing import Failed, make_due
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import Snapshot
 from reconciliation.tenancy.usage import changed_invoices
+from schemas.tenancy import limits
 from sinks.postgres import owner_connection
 from tests.gate import examples
 
@@ -46,8 +47,8 @@ select 'tn_' || t, 1, 'be_' || t, 0, 'credit', 3, 'r', now() from generate_serie
 def made(dsn: str) -> int:
     """Everything that is due; how many invoices."""
     with owner_connection.connect(dsn, "invoices") as connection:
-        count = 0
-        while found := make_due(connection):
+        count, failed = 0, Failed()
+        while found := make_due(connection, failed):
             count += found
         return count
 
@@ -87,3 +88,79 @@ def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> N
         connection.execute("update usage_event set quantity = 2 where tenant_id = 'tn_7' and event_id = 'e2'")
         connection.execute("update billing_entry set amount = 4 where tenant_id = 'tn_8'")
         assert changed(connection) == ["in_8_2"]
+        connection.execute("update billing_entry set amount = 3 where tenant_id = 'tn_8'")
+
+
+LATE = """
+insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
+select 'late', '/meter', dimension, dimension, quantity, null, date_trunc('day', now()) - interval '36 hours', 0, 1000000 + n
+from (values ('tokens', 3, 1), ('calls', 4, 2), ('pages', 7, 3)) as t (dimension, quantity, n)
+"""
+RUN = """
+insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
+                         prices, created_at)
+select t.id, n, 'br_' || t.id || '_' || n, 'in_' || t.id || '_' || n, 0, date_trunc('day', now()) - (3 - n) * interval '1 day',
+       date_trunc('day', now()) - (2 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::text, %s::int) as t (id, n)
+"""
+DOCUMENT = "select document from tenant_invoice where invoice_id = 'in_late_2'"
+
+
+def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_they_are(stack: World) -> None:
+    """Between two runs the price of tokens changed, that of calls was taken away, and pages got one."""
+    addresses = stack.settings.addresses()
+    metering = addresses.postgres_dsns["millrace_tenancy_metering"]
+    with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        for number, counted, prices in (
+            (1, 1_000_000, {"tokens": "2", "calls": "1"}),
+            (2, 1_000_003, {"tokens": "5", "pages": "1"}),
+        ):
+            connection.execute(COUNTED.encode(), (counted,))
+            connection.execute(RUN.encode(), (json.dumps(prices), "late", number))
+            assert made(metering) == 1
+            if number == 1:
+                connection.execute(LATE.encode())
+        (stored,) = connection.execute(DOCUMENT.encode()).fetchone() or (b"",)
+        found = json.loads(stored)
+        lines = {line["dimension"]: (line["unit_price"], line["amount"]) for line in found["lines"]}
+        assert (lines, found["total"]) == ({"calls": ("1", 4), "tokens": ("2", 6)}, 10)
+        assert changed(connection) == []
+
+        (calls, tokens) = found["lines"]  # as a process of before made it
+        found["lines"] = [
+            calls | {"dimension": "pages", "quantity": 7, "amount": 7},
+            tokens | {"unit_price": "5", "amount": 15},
+        ]
+        before = json.dumps(found | {"total": 22}, sort_keys=True, separators=(",", ":")).encode()
+        connection.execute("update tenant_invoice set document = %s where invoice_id = 'in_late_2'", (before,))
+        assert changed(connection) == ["in_late_2"]
+        connection.execute("update tenant_invoice set late_rule = default where invoice_id = 'in_late_2'")
+        assert changed(connection) == []
+
+
+ENTRY = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, reason, created_at)
+values ('a_huge', 1, 'be_huge', 0, 'adjustment', 'tokens', %s, '1025', now(), 'r', now())
+"""
+
+
+def test_an_invoice_that_cannot_be_made_is_tried_later_and_holds_up_no_other(
+    stack: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a person corrected before it was bounded leaves more credit than a column holds."""
+    addresses, failed = stack.settings.addresses(), Failed()
+    of = "select tenant_id from tenant_invoice where tenant_id in ('a_huge', 'b_other') order by 1"
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        owner_connection.connect(addresses.postgres_dsns["millrace_tenancy_metering"], "invoices") as metering,
+    ):
+        connection.execute(ENTRY.encode(), (-(2**53 - 1),))
+        for tenant in ("a_huge", "b_other"):
+            connection.execute(RUN.encode(), ("{}", tenant, 1))
+        monkeypatch.setattr(limits, "BILLING_RUNS_AT_ONCE", 1)
+        assert [make_due(metering, failed) for _ in range(3)] == [0, 1, 0]
+        assert connection.execute(of.encode()).fetchall() == [("b_other",)]
+        connection.execute("update billing_entry set quantity = -1 where tenant_id = 'a_huge'")
+        assert make_due(metering, failed) == 0  # it has its time
+        assert make_due(metering, Failed()) == 1
+        assert connection.execute(of.encode()).fetchall() == [("a_huge",), ("b_other",)]
+        assert changed(connection) == []

@@ -253,6 +253,25 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     assert tenancy.broken_invariants() == {}
 
 
+def test_a_tenant_whose_keys_are_destroyed_is_deleted_without_an_export(tenancy: Tenancy) -> None:
+    """Nobody can make one: what was asked for before ends, too."""
+    caller, staff = tenancy.tenant(), tenancy.staff
+    caller.done("POST", "/v1/resources", {"mark": "shredded"})
+    path = f"/v1/tenants/{caller.name}"
+    at = f"{path}/exports/{staff.done('POST', f'{path}/export')['export_id']}"
+    staff.done("POST", f"{path}/keys/shred", {"reason": "asked for"})
+    assert staff.send("POST", f"{path}/delete", {"reason": "left"}).status_code == 409  # it is active
+    staff.done("POST", f"{path}/offboard", {"reason": "left"})
+    becomes(lambda: staff.http.get(f"{at}/content").json()["code"], "key_shredded", 10)
+    assert staff.send("POST", f"{path}/export").json()["code"] == "key_shredded"
+    with tenancy.mover():
+        assert tenancy.becomes(at, "failed")["sha256"] is None
+        staff.done("POST", f"{path}/delete", {"reason": "left"})
+        deleted = tenancy.becomes(path, "deleted")
+    assert staff.get(f"{path}/certificates/{deleted['certificate_id']}")["kind"] == "deletion"
+    assert tenancy.broken_invariants() == {}
+
+
 def test_a_key_that_is_away_is_never_told_as_destroyed_and_serves_again_when_it_is_back(tenancy: Tenancy) -> None:
     """Its root key, another one under that name, a row that is lost: 503 for that tenant's payloads, and nothing else."""
     caller, other = tenancy.tenant(), tenancy.tenant()

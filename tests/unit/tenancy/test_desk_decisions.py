@@ -80,13 +80,15 @@ def requested(tier: str = "standard", **said: Any) -> SupportGrant:
     return grant
 
 
-def after(grant: SupportGrant, *hands: tuple[str, str], at: int = NOW, **said: Any) -> SupportGrant | str:
+def after(
+    grant: SupportGrant, *hands: tuple[str, str], at: int = NOW, tier: str = "standard", **said: Any
+) -> SupportGrant | str:
     """The grant after these hands, or the code of the first refusal; ``said`` is what a consent says."""
     for verb, person in hands:
         further = {"findings": "as the ticket says"} if verb == "review" else {}
         further |= {"duration_s": None, "masked_fields": None} | said if verb == "consent" else {}
         asked = command(f"{verb}_support_grant", person=person, grant_id="sg_1", **further)
-        decided = support_grant.decide(grant, "tn_1", asked, at)
+        decided = support_grant.decide(grant, "tn_1", tier, asked, at)
         if isinstance(decided, Rejection):
             return decided.code
         grant = decided
@@ -105,6 +107,24 @@ def test_time_runs_when_another_person_and_the_tenant_of_a_tier_that_asks_for_it
         both = after(requested("enterprise"), *hands)
         assert isinstance(both, SupportGrant)
         assert (both.state, both.consented_by, both.version) == ("active", "u_1", 3)
+
+
+def test_a_tenant_is_asked_by_its_tier_of_when_it_is_approved_or_of_when_it_was_asked_for() -> None:
+    raised = after(requested(), ("approve", "s_2"), tier="enterprise")
+    assert isinstance(raised, SupportGrant)
+    assert (raised.state, raised.needs_consent) == ("approved", True)
+    agreed = after(raised, ("consent", "u_1"))
+    assert isinstance(agreed, SupportGrant)
+    assert agreed.state == "active"
+    lowered = after(requested("enterprise"), ("approve", "s_2"))
+    assert isinstance(lowered, SupportGrant)
+    assert lowered.state == "approved"
+    glass = after(requested(break_glass=True), ("approve", "s_2"), ("approve", "s_3"), tier="enterprise")
+    assert isinstance(glass, SupportGrant)
+    assert (glass.state, glass.needs_consent) == ("active", False)
+    ended = after(after(requested(), ("approve", "s_2")), ("revoke", "s_3"), tier="enterprise")  # type: ignore[arg-type]
+    assert isinstance(ended, SupportGrant)
+    assert (ended.state, ended.needs_consent) == ("revoked", False)
 
 
 BEGINS = NOW + HOUR
@@ -247,10 +267,11 @@ def test_another_tenants_grant_is_not_there_and_a_stale_version_is_told() -> Non
     grant = requested()
     asked = command("approve_support_grant", person="s_2", grant_id="sg_1")
     for known, tenant in ((None, "tn_1"), (grant, "tn_2")):
-        found = support_grant.decide(known, tenant, asked, NOW)
+        found = support_grant.decide(known, tenant, "standard", asked, NOW)
         assert isinstance(found, Rejection)
         assert found.code == "not_found"
-    stale = support_grant.decide(grant, "tn_1", command("approve_support_grant", 7, person="s_2", grant_id="sg_1"), NOW)
+    asked = command("approve_support_grant", 7, person="s_2", grant_id="sg_1")
+    stale = support_grant.decide(grant, "tn_1", "standard", asked, NOW)
     assert isinstance(stale, Rejection)
     assert (stale.code, stale.extra) == ("version_conflict", {"current_version": 1})
 
@@ -274,6 +295,8 @@ def test_a_correction_is_of_the_billed_period_that_it_names_at_a_price_that_is_f
         ("payload.at", {"at": instant(NOW + 1)}),
         ("payload.unit_price", {"dimension": "calls"}),
         ("payload.unit_price", {"dimension": "tiered"}),
+        ("payload.quantity", {"quantity": -(2**53 - 1), "unit_price": "1025"}),
+        ("payload.quantity", {"quantity": 2**53 - 1, "unit_price": "1.1"}),
     ],
 )
 def test_what_is_no_correction(field: str, change: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 from dataflows.tenancy.domain import migration, resource, tenant
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
-from dataflows.tenancy.domain.tenant import Tenant
+from dataflows.tenancy.domain.tenant import Placement, Tenant
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy.operations import resource_of, scope_of
 
@@ -46,6 +46,7 @@ LIFE = {
     "resume": lambda t: tenant.resumed(t, 2),
     "offboard": lambda t: tenant.offboarded(t, command("offboard_tenant", {"reason": "x"}), 2),
     "delete": lambda t: tenant.deleting(t, command("delete_tenant", {"reason": "x"}), 2),
+    "delete shredded": lambda t: tenant.deleting(t, command("delete_tenant", {"reason": "x"}), 2, is_shredded=True),
 }
 ALLOWED = {
     ("active", "suspend"): "suspended",
@@ -54,6 +55,8 @@ ALLOWED = {
     ("active", "offboard"): "offboarding",
     ("suspended", "offboard"): "offboarding",
     ("exported", "delete"): "deleting",
+    ("exported", "delete shredded"): "deleting",
+    ("offboarding", "delete shredded"): "deleting",  # nobody can export it
 }
 
 
@@ -122,6 +125,32 @@ def test_a_resource_is_written_at_the_version_that_is_expected_and_stays_deleted
 def test_a_create_makes_the_resource_of_its_own_identity_alone() -> None:
     foreign = command("create_resource", {"resource_id": "rs_chosen", "size": 1})
     assert isinstance(resource.decide(None, made(), 0, foreign, 1), Rejection)
+
+
+def target(asked: dict[str, str], serving: dict[str, str]) -> Placement | Rejection:
+    return migration.target_of(asked, made(), tenant.placement_of(serving, TENANT, "1"), "mg_1")
+
+
+def test_a_move_stays_in_the_region_where_the_tenant_is_unless_it_says_another() -> None:
+    for mode, region in (("partitioned", None), ("dedicated", None), ("partitioned", "us-2")):
+        asked = {"mode": mode} | ({"region": region} if region else {})
+        found = target(asked, {"mode": "pooled", "region": "eu-1"})
+        assert isinstance(found, Placement)
+        assert (found.mode, found.region) == (mode, region or "eu-1")
+    back = target({"mode": "pooled"}, {"mode": "dedicated", "region": "eu-1"})
+    assert isinstance(back, Placement)
+    assert back.placement_id == "pl_pool_eu_1"
+
+
+@pytest.mark.parametrize("region", ["eu-1", "home", "us-2", None])
+def test_no_move_leads_to_the_store_where_the_rows_are(region: str | None) -> None:
+    """The pools of all regions are one store: what would be emptied of one is what the other serves."""
+    asked = {"mode": "pooled"} | ({"region": region} if region else {})
+    refused = target(asked, {"mode": "pooled", "region": "eu-1"})
+    assert isinstance(refused, Rejection)
+    assert (refused.code, refused.extra) == ("state_conflict", {"state": "active"})
+    own = target({"mode": "partitioned"}, {"mode": "partitioned"})  # another schema of its own
+    assert isinstance(own, Placement)
 
 
 def move(state: str = "planned", **changes: Any) -> Migration:

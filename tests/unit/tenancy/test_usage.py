@@ -299,8 +299,8 @@ PLACE: Final = InvoicePlace("tn_1", 1, 1, [], [], 0, 0, 0)
 
 
 def test_an_invoice_is_the_same_bytes_in_whatever_order_its_usage_is_read() -> None:
-    own = [("tokens", 7, 1), ("unpriced", 7, 1), ("calls", 3, 1)]
-    late = [("tokens", -86_400_000_000, 0, 5, 2, 100)]
+    own = [("tokens", 7, 1), ("calls", 3, 1)]
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 100, "0.25")]
     document = made(basis(PLACE, RUN, own, late, [])).document
     assert made(basis(PLACE, RUN, own[::-1], late, [])).document == document
     found = json.loads(document)
@@ -329,9 +329,8 @@ def test_corrections_are_lines_of_their_own_and_credit_goes_on_from_invoice_to_i
 
 
 def test_late_usage_goes_on_in_the_tiers_of_its_period() -> None:
-    tiered = (*RUN[:4], {"tokens": "graduated:10@2,*@1"}, *RUN[5:])
-    late = [("tokens", -86_400_000_000, 0, 5, 2, 8)]
-    (line,) = json.loads(made(basis(PLACE, tiered, [], late, [])).document)["lines"]
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 8, "graduated:10@2,*@1")]
+    (line,) = json.loads(made(basis(PLACE, RUN, [], late, [])).document)["lines"]
     assert (line["amount"], line["unit_price"]["mode"]) == (2 * 2 + 3 * 1, "graduated")
 
 

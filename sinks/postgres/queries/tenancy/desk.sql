@@ -77,13 +77,15 @@ with written as (
         reviewed_by = nullif(t.reviewed_by, ''), findings = nullif(t.findings, ''),
         reviewed_at = case when t.reviewed_at > 0
                            then timestamptz 'epoch' + t.reviewed_at * interval '1 microsecond' end,
-        version = t.version, duration_s = t.duration_s, masked_fields = t.masked_fields,
+        version = t.version, duration_s = t.duration_s, masked_fields = t.masked_fields, needs_consent = t.needs_consent,
         asked_duration_s = nullif(t.asked_duration_s, 0),
         asked_masked_fields = case when t.asked_duration_s > 0 then t.asked_masked_fields end
     from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-                %s::bigint[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::text[], %s::bigint[])
+                %s::bigint[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::text[], %s::boolean[],
+                %s::bigint[])
         as t (tenant_id, grant_id, state, approvers, consented_by, ended_by, expires_at, reviewed_by, reviewed_at,
-              findings, version, duration_s, masked_fields, asked_duration_s, asked_masked_fields, read_version)
+              findings, version, duration_s, masked_fields, asked_duration_s, asked_masked_fields, needs_consent,
+              read_version)
     where g.tenant_id = t.tenant_id and g.grant_id = t.grant_id and g.version = t.read_version
     returning 1)
 select 1 / (count(*) = %s)::int from written;

@@ -1,10 +1,12 @@
 -- How invoices are made, and made again. The metering, the ingress and the invariants read alike.
 
 -- name: runs_due
--- The runs without an invoice whose grace is over, of each tenant in their order. Primary keys.
+-- The runs without an invoice whose grace is over, of each tenant in their order, but for some. Primary keys.
 select tenant_id, number from billing_run r
 where period_to + grace_s * interval '1 second' <= now()
   and not exists (select from tenant_invoice i where i.tenant_id = r.tenant_id and i.run_number = r.number)
+  and not exists (select from unnest(%s::text[], %s::bigint[]) as w (tenant_id, number)
+                  where w.tenant_id = r.tenant_id and w.number = r.number)
 order by tenant_id, number limit %s;
 
 -- name: run_terms
@@ -36,7 +38,7 @@ order by number;
 -- name: invoice_place
 -- Of an invoice that stands: its run, its cuts, those of the one before, and what it says. Primary key.
 select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}'), i.entries, coalesce(b.entries, 0),
-       coalesce(b.credit_left, 0), i.credit_left, i.document
+       coalesce(b.credit_left, 0), i.late_rule, i.credit_left, i.document
 from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
 where i.invoice_id = %s;
 
@@ -51,27 +53,28 @@ where r.tenant_id = %(tenant)s and r.number = %(number)s and e.seq <= coalesce((
 group by e.dimension;
 
 -- name: used_late
--- What came for periods that were billed before, between two cuts, and how much of each was known before. Of periods that
--- nothing can come for any more, none is looked at. Index usage_event_time.
+-- What came for periods that were billed before, between two cuts, how much of each was known before, and what it costs: as
+-- the run of its period fixed, or by rule 1 as this run did. Of periods that nothing can come for any more, none is looked
+-- at. Index usage_event_time.
 select e.dimension, (extract(epoch from b.period_from) * 1000000)::bigint,
        (extract(epoch from b.period_to) * 1000000)::bigint,
        sum(e.quantity) filter (where k.is_late), count(*) filter (where k.is_late),
-       coalesce(sum(e.quantity) filter (where not k.is_late), 0)
+       coalesce(sum(e.quantity) filter (where not k.is_late), 0), p.price
 from billing_run r
-cross join lateral jsonb_object_keys(r.prices) as p (dimension)
 join tenant_invoice last on last.tenant_id = r.tenant_id and last.ordinal = %(ordinal)s - 1
 join tenant_invoice i on i.tenant_id = r.tenant_id and i.ordinal < %(ordinal)s
 join billing_run b on b.tenant_id = i.tenant_id and b.number = i.run_number
     and b.period_to > last.created_at - %(late_max_s)s * interval '1 second'
+cross join lateral jsonb_each_text(case when %(late_rule)s = 1 then r.prices else b.prices end) as p (dimension, price)
 join usage_event e on e.tenant_id = r.tenant_id and e.dimension = p.dimension
     and e.occurred_at >= b.period_from and e.occurred_at < b.period_to
 cross join lateral (select e.seq > coalesce((%(before)s::bigint[])[e.partition + 1], 0)) as k (is_late)
 where r.tenant_id = %(tenant)s and r.number = %(number)s
   and e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
-group by e.dimension, b.number, b.period_from, b.period_to
+group by e.dimension, p.price, b.number, b.period_from, b.period_to
 having bool_or(k.is_late);
 
 -- name: invoice_insert
 -- Once for each run: a second process that made it too fails at the primary key.
-insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, credit_left, document)
-values (%s, %s, %s, %s, %s, %s, %s, %s);
+insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, late_rule, credit_left, document)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s);

@@ -1,0 +1,143 @@
+"""Exports: what was committed at one moment, whatever is written meanwhile, and none that waits holds up another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.tenancy import limits
+from tests.worlds.mover_world import MoverWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.servers import World
+
+pytestmark = [pytest.mark.servers]
+TENANT = "select state from tenant where tenant_id = %s"
+EXPORT = "select state from tenant_export where tenant_id = %s"
+RUNNING = "select count(*) from tenant_export where state = 'running' and tenant_id = any (%s)"
+
+
+@pytest.fixture(scope="module")
+def world(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoverWorld]:
+    made = MoverWorld(stack, tmp_path_factory.mktemp("keys"))
+    yield made
+    made.close()
+
+
+def before_page(world: MoverWorld, monkeypatch: pytest.MonkeyPatch, page: int, meanwhile: Callable[[], object]) -> None:
+    """Pages are of one resource; before the rows of one of them are read, something is committed."""
+    monkeypatch.setattr(limits, "EXPORT_PAGE_ROWS", 1)
+    read, pages = world.places.rows, iter(range(10_000))
+
+    def rows(*asked: Any) -> Any:
+        if next(pages) == page:
+            meanwhile()
+        return read(*asked)
+
+    monkeypatch.setattr(world.places, "rows", rows)
+
+
+def test_what_is_acknowledged_before_a_tenant_leaves_is_in_the_export_that_lets_it_be_deleted(
+    world: MoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is written when its resource is replaced, and the tenant offboarded."""
+    tenant = world.tenant("tn_leaves", 3)
+    world.export(tenant)
+
+    def leaves() -> None:
+        world.written(tenant, "rs_000", 2)
+        world.written(tenant, "rs_new", 1)
+        world.superuser.execute("update tenant set state = 'offboarding', version = 2 where tenant_id = %s", (tenant,))
+
+    before_page(world, monkeypatch, 2, leaves)
+    world.exported()
+    assert (world.one(TENANT, tenant), world.one(EXPORT, tenant)) == (("offboarding",), ("running",))
+    world.exported()
+    assert (world.one(TENANT, tenant), world.one(EXPORT, tenant)) == (("exported",), ("ready",))
+    assert [(line["resource_id"], line["version"]) for line in world.lines(tenant)] == [
+        *(("rs_000", 2), ("rs_001", 1), ("rs_002", 1), ("rs_new", 1))
+    ]
+    assert world.one("select resources from tenant_export where tenant_id = %s", tenant) == (4,)
+
+
+def test_a_line_has_the_payload_of_its_version_and_a_tenant_that_writes_is_exported_all_the_same(
+    world: MoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = world.tenant("tn_busy", 3)
+    world.export(tenant)
+
+    def writes() -> None:
+        for version in (2, 3):
+            world.written(tenant, "rs_001", version)
+        world.superuser.execute("update tenant set version = version + 1 where tenant_id = %s", (tenant,))
+
+    before_page(world, monkeypatch, 1, writes)
+    world.exported()
+    assert (world.one(TENANT, tenant), world.one(EXPORT, tenant)) == (("active",), ("ready",))
+    assert [(line["version"], line["payload"]) for line in world.lines(tenant)] == [(1, {"version": 1})] * 3
+
+
+#: what is amiss with one tenant, and how it is put right
+AMISS = {
+    "a row is missing": (
+        "create table kept as select * from tenancy_pool.resource where tenant_id = %(t)s;"
+        " delete from tenancy_pool.resource where tenant_id = %(t)s and resource_id = 'rs_001'",
+        "insert into tenancy_pool.resource select * from kept on conflict do nothing",
+    ),
+    "a row is of another version than its head": (
+        "update resource_head set version = 2 where tenant_id = %(t)s and resource_id = 'rs_001'",
+        "update resource_head set version = 1 where tenant_id = %(t)s",
+    ),
+    "a key that sealed is missing": (
+        "update tenant_key set key_version = 2 where tenant_id = %(t)s",
+        "update tenant_key set key_version = 1 where tenant_id = %(t)s",
+    ),
+    "no key row is there": (
+        "create table kept as select * from tenant_key where tenant_id = %(t)s; delete from tenant_key where tenant_id = %(t)s",
+        "insert into tenant_key select * from kept",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", AMISS)
+def test_an_export_waits_for_what_is_missing_and_others_go_on(world: MoverWorld, what: str) -> None:
+    number = list(AMISS).index(what)
+    tenant, other = world.tenant(f"tn_amiss_{number}", 3), world.tenant(f"tn_fine_{number}", 3)
+    amiss, right = (text.replace("%(t)s", f"'{tenant}'") for text in AMISS[what])
+    world.superuser.execute(amiss.encode())
+    world.export(tenant)
+    world.exported()
+    world.export(other)
+    world.exported()
+    assert (world.one(EXPORT, tenant), world.one(EXPORT, other)) == (("running",), ("ready",))
+    world.superuser.execute(right.encode())
+    world.superuser.execute("drop table if exists kept")
+    world.exported()
+    assert (world.one(EXPORT, tenant), len(world.lines(tenant))) == (("ready",), 3)
+
+
+def test_an_export_ends_with_the_keys_of_its_tenant_and_those_that_fail_hold_up_no_other(
+    world: MoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOVER_ITEMS_MAX", 2)
+    tenant = world.tenant("tn_shredded", 3, state="offboarding")
+    world.export(tenant)
+    world.superuser.execute(
+        "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 1 where tenant_id = %s", (tenant,)
+    )
+    world.exported()
+    assert (world.one(TENANT, tenant), world.one(EXPORT, tenant)) == (("offboarding",), ("failed",))
+    waiting = [world.tenant(f"tn_waiting_{n}", 1) for n in range(3)]
+    for one in waiting:
+        world.export(one)
+        world.superuser.execute("update tenant_key set root_key_id = 'rk_away' where tenant_id = %s", (one,))
+    late = world.tenant("tn_behind", 1)
+    world.export(late)
+    for _ in range(100):  # each time another order
+        world.exported()
+        if world.one(EXPORT, late) == ("ready",):
+            break
+    assert (world.one(EXPORT, late), world.one(RUNNING, waiting)) == (("ready",), (3,))

@@ -1,0 +1,121 @@
+"""Steps of the mover, and what may happen between any two: no row is lost, no fence outlives its move, no tenant waits for another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dataflows.tenancy.mover import moves
+from dataflows.tenancy.mover.moves import Moves
+from schemas.tenancy import limits
+from tests.worlds.mover_world import POOL, MoverWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.servers import World
+
+pytestmark = [pytest.mark.servers]
+EU = "pl_pool_eu_1"
+SECOND_US = 1_000_000
+ROWS = "select count(*) from tenancy_pool.resource where tenant_id = %s"
+MOVE = "select state from tenant_migration where tenant_id = %s"
+TENANT = "select state from tenant where tenant_id = %s"
+PLACED = "select placement_id, generation from tenant where tenant_id = %s"
+EXPORT = "select state from tenant_export where tenant_id = %s"
+
+
+@pytest.fixture(scope="module")
+def world(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoverWorld]:
+    made = MoverWorld(stack, tmp_path_factory.mktemp("keys"))
+    yield made
+    made.close()
+
+
+class Clock:
+    """The database's, as a test goes on with it."""
+
+    def __init__(self) -> None:
+        self.us = 1_000 * SECOND_US
+
+    def now_us(self) -> int:
+        return self.us
+
+
+def slowly(monkeypatch: pytest.MonkeyPatch, clock: Clock, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Comparing all rows takes longer than a fence may last."""
+    compare = moves.compare
+
+    def compared(*sides: object) -> object:
+        found = compare(*sides)  # type: ignore[arg-type] # as it was called
+        clock.us += (limits.MOVE_FENCE_S + 10) * SECOND_US
+        meanwhile()
+        return found
+
+    monkeypatch.setattr(moves, "compare", compared)
+
+
+@pytest.mark.parametrize(
+    ("state", "placed", "closing", "ends"),
+    [
+        ("soaking", POOL, True, "completed"),
+        ("aborting", EU, False, "aborted"),
+        ("rolling_back", EU, False, "rolled_back"),
+    ],
+)
+def test_a_move_between_the_pools_of_two_regions_ends_with_every_row(
+    world: MoverWorld, state: str, placed: str, closing: bool, ends: str
+) -> None:
+    """Both are one store: what is emptied of one is gone from the other."""
+    tenant = world.tenant(f"tn_{state}", 5, placement=EU)
+    world.tenant(f"tn_beside_{state}", 0)  # the other pool is there
+    world.superuser.execute("update tenant set placement_id = %s where tenant_id = %s", (placed, tenant))
+    world.move(tenant, state, EU, POOL, closing=closing)
+    Moves(world.places, Clock().now_us).further()
+    assert world.one(MOVE, tenant) == (ends,)
+    assert world.one(ROWS, tenant) == (5,)
+
+
+def test_a_fence_begins_when_all_rows_are_compared_and_is_brought_to_its_end_at_once(
+    world: MoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparing took longer than a fence may last, and the tenant wrote meanwhile."""
+    clock, tenant = Clock(), world.tenant("tn_slow", 5)
+    target = world.own_store(tenant, "pl_slow")
+    world.move(tenant, "planned", POOL, target)
+
+    def writes() -> None:
+        for n in range(3):
+            world.written(tenant, f"rs_{n:03}", 2, further=target, at=clock.us)
+
+    slowly(monkeypatch, clock, writes)
+    mover, seen = Moves(world.places, clock.now_us), ["planned"]
+    while seen[-1] not in ("committed", "aborting", "fencing"):
+        mover.further()
+        seen.append(world.one(MOVE, tenant)[0])
+    assert seen[-2:] == ["verifying", "committed"]
+    assert world.one(PLACED, tenant) == (target, 2)
+    versions = "select array_agg(version order by resource_id) from pl_slow.resource"
+    assert world.one(versions) == ([2, 2, 2, 1, 1],)
+
+    mover.further()
+    world.superuser.execute("update tenant_migration set state = 'rolling_back' where tenant_id = %s", (tenant,))
+    monkeypatch.undo()
+    slowly(monkeypatch, clock)
+    mover.further()
+    assert world.one(PLACED, tenant) == (POOL, 3)
+    mover.further()
+    assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("rolled_back",), (5,))
+
+
+def test_a_fence_that_lasted_too_long_is_given_up(world: MoverWorld) -> None:
+    clock, tenant = Clock(), world.tenant("tn_late", 2)
+    target = world.own_store(tenant, "pl_late")
+    world.move(tenant, "fencing", POOL, target, fence_until=clock.us - 1)
+    mover = Moves(world.places, clock.now_us)
+    mover.further()
+    assert world.one("select state, fenced from tenant_migration where tenant_id = %s", tenant) == ("aborting", False)
+    assert world.one(PLACED, tenant) == (POOL, 2)
+    mover.further()
+    assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("aborted",), (2,))
