@@ -33,6 +33,7 @@ from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.media", "scanner.sql")
 _S_US: Final = 1_000_000
+_MINUTE_US: Final = 60 * _S_US
 _log = structlog.get_logger(__name__)
 
 
@@ -77,7 +78,7 @@ class Scanner:
             found = self.claimed(connection)
             commands = self.scanned(connection, found, pool)
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
-                commands += self._orphans(connection)
+                commands += self.orphans(connection)
                 self._sweep(connection)
                 self._objects.forget_old_drafts()
                 self._swept = time.monotonic()
@@ -121,7 +122,8 @@ class Scanner:
                 return None
             outcome, manifest = "rejected", None  # the machine would hardly fail at one medium so often
         payload = {"media_id": upload.media_id, "outcome": outcome, "manifest": manifest}
-        return self._command("record_scan", upload.media_id, upload.owner_id, upload.version, payload)
+        about = f"{upload.media_id}:{upload.version}"
+        return command_about(SCANNER, "record_scan", about, f"user:{upload.owner_id}", payload)
 
     def _examine(self, upload: Upload) -> tuple[str, str | None]:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
@@ -136,10 +138,11 @@ class Scanner:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
 
-    def _orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
+    def orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
+        """What no post took in time, each by a command of one identity a minute: an owner's clock may be behind."""
         before = database_clock.now_us(connection) - limits.MEDIA_ORPHAN_S * _S_US
         rows = connection.execute(SQL["orphans_read"], {"before": before, "limit": limits.MEDIA_SWEEP_MAX}).fetchall()
-        return [self._command("expire_upload", one[0], one[1], one[2], {"media_id": one[0]}) for one in rows]
+        return [_end_of(one[0], one[1], one[2], (before - one[3]) // _MINUTE_US) for one in rows]
 
     def _sweep(self, connection: psycopg.Connection[Any]) -> None:
         rows = connection.execute(SQL["ended_read"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
@@ -154,9 +157,10 @@ class Scanner:
         if swept:
             connection.execute(SQL["ended_swept"], {"media_ids": swept})
 
-    @staticmethod
-    def _command(operation: str, media_id: str, owner_id: str, version: int, payload: dict[str, Any]) -> Command:
-        return command_about(SCANNER, operation, f"{media_id}:{version}", f"user:{owner_id}", payload)
+
+def _end_of(media_id: str, owner_id: str, version: int, minutes: int) -> Command:
+    about = f"{media_id}:{version}:{minutes}"
+    return command_about(SCANNER, "expire_upload", about, f"user:{owner_id}", {"media_id": media_id})
 
 
 def build(place: WorkerPlace) -> Scanner:

@@ -30,7 +30,7 @@ update media_scan set crashes = crashes + 1 where media_id = any (%(media_ids)s:
 
 -- name: orphans_read
 -- What no post took in time. Served by media_orphans.
-select media_id, owner_id, version from media
+select media_id, owner_id, version, created_at from media
 where attached_post_id is null and scan_state in ('initiated', 'scanning', 'ready') and created_at < %(before)s
 order by created_at limit %(limit)s;
 

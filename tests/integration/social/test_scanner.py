@@ -39,13 +39,24 @@ values ('md_scanned', 'u_scanned', 'image/png', {len(SOURCE)}, '{sha(SOURCE)}', 
 class Scans:
     """One scanner, looked over the shoulder: what it would tell an owner that has decided nothing yet."""
 
-    def __init__(self, scanner: Scanner, connection: psycopg.Connection[Any]) -> None:
-        self._scanner, self._connection = scanner, connection
+    def __init__(
+        self, scanner: Scanner, scanning: psycopg.Connection[Any], connection: psycopg.Connection[Any]
+    ) -> None:
+        self._scanner, self._scanning, self._connection = scanner, scanning, connection
 
     def again(self) -> list[Command]:
         self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
         with ThreadPoolExecutor(1) as pool:
-            return self._scanner.scanned(self._connection, self._scanner.claimed(self._connection), pool)
+            return self._scanner.scanned(self._scanning, self._scanner.claimed(self._scanning), pool)
+
+    def orphan_of(self, over_s: int) -> str:
+        """The identity of the command that ends a medium, so long after its time."""
+        day_s = limits.MEDIA_ORPHAN_S
+        aged = "update media set created_at = (extract(epoch from clock_timestamp()) - %s) * 1000000"
+        self._connection.execute(aged, (day_s + over_s,))
+        (command,) = self._scanner.orphans(self._scanning)
+        assert command.operation == "expire_upload"
+        return command.idempotency_key
 
 
 @pytest.fixture
@@ -62,11 +73,11 @@ def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
         client_id="scanner-test",
         of_services=(SocialConfig(media=origin),),
     )
-    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as seeding:
-        seeding.execute("delete from media_scan; delete from media")
-        seeding.execute(SEED.encode())
-    with psycopg.connect(place.postgres_dsn, autocommit=True) as connection:
-        yield Scans(Scanner(place), connection)
+    superuser, own = stack.addresses.postgres_superuser_dsn, place.postgres_dsn
+    with psycopg.connect(own, autocommit=True) as scanning, psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("delete from media_scan; delete from media")
+        connection.execute(SEED.encode())
+        yield Scans(Scanner(place), scanning, connection)
 
 
 def failing_with(error: OSError) -> Any:
@@ -97,3 +108,10 @@ def test_a_medium_that_crashes_its_decoder_again_and_again_is_rejected(
     monkeypatch.setattr(scanning, "render", failing_with(Undecided("crashed")))
     told = [outcomes(scans.again()) for _ in range(limits.MEDIA_CRASHES_MAX)]
     assert told == [[]] * (limits.MEDIA_CRASHES_MAX - 1) + [["rejected"]]
+
+
+def test_an_orphan_that_an_owner_found_too_young_is_told_of_again(scans: Scans) -> None:
+    """Its refusal is stored, and is the answer to the same command for ever."""
+    first, again = scans.orphan_of(30), scans.orphan_of(35)
+    assert again == first
+    assert scans.orphan_of(95) != first
