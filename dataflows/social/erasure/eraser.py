@@ -44,7 +44,6 @@ _STEPS: Final = (
     "take_exports",
     "take_answers",
 )
-_S_US: Final = 1_000_000
 _STUB_BYTES: Final = 40  # of an answer that says nothing
 _log = structlog.get_logger(__name__)
 
@@ -81,9 +80,8 @@ class Eraser:
         crawler = Crawler(connection, http, self._media, self._objects)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-            now_us = database_clock.now_us(connection)
-            for user_id, erasure_id, created_at in rows:
-                if not crawler.can_prove((now_us - created_at) / _S_US):
+            for user_id, erasure_id, age_s in rows:
+                if not crawler.can_prove(age_s):
                     continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
                     self._erase(connection, crawler, user_id, erasure_id)
