@@ -18,12 +18,14 @@ where f.followers is not null;
 select exists (select from follow where follower_id = %(user_id)s and followee_id = %(followee)s and state = 'active');
 
 -- name: newest_of
--- The last posts that a user published or reposted. Served by post_of_author and reaction_of_user.
-(select created_at, post_id from post where author_id = %(user_id)s and state = 'published'
+-- The last posts that a user published for others, or reposted, and that readers do not pull. Served by post_pushed and
+-- reaction_of_user.
+(select created_at, post_id from post
+ where author_id = %(user_id)s and state = 'published' and is_pushed and visibility <> 'private'
  order by created_at desc, post_id desc limit %(count)s)
 union
 (select p.created_at, p.post_id from reaction r join post p using (post_id)
- where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and p.state = 'published'
+ where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and r.is_pushed and p.state = 'published'
  order by r.updated_at desc limit %(count)s);
 
 -- name: who_had

@@ -217,6 +217,36 @@ def test_a_walk_of_any_list_meets_each_post_that_may_be_seen_once(system: Public
         connection.execute("delete from post where author_id = %s and text = %s", [author.name, planted.word])
 
 
+_CROWDING = """
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
+select 'po_crowds' || n, %(author)s, case when n %% 2 = 0 then 'private' else 'public' end, '', 1, 'published', '{}',
+       'po_crowds' || n, n %% 2 = 0, (extract(epoch from clock_timestamp()) * 1000000)::bigint + n
+from generate_series(1, %(count)s) n
+"""
+
+
+def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: PublicSystem) -> None:
+    """More of both than a home has places, and all of them newer than what it shows."""
+    author, other, fan = (SocialUser(system) for _ in range(3))
+    for user in (author, other):
+        user.read("/v1/me")
+        fan.follow(user)
+    shown = {user.post("older")["post_id"] for user in (author, other)}
+    addresses = system.settings.addresses()
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(addresses.postgres_dsns["millrace_social_worker"], autocommit=True) as spreading,
+        closing(HomeWriter(addresses.redis_url)) as homes,
+    ):
+        connection.execute(_CROWDING, {"author": author.name, "count": 2 * limits.HOME_POSTS_MAX})
+        fan.read("/v1/timelines/home", limit=1)
+        assert stored(system, fan) == shown, "built"
+        assert stored(system, fan, *shown) == set()
+        Spread(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
+        assert stored(system, fan) == shown, "filled up"
+        connection.execute("delete from post where post_id like 'po_crowds%'")
+
+
 FANOUT_POINTS = ("fanout_before_deliveries", "fanout_after_deliveries")
 
 
