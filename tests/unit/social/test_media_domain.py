@@ -8,7 +8,7 @@ import pytest
 
 from dataflows.social.domain import media, moderation
 from dataflows.social.domain.media import ENDED, Media
-from dataflows.social.domain.moderation import Appeal, Current, Ruling
+from dataflows.social.domain.moderation import Appeal, Case, Current, Ruling, Target
 from schemas.records import Rejection
 from schemas.social import limits
 from schemas.social.moderation_operations import TIME, case_named, case_of, id_in_case
@@ -114,6 +114,16 @@ def test_an_appeal_is_its_author_s_once_and_another_moderator_s_to_decide() -> N
     done = moderation.appeal_decided(appeal, ruling(), current, "u_n", "reversed", 6)
     assert isinstance(done, Appeal)
     assert code(moderation.appeal_decided(done, ruling(), current, "u_n", "upheld", 7)) == "state_conflict"
+
+
+@pytest.mark.parametrize("state", [None, "open", "assigned", "decided"])
+def test_of_what_is_gone_it_is_decided_that_its_case_is_over_and_nothing_else(state: str | None) -> None:
+    said = {"object_id": "po_1", "reports": 1, "priority": 1, "assignee": None, "version": 1}
+    case = Case(**said, state=state, opened_at=1, updated_at=1) if state else None
+    there, gone = Target("po_1", "post", "u_1"), Target("po_1", "post", "u_1", is_gone=True)
+    for decision in ("none", "label", "limit", "remove"):
+        assert moderation.is_decidable(there, case, decision)
+        assert moderation.is_decidable(gone, case, decision) == (decision == "none" and state in ("open", "assigned"))
 
 
 def test_an_appeal_never_undoes_a_later_decision() -> None:
