@@ -22,7 +22,7 @@ from schemas.social import limits
 from sinks.objects.media_objects import media_objects
 from tests import servers
 from tests.eventually import becomes
-from tests.worlds.media_cache import Edge, cached_origin
+from tests.worlds.media_cache import NOT_THERE, Edge, cached_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
                 assert {edge.get(path).status_code for path in paths.values()} == {200}
                 for other in OTHERS:
                     connection.execute(other.encode())
-                edge.origin.status, edge.origin.headers = 404, {}
+                edge.origin.status, edge.origin.headers = 404, NOT_THERE
                 for n, statement in HIDING.items():
                     connection.execute(statement.encode())
                     becomes(lambda path=paths[n]: edge.get(path).status_code, 404, what=statement)  # type: ignore[misc]

@@ -79,6 +79,12 @@ def test_a_post_takes_all_of_its_media_or_is_told_which_it_may_not() -> None:
     assert refused.extra == {"media_ids": ["taken", "foreign", "young", "none"]}
 
 
+def test_a_post_takes_a_medium_under_new_urls_and_once() -> None:
+    taken = media.attached(medium(scan_state="ready"), "po_1", 5)
+    assert (taken.attached_post_id, taken.access_version, taken.version) == ("po_1", 2, 2)
+    assert media.attached(taken, "po_1", 6) == taken
+
+
 def test_ids_of_decisions_lead_to_their_case() -> None:
     case = case_of("po_1")
     assert case_named(id_in_case("mo", case, "user:u_1", "decide_case", "k")) == case
