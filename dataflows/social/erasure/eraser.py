@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.crawler import Crawler
+from dataflows.social.fanout.spread import Spread
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Unavailable
@@ -61,6 +62,7 @@ class Eraser:
         self._sender = CommandSender(place)
         self._homes = HomeWriter(place.redis_url)
         self._session = LastingSession("eraser", place.postgres_dsn)
+        self._forgotten: set[str] = set()  # whose posts are in no home any more
         self._told: dict[str, float] = {}  # when a certificate was sent that the owner has not recorded yet
 
     def run(self) -> None:
@@ -121,6 +123,9 @@ class Eraser:
         for step in _STEPS:
             while self._count(connection, step, given) and not self._session.is_stopped:
                 pass
+        if user_id not in self._forgotten:  # before its edges end, which say whose homes these are
+            Spread(connection, self._homes).forget_all_of(user_id)
+            self._forgotten.add(user_id)
         with connection.transaction():
             connection.execute(SQL["follows_lock"], given)
             self._count(connection, "take_follows", given)

@@ -33,6 +33,12 @@ union
 select author_id from post where post_id = %(post_id)s and is_pushed
 union select user_id from reaction where post_id = %(post_id)s and kind = 'repost' and is_pushed;
 
+-- name: who_had_any_of
+-- Those whose followers may have a post of a user at home whose posts have ended. Served by post_deleted; primary key of reaction.
+select author_id from post where author_id = %(user_id)s and state = 'deleted' and is_pushed
+union select r.user_id from post p join reaction r on r.post_id = p.post_id and r.kind = 'repost' and r.is_pushed
+where p.author_id = %(user_id)s and p.state = 'deleted';
+
 -- name: notifications_forget
 -- Notifications of a post that nobody may see any more. Served by notification_of_post.
 delete from notification where post_id = %(post_id)s

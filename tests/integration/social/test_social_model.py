@@ -21,6 +21,8 @@ import redis
 
 from compose.proof.social.history import History
 from compose.proof.social.surfaces import Surfaces
+from dataflows.social.config import SocialConfig
+from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.fanout.spread import Spread
 from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
@@ -245,6 +247,41 @@ def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: Pu
         Spread(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
         assert stored(system, fan) == shown, "filled up"
         connection.execute("delete from post where post_id like 'po_crowds%'")
+
+
+def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(system: PublicSystem) -> None:
+    """Of who followed the user, and of who follows somebody that reposted it."""
+    leaver, fan, reposter, watcher = (SocialUser(system) for _ in range(4))
+    for user in (leaver, reposter):
+        user.read("/v1/me")
+    fan.follow(leaver)
+    watcher.follow(reposter)
+    post = leaver.post("gone")["post_id"]
+    reposter.do("POST", f"/v1/posts/{post}/reposts")
+    for user in (fan, watcher):
+        assert user.home == [post]
+        assert stored(system, user) == {post}
+    settings, name = system.settings, "social_eraser"
+    place = WorkerPlace(
+        name=name,
+        kafka=settings.kafka_as(of_worker(name)),
+        postgres_dsn=settings.addresses().postgres_dsns["millrace_social_eraser"],
+        redis_url=settings.addresses().redis_url,
+        client_id=f"{name}-test",
+        keys=settings.the_home().path / "keys",
+        of_services=(SocialConfig(media=settings.media_origin()),),
+    )
+    eraser = Eraser(place)
+    thread = threading.Thread(target=eraser.run)
+    thread.start()
+    try:
+        leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
+        becomes(lambda: leaver.read("/v1/me/erasure")["state"], "complete", 60)
+    finally:
+        eraser.stop()
+        thread.join()
+    for user in (fan, watcher):
+        assert (stored(system, user), user.home) == (set(), [])
 
 
 FANOUT_POINTS = ("fanout_before_deliveries", "fanout_after_deliveries")
