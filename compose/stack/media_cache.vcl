@@ -39,7 +39,9 @@ sub vcl_backend_response {
     set beresp.grace = 0s;  # what is over may be hidden
     set beresp.keep = 0s;
     if (beresp.status == 404 && !bereq.uncacheable) {
-        set beresp.ttl = 2s;  # a negative entry; a version that is over never comes back
+        # a negative entry, though the origin says no-store to all who are behind us; a version that is over never comes back
+        set beresp.ttl = 2s;
+        return (deliver);
     } elsif (beresp.status == 200 && beresp.http.cache-control ~ "public") {
         set beresp.ttl = beresp.ttl * std.random(0.8, 1.0);  # never longer than the origin says, and not all at once
     } else {

@@ -1,15 +1,16 @@
 -- name: objects_read
--- What cases are about, and whose it is; a post comes before a medium, and both before a user. Primary keys.
-select distinct on (id) id, kind, author_id from (
-    select t.id, 1 as place, 'post' as kind, p.author_id
-    from unnest(%s::text[]) as t (id) join post p on p.post_id = t.id and p.state = 'published'
+-- What cases are about, whose it is, and whether it is gone; what is there comes first, a post before a medium, and both
+-- before a user. Primary keys.
+select distinct on (id) id, kind, author_id, is_gone from (
+    select t.id, 1 as place, 'post' as kind, p.author_id, p.state <> 'published' as is_gone
+    from unnest(%s::text[]) as t (id) join post p on p.post_id = t.id
     union all
-    select t.id, 2, 'media', m.owner_id
-    from unnest(%s::text[]) as t (id) join media m on m.media_id = t.id and m.scan_state <> 'deleted'
+    select t.id, 2, 'media', m.owner_id, m.scan_state = 'deleted'
+    from unnest(%s::text[]) as t (id) join media m on m.media_id = t.id
     union all
-    select t.id, 3, 'user', a.user_id
-    from unnest(%s::text[]) as t (id) join author a on a.user_id = t.id and a.state in ('active', 'suspended')) found
-order by id, place;
+    select t.id, 3, 'user', a.user_id, a.state not in ('active', 'suspended')
+    from unnest(%s::text[]) as t (id) join author a on a.user_id = t.id) found
+order by id, is_gone, place;
 
 -- name: reportable_read
 -- Which of these objects their reporter may see. Primary keys.

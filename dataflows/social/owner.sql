@@ -179,10 +179,10 @@ with written as (
 select 1 / (count(*) = %s)::int from written;
 
 -- name: notifications_insert
--- What known users are told, each once.
+-- What users are told who are there, each once.
 insert into notification (notification_id, user_id, kind, actor_id, post_id, created_at)
 select t.notification_id, t.user_id, t.kind, nullif(t.actor_id, ''), nullif(t.post_id, ''), t.created_at
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
     as t (notification_id, user_id, kind, actor_id, post_id, created_at)
-join author a on a.user_id = t.user_id
+join author a on a.user_id = t.user_id and a.state not in ('deleting', 'deleted')
 on conflict do nothing;

@@ -67,7 +67,7 @@ class Posts:
         (shown,) = await self.shown(viewer, [(post, None)])
         ((likes, reposts, replies),) = await self.store.rows("post_counts", {"id": post_id, "viewer": viewer})
         counts = {"likes": likes, "reposts": reposts, "replies": replies}
-        media = (await self._uploads.of_posts([post_id]))[post_id]
+        media = (await self._uploads.of_posts(viewer, [post_id]))[post_id]
         decided = await self._moderation.in_force(post_id) if is_moderator or post.author_id == viewer else None
         return shown | {"media": media, "counts": counts, "moderation": decided}
 

@@ -12,7 +12,7 @@ from dataflows.social.media.caches import MediaCaches
 from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
 from tests.eventually import becomes, eventually
-from tests.worlds.media_cache import PRIVATE, PUBLIC, Edge, cached_origin
+from tests.worlds.media_cache import NOT_THERE, PRIVATE, PUBLIC, Edge, cached_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,11 +65,13 @@ def test_what_is_signed_or_private_is_kept_for_nobody(edge: Edge) -> None:
 
 
 def test_what_is_not_there_is_remembered_shortly(edge: Edge) -> None:
-    edge.origin.status, edge.origin.headers = 404, {}
+    edge.origin.status, edge.origin.headers = 404, NOT_THERE
     assert [edge.get("/media/md_none/1/full").status_code for _ in range(3)] == [404] * 3
     assert edge.origin.asked["/media/md_none/1/full"] == 1
     edge.origin.status, edge.origin.headers = 200, PUBLIC
     becomes(lambda: edge.get("/media/md_none/1/full").status_code, 200, 20, what="it is asked for again")
+    assert {edge.get("/media/md_none/1/full").status_code for _ in range(3)} == {200}
+    assert edge.origin.asked["/media/md_none/1/full"] == 2  # and kept
 
 
 def test_only_we_purge_and_only_what_we_name(edge: Edge) -> None:
@@ -80,7 +82,7 @@ def test_only_we_purge_and_only_what_we_name(edge: Edge) -> None:
     assert refused.status_code == 404
     edge.get(paths[0])
     assert edge.origin.asked[paths[0]] == 1
-    edge.origin.status, edge.origin.headers = 404, {}
+    edge.origin.status, edge.origin.headers = 404, NOT_THERE
     edge.caches.purge("md_a")
     assert [edge.get(path).status_code for path in paths] == [404, 200]
 
@@ -92,7 +94,7 @@ def test_a_fetch_that_a_purge_overtook_is_met_by_the_next_one(edge: Edge) -> Non
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(edge.get, path)
         eventually(lambda: edge.origin.asked[path] == 1, what="it is under way")
-        edge.origin.status, edge.origin.headers = 404, {}  # taken down
+        edge.origin.status, edge.origin.headers = 404, NOT_THERE  # taken down
         edge.caches.purge("md_late")
         edge.origin.open.set()
         assert late.result().status_code == 200

@@ -20,6 +20,7 @@ CATCH_ALL = {
     "dataflows/owner/process.py": "a lane hands its failure to the thread that started it",
     "dataflows/owner/reader.py": "the reading thread hands its failure to the committing thread",
     "dataflows/streams/read_ahead.py": "the reading thread hands its failure to whoever takes what it read",
+    "dataflows/social/media/sandbox.py": "a decoder raises anything of hostile bytes; its end is a status",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",
     "vault/app.py": "no message of any exception may reach a log: it could quote a card number",
     "limiter/decide/synchronous.py": "whoever made the limiter waits for its thread, and gets its failure",

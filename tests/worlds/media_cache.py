@@ -15,6 +15,7 @@ import httpx
 from compose.stack.ports import PortLeases
 from compose.stack.varnish import Varnish
 from dataflows.social.media.caches import MediaCaches
+from ingress.http import problems
 from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
 from tests.eventually import eventually
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 PUBLIC = {"Cache-Control": f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"}
 PRIVATE = {"Cache-Control": "private, max-age=10"}
+NOT_THERE = problems.headers_of("not_found")  # of the real origin
 
 
 class Origin(ThreadingHTTPServer):

@@ -127,8 +127,10 @@ def not_ready(
 
 
 def attached(media: Media, post_id: str, now: int) -> Media:
-    """The medium as a part of its post."""
-    return media if media.attached_post_id == post_id else _moved(media, now, attached_post_id=post_id)
+    """The medium as a part of its post, under new URLs: a cache may know of one from before that it leads nowhere."""
+    if media.attached_post_id == post_id:
+        return media
+    return _moved(media, now, attached_post_id=post_id, access_version=media.access_version + 1)
 
 
 def deleted(media: Media, now: int) -> Media:

@@ -18,12 +18,13 @@ _SUPERSEDED: Final = Rejection("state_conflict", "Another decision is in force."
 _DECIDED: Final = Rejection("state_conflict", "The appeal is decided.")
 
 
-class Target(Struct, frozen=True, kw_only=True):
+class Target(Struct, frozen=True):
     """What a case is about, as far as moderation knows it."""
 
     object_id: str
     kind: str  # post, media, user
     author_id: str
+    is_gone: bool = False  # deleted, left out by an edit, erased
 
 
 class Current(Struct, frozen=True, kw_only=True):
@@ -130,6 +131,11 @@ def assigned(case: Case | None, moderator: str, now: int) -> Case | Rejection:
 def closed(case: Case, now: int) -> Case:
     """The case after a decision."""
     return structs.replace(case, state="decided", version=case.version + 1, updated_at=now)
+
+
+def is_decidable(target: Target, case: Case | None, decision: str) -> bool:
+    """Whether there is anything to decide: of what is gone, only that its open case is over."""
+    return not target.is_gone or (decision == "none" and case is not None and case.state != "decided")
 
 
 def ruled(

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.crawler import Crawler
+from dataflows.social.fanout.spread import Spread
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Unavailable
@@ -44,7 +45,6 @@ _STEPS: Final = (
     "take_exports",
     "take_answers",
 )
-_S_US: Final = 1_000_000
 _STUB_BYTES: Final = 40  # of an answer that says nothing
 _log = structlog.get_logger(__name__)
 
@@ -62,6 +62,7 @@ class Eraser:
         self._sender = CommandSender(place)
         self._homes = HomeWriter(place.redis_url)
         self._session = LastingSession("eraser", place.postgres_dsn)
+        self._forgotten: set[str] = set()  # whose posts are in no home any more
         self._told: dict[str, float] = {}  # when a certificate was sent that the owner has not recorded yet
 
     def run(self) -> None:
@@ -81,9 +82,8 @@ class Eraser:
         crawler = Crawler(connection, http, self._media, self._objects)
         while not self._session.is_stopped:
             rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-            now_us = database_clock.now_us(connection)
-            for user_id, erasure_id, created_at in rows:
-                if not crawler.can_prove((now_us - created_at) / _S_US):
+            for user_id, erasure_id, age_s in rows:
+                if not crawler.can_prove(age_s):
                     continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
                     self._erase(connection, crawler, user_id, erasure_id)
@@ -123,6 +123,9 @@ class Eraser:
         for step in _STEPS:
             while self._count(connection, step, given) and not self._session.is_stopped:
                 pass
+        if user_id not in self._forgotten:  # before its edges end, which say whose homes these are
+            Spread(connection, self._homes).forget_all_of(user_id)
+            self._forgotten.add(user_id)
         with connection.transaction():
             connection.execute(SQL["follows_lock"], given)
             self._count(connection, "take_follows", given)

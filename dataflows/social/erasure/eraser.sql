@@ -3,7 +3,9 @@
 
 -- name: erasures_running
 -- Served by erasure_running.
-select e.user_id, e.erasure_id, e.created_at from erasure e join author a using (user_id)
+select e.user_id, e.erasure_id,
+       extract(epoch from clock_timestamp() - coalesce(e.began_at, to_timestamp(e.created_at / 1000000.0)))::float8
+from erasure e join author a using (user_id)
 where e.state = 'running' and a.state = 'deleting' order by e.created_at limit %(limit)s;
 
 -- name: take_posts

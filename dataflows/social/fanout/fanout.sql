@@ -18,18 +18,26 @@ where f.followers is not null;
 select exists (select from follow where follower_id = %(user_id)s and followee_id = %(followee)s and state = 'active');
 
 -- name: newest_of
--- The last posts that a user published or reposted. Served by post_of_author and reaction_of_user.
-(select created_at, post_id from post where author_id = %(user_id)s and state = 'published'
+-- The last posts that a user published for others, or reposted, and that readers do not pull. Served by post_pushed and
+-- reaction_of_user.
+(select created_at, post_id from post
+ where author_id = %(user_id)s and state = 'published' and is_pushed and visibility <> 'private'
  order by created_at desc, post_id desc limit %(count)s)
 union
 (select p.created_at, p.post_id from reaction r join post p using (post_id)
- where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and p.state = 'published'
+ where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and r.is_pushed and p.state = 'published'
  order by r.updated_at desc limit %(count)s);
 
 -- name: who_had
 -- Those whose followers may have a post at home: its author, and who reposted it, where it was pushed. Primary keys.
 select author_id from post where post_id = %(post_id)s and is_pushed
 union select user_id from reaction where post_id = %(post_id)s and kind = 'repost' and is_pushed;
+
+-- name: who_had_any_of
+-- Those whose followers may have a post of a user at home whose posts have ended. Served by post_deleted; primary key of reaction.
+select author_id from post where author_id = %(user_id)s and state = 'deleted' and is_pushed
+union select r.user_id from post p join reaction r on r.post_id = p.post_id and r.kind = 'repost' and r.is_pushed
+where p.author_id = %(user_id)s and p.state = 'deleted';
 
 -- name: notifications_forget
 -- Notifications of a post that nobody may see any more. Served by notification_of_post.

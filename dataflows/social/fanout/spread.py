@@ -67,6 +67,12 @@ class Spread:
             self._homes.forget([follower for _, each in followers for follower in each], post_id)
         self._connection.execute(_SQL["notifications_forget"].encode(), {"post_id": post_id})
 
+    def forget_all_of(self, user: str) -> None:
+        """The end of homes that may hold any post of a user whose posts have ended: their readers build them anew."""
+        for followers in self._followers([who for (who,) in self._rows("who_had_any_of", user_id=user)]):
+            for _, each in followers:
+                self._homes.drop(each)
+
     def _backfill(self, follower: str, followee: str) -> None:
         ((is_following,),) = self._rows("is_following", user_id=follower, followee=followee)
         if is_following:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,17 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from dataflows.social.media.sandbox import EITHER, UNDECODABLE
 from schemas.social import limits
 from sinks.objects.folder_store import chunks
 from sinks.objects.media_objects import MediaObjects
 
 _SIDE_MAX: Final = 10_000
+_REFUSALS: Final = frozenset({UNDECODABLE, -signal.SIGXCPU, -signal.SIGXFSZ})
+
+
+class Undecided(OSError):
+    """Hostile bytes may be the reason, or the machine: memory that ran out, a crash, no end in time."""
 
 
 class _Made(Struct):
@@ -44,7 +51,7 @@ _made: Final = msgspec.json.Decoder(list[_Made])
 def render(objects: MediaObjects, media_id: str, source: Path, mime: str, folder: Path) -> list[Rendition] | None:
     """The renditions, kept; None when the source is not decodable as ``mime``, or past a bound.
 
-    Raises OSError when the machine, and not the medium, is what fails.
+    Raises Undecided when the medium or the machine may be what fails, OSError when it is the machine.
     """
     command = [sys.executable, "-m", "dataflows.social.media.sandbox", str(source), str(folder), mime]
     environment = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -57,11 +64,25 @@ def render(objects: MediaObjects, media_id: str, source: Path, mime: str, folder
             timeout=limits.MEDIA_RENDERING_WAIT_S if mime.startswith("image/") else limits.MEDIA_VIDEO_WAIT_S,
             check=False,
         )
-        made = _made.decode(done.stdout) if done.returncode == 0 else []
-    except (subprocess.TimeoutExpired, msgspec.DecodeError):
+    except subprocess.TimeoutExpired as error:
+        raise Undecided("no end in time") from error
+    if is_refused(done.returncode):
+        return None
+    try:
+        made = _made.decode(done.stdout)
+    except msgspec.DecodeError:
         return None
     kept = [_kept(objects, media_id, one, folder / Path(one.file).name) for one in made]
     return [one for one in kept if one is not None] or None
+
+
+def is_refused(status: int) -> bool:
+    """Whether the sandbox ended because of the medium; False when it made renditions. Raises as ``render``."""
+    if status == EITHER or (status < 0 and status not in _REFUSALS):
+        raise Undecided(f"the sandbox ended with {status}")
+    if status and status not in _REFUSALS:
+        raise OSError(f"the sandbox ended with {status}")
+    return status != 0
 
 
 def _kept(objects: MediaObjects, media_id: str, made: _Made, path: Path) -> Rendition | None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media.malware import is_malware
-from dataflows.social.media.rendering import render
+from dataflows.social.media.rendering import Undecided, render
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.records import Command
@@ -33,6 +33,7 @@ from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.media", "scanner.sql")
 _S_US: Final = 1_000_000
+_MINUTE_US: Final = 60 * _S_US
 _log = structlog.get_logger(__name__)
 
 
@@ -46,6 +47,7 @@ class Upload(Struct):
     sha256: str
     version: int
     is_blocked: bool
+    crashes: int  # of its decoder so far
 
 
 class Scanner:
@@ -73,22 +75,23 @@ class Scanner:
 
     def _follow(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> None:
         while not self._session.is_stopped:
-            found = self._claim(connection)
-            commands = [command for command in pool.map(self._scanned, found) if command is not None]
-            scanned = [str(command.payload["media_id"]) for command in commands]
+            found = self.claimed(connection)
+            commands = self.scanned(connection, found, pool)
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
-                commands += self._orphans(connection)
+                commands += self.orphans(connection)
                 self._sweep(connection)
                 self._objects.forget_old_drafts()
                 self._swept = time.monotonic()
             if reason := self._sender.why_not_sent(commands):
                 _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
-            elif scanned:
-                connection.execute(SQL["scans_told"], {"media_ids": scanned, "lease_s": limits.MEDIA_SCAN_LEASE_S})
+            elif found:
+                looked_at = {"media_ids": [one.media_id for one in found], "lease_s": limits.MEDIA_SCAN_LEASE_S}
+                connection.execute(SQL["scans_looked"], looked_at)
             if not found:
                 self._session.pause(limits.MEDIA_SCAN_POLL_S)
 
-    def _claim(self, connection: psycopg.Connection[Any]) -> list[Upload]:
+    def claimed(self, connection: psycopg.Connection[Any]) -> list[Upload]:
+        """Media that nobody else scans while their lease lasts."""
         given = {
             "lease_s": limits.MEDIA_SCAN_LEASE_S,
             "video_lease_s": limits.MEDIA_VIDEO_LEASE_S,
@@ -99,15 +102,28 @@ class Scanner:
             return []
         return [Upload(*row) for row in connection.execute(SQL["scans_read"], {"media_ids": claimed}).fetchall()]
 
+    def scanned(
+        self, connection: psycopg.Connection[Any], uploads: list[Upload], pool: ThreadPoolExecutor
+    ) -> list[Command]:
+        """What was found of them, as commands; none of what the machine failed at: another try will know."""
+        crashes = {one.media_id: one.crashes for one in uploads}
+        commands = [command for command in pool.map(self._scanned, uploads) if command is not None]
+        if crashed := [one.media_id for one in uploads if one.crashes > crashes[one.media_id]]:
+            connection.execute(SQL["scans_crashed"], {"media_ids": crashed})
+        return commands
+
     def _scanned(self, upload: Upload) -> Command | None:
-        """What was found, as a command; None where the machine failed, and another try will know."""
         try:
             outcome, manifest = self._examine(upload)
         except OSError as error:
-            _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__)
-            return None
+            _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__, reason=str(error))
+            upload.crashes += isinstance(error, Undecided)
+            if not isinstance(error, Undecided) or upload.crashes < limits.MEDIA_CRASHES_MAX:
+                return None
+            outcome, manifest = "rejected", None  # the machine would hardly fail at one medium so often
         payload = {"media_id": upload.media_id, "outcome": outcome, "manifest": manifest}
-        return self._command("record_scan", upload.media_id, upload.owner_id, upload.version, payload)
+        about = f"{upload.media_id}:{upload.version}"
+        return command_about(SCANNER, "record_scan", about, f"user:{upload.owner_id}", payload)
 
     def _examine(self, upload: Upload) -> tuple[str, str | None]:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
@@ -122,10 +138,11 @@ class Scanner:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
 
-    def _orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
+    def orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
+        """What no post took in time, each by a command of one identity a minute: an owner's clock may be behind."""
         before = database_clock.now_us(connection) - limits.MEDIA_ORPHAN_S * _S_US
         rows = connection.execute(SQL["orphans_read"], {"before": before, "limit": limits.MEDIA_SWEEP_MAX}).fetchall()
-        return [self._command("expire_upload", one[0], one[1], one[2], {"media_id": one[0]}) for one in rows]
+        return [_end_of(one[0], one[1], one[2], (before - one[3]) // _MINUTE_US) for one in rows]
 
     def _sweep(self, connection: psycopg.Connection[Any]) -> None:
         rows = connection.execute(SQL["ended_read"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
@@ -140,9 +157,10 @@ class Scanner:
         if swept:
             connection.execute(SQL["ended_swept"], {"media_ids": swept})
 
-    @staticmethod
-    def _command(operation: str, media_id: str, owner_id: str, version: int, payload: dict[str, Any]) -> Command:
-        return command_about(SCANNER, operation, f"{media_id}:{version}", f"user:{owner_id}", payload)
+
+def _end_of(media_id: str, owner_id: str, version: int, minutes: int) -> Command:
+    about = f"{media_id}:{version}:{minutes}"
+    return command_about(SCANNER, "expire_upload", about, f"user:{owner_id}", {"media_id": media_id})
 
 
 def build(place: WorkerPlace) -> Scanner:

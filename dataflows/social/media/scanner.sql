@@ -14,18 +14,23 @@ returning media_id;
 -- name: scans_read
 -- What was claimed. Primary keys.
 select m.media_id, m.owner_id, m.mime, m.size, m.sha256, m.version,
-       exists (select from media_blocked b where b.sha256 = m.sha256)
-from media m where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
+       exists (select from media_blocked b where b.sha256 = m.sha256), s.crashes
+from media m join media_scan s using (media_id)
+where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
 
--- name: scans_told
--- What was found is on its way to the owner: it decides soon, or the medium is scanned again, less and less often.
+-- name: scans_looked
+-- What was found is on its way to the owner, which decides soon; else the medium is scanned again, less and less often.
 update media_scan s
 set leased_until = clock_timestamp() + make_interval(secs => least(3 * power(2, least(s.tries, 6)), %(lease_s)s))
 where s.media_id = any (%(media_ids)s::text[]);
 
+-- name: scans_crashed
+-- A decoder ended for a reason that may be its medium or the machine. Primary key.
+update media_scan set crashes = crashes + 1 where media_id = any (%(media_ids)s::text[]);
+
 -- name: orphans_read
 -- What no post took in time. Served by media_orphans.
-select media_id, owner_id, version from media
+select media_id, owner_id, version, created_at from media
 where attached_post_id is null and scan_state in ('initiated', 'scanning', 'ready') and created_at < %(before)s
 order by created_at limit %(limit)s;
 

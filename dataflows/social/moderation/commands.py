@@ -80,8 +80,8 @@ def _asks_decision(asking: Asking, user: str, payload: Payload) -> None:
 
 def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
     object_id = str(command.payload["object_id"])
-    target = batch.docket.targets.get(object_id)
-    if target is None:
+    target, case = batch.docket.targets.get(object_id), batch.docket.cases.get(object_id)
+    if target is None or not moderation.is_decidable(target, case, str(command.payload["decision"])):
         return _NO_OBJECT
     if target.author_id == caller.user_id:
         return moderation.FOUR_EYES
@@ -101,7 +101,8 @@ def _rule(batch: SocialBatch, target: Target, command: Command, moderator: str, 
     if case := docket.cases.get(target.object_id):
         docket.cases.put(moderation.closed(case, now))
     post_id = target.object_id if target.kind == "post" else ""
-    batch.tell(Notice(target.author_id, "moderation", "", post_id, now, ruling.decision_id))
+    if not target.is_gone:
+        batch.tell(Notice(target.author_id, "moderation", "", post_id, now, ruling.decision_id))
     return ruling
 
 
@@ -179,7 +180,7 @@ def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejec
 
 def _target(ruling: Ruling) -> Target:
     """What a decision is about: its id says what it is."""
-    return Target(object_id=ruling.object_id, kind=_kind(ruling), author_id=ruling.author_id)
+    return Target(ruling.object_id, _kind(ruling), ruling.author_id)
 
 
 def _kind(ruling: Ruling) -> str:

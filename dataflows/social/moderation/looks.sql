@@ -4,7 +4,8 @@
 -- What has to be looked at now. Served by moderation_propagation_due.
 select p.decision_id, p.consumer, p.object_id, p.effect, p.attempts,
        not exists (select from moderation_current c where c.object_id = p.object_id and c.decision_id = p.decision_id),
-       d.author_id, (extract(epoch from clock_timestamp()) - d.created_at / 1000000.0)::float8
+       d.author_id,
+       extract(epoch from clock_timestamp() - coalesce(p.began_at, to_timestamp(d.created_at / 1000000.0)))::float8
 from moderation_propagation p join moderation_decision d using (decision_id)
 where p.state = 'pending' and p.next_at <= clock_timestamp()
 order by p.next_at limit %(limit)s;

@@ -1,15 +1,15 @@
--- What a home that is not in the store has: the newest posts of the followed, and what they repost. Served by
--- post_of_author and reaction_of_user.
+-- What a home that is not in the store has: the newest posts that fan-out brings of the followed, and what they repost. What
+-- they keep to themselves, and what readers pull, takes no place. Served by post_pushed and reaction_of_user.
 select created_at, post_id from (
     select c.created_at, c.post_id from follow f
     cross join lateral (
         select o.created_at, o.post_id from post o
-        where o.author_id = f.followee_id and o.state = 'published'
+        where o.author_id = f.followee_id and o.state = 'published' and o.is_pushed and o.visibility <> 'private'
         order by o.created_at desc, o.post_id desc limit %(count)s::int) c
     where f.follower_id = %(viewer)s::text and f.state = 'active'
     union
     select p.created_at, p.post_id from follow f
-    join reaction r on r.user_id = f.followee_id and r.kind = 'repost' and r.state = 'active'
+    join reaction r on r.user_id = f.followee_id and r.kind = 'repost' and r.state = 'active' and r.is_pushed
     join post p on p.post_id = r.post_id and p.state = 'published'
     where f.follower_id = %(viewer)s::text and f.state = 'active') as found
 order by created_at desc, post_id desc limit %(count)s::int

@@ -112,11 +112,11 @@ class Uploads:
             for one in made
         ]
 
-    async def of_posts(self, post_ids: list[str]) -> dict[str, list[Json]]:
-        """The media of posts, which the reader was authorized to see, in their order."""
+    async def of_posts(self, viewer: str, post_ids: list[str]) -> dict[str, list[Json]]:
+        """The media of posts, in their order; none of a post that was hidden from the viewer since it was read."""
         found: dict[str, list[Json]] = {post_id: [] for post_id in post_ids}
         if post_ids:
-            for media in await self._store.records("media_of_posts", {"post_ids": post_ids}):
+            for media in await self._store.records("media_of_posts", {"viewer": viewer, "post_ids": post_ids}):
                 if renditions := self.renditions(media):
                     one = {"media_id": media["media_id"], "mime": media["mime"], "renditions": renditions}
                     found[media["post_id"]].append(one)

@@ -25,7 +25,7 @@ class Cards:
         ids = [post["post_id"] for post in posts]
         if not ids:
             return []
-        media = await self._uploads.of_posts(ids)
+        media = await self._uploads.of_posts(viewer, ids)
         rows = await self._store.rows("app_reactions", {"viewer": viewer, "ids": ids})
         mine = {(str(post_id), str(kind)) for post_id, kind in rows}
         return [

@@ -10,7 +10,10 @@ import psycopg
 import pytest
 
 from dataflows.social.config import SocialConfig
+from dataflows.social.erasure.crawler import SQL as ERASING
 from dataflows.social.erasure.crawler import Crawler
+from dataflows.social.media.caches import MediaCaches
+from dataflows.social.moderation.looks import SQL as LOOKS
 from dataflows.social.moderation.propagation import Propagation
 from dataflows.worker.contract import WorkerPlace
 from schemas.media_origin import cache_keys
@@ -19,7 +22,7 @@ from schemas.social import limits
 from sinks.objects.media_objects import media_objects
 from tests import servers
 from tests.eventually import becomes
-from tests.worlds.media_cache import Edge, cached_origin
+from tests.worlds.media_cache import NOT_THERE, Edge, cached_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +82,7 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
                 assert {edge.get(path).status_code for path in paths.values()} == {200}
                 for other in OTHERS:
                     connection.execute(other.encode())
-                edge.origin.status, edge.origin.headers = 404, {}
+                edge.origin.status, edge.origin.headers = 404, NOT_THERE
                 for n, statement in HIDING.items():
                     connection.execute(statement.encode())
                     becomes(lambda path=paths[n]: edge.get(path).status_code, 404, what=statement)  # type: ignore[misc]
@@ -96,13 +99,18 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
                 thread.join()
 
 
-def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(edge: Edge, tmp_path: Path) -> None:
+def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
+    edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The manifest is gone then, and the account, the post and the medium each raised the access version."""
     gone = [
         "update author set state = 'deleting' where user_id = 'u_hides'",
         "update post set state = 'deleted', text = '', media_ids = '{}'",
         "update media set scan_state = 'deleted', manifest = null, access_version = access_version + 1, version = version + 1",
         "insert into erasure (user_id, erasure_id, state, version, created_at, updated_at) values ('u_hides', 'er_1', 'running', 1, 1, 1)",
+        "insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, moderator, version, created_at)"
+        " values ('mo_1', 'po_1', 'u_hides', 'remove', 'x', 1, 'u_m', 1, 1)",
+        "insert into moderation_propagation (decision_id, consumer, object_id, effect) values ('mo_1', 'media_origin', 'po_1', 'remove')",
     ]
     with servers.world(tmp_path / "home") as world:
         addresses = world.settings.addresses()
@@ -116,3 +124,10 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(edge
             assert crawler.crawl(OWNER)[0] == 1
             edge.origin.alive = set()
             assert crawler.crawl(OWNER)[0] == 0
+            # its owner's clock stands in 1970, and yet a fetch of before may be on its way
+            monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 600)
+            ((_, _, erased_s),) = connection.execute(ERASING["erasures_running"], {"limit": 1}).fetchall()
+            assert not crawler.can_prove(erased_s)
+        with psycopg.connect(addresses.postgres_dsns["millrace_social_propagation"], autocommit=True) as connection:
+            ((*_, decided_s),) = connection.execute(LOOKS["propagation_due"], {"limit": 1}).fetchall()
+            assert MediaCaches(edge.http, edge.place).may_fill(decided_s)

@@ -167,6 +167,32 @@ def test_what_one_cannot_see_is_not_there_to_be_reported_and_the_worst_comes_fir
     refused(fan.get("/v1/moderation/queue"), 403, "forbidden")
 
 
+def test_a_case_whose_object_is_gone_is_closed_by_none_and_by_nothing_else(
+    system: PublicSystem, people: list[SocialUser], moderator: SocialUser
+) -> None:
+    """A deleted post, a medium that an edit left out, an erased user and what it posted."""
+    author, leaver, reporter = people
+    picture_id = ready(author)["media_id"]
+    deleted, edited = author.post("deleted"), author.post("edited", media_ids=[picture_id])
+    erased = leaver.post("erased")
+    gone = [deleted["post_id"], picture_id, leaver.name, erased["post_id"]]
+    for object_id in gone:
+        report = reporter.send("POST", "/v1/moderation/reports", {"object_id": object_id, "reason": "spam"})
+        assert report.status_code == 201
+    author.do("DELETE", f"/v1/posts/{deleted['post_id']}", version=1)
+    author.do("PATCH", f"/v1/posts/{edited['post_id']}", {"media_ids": []}, version=1)
+    leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
+    eventually(lambda: leaver.read("/v1/me/erasure")["state"] == "complete", 100)
+    for object_id in gone:
+        said = {"object_id": object_id, "reason": "gone", "policy_version": 1}
+        for decision, status in (("remove", 404), ("none", 201), ("none", 404)):
+            answer = moderator.send("POST", "/v1/moderation/decisions", said | {"decision": decision})
+            assert answer.status_code == status, (object_id, decision, answer.text)
+    assert not {case["object_id"] for case in moderator.walk("/v1/moderation/queue")} & set(gone)
+    told = "select count(*) from notification where kind = 'moderation' and user_id in (%s, %s)"
+    assert system.rows(told, author.name, leaver.name) == [(0,)]
+
+
 def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     people: list[SocialUser], moderator: SocialUser
 ) -> None:

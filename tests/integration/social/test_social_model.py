@@ -21,6 +21,8 @@ import redis
 
 from compose.proof.social.history import History
 from compose.proof.social.surfaces import Surfaces
+from dataflows.social.config import SocialConfig
+from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.fanout.spread import Spread
 from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
@@ -215,6 +217,71 @@ def test_a_walk_of_any_list_meets_each_post_that_may_be_seen_once(system: Public
             assert planted.walked(user, thread) == shown[::-1]
             assert planted.walked(user, public) == for_all
         connection.execute("delete from post where author_id = %s and text = %s", [author.name, planted.word])
+
+
+_CROWDING = """
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
+select 'po_crowds' || n, %(author)s, case when n %% 2 = 0 then 'private' else 'public' end, '', 1, 'published', '{}',
+       'po_crowds' || n, n %% 2 = 0, (extract(epoch from clock_timestamp()) * 1000000)::bigint + n
+from generate_series(1, %(count)s) n
+"""
+
+
+def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: PublicSystem) -> None:
+    """More of both than a home has places, and all of them newer than what it shows."""
+    author, other, fan = (SocialUser(system) for _ in range(3))
+    for user in (author, other):
+        user.read("/v1/me")
+        fan.follow(user)
+    shown = {user.post("older")["post_id"] for user in (author, other)}
+    addresses = system.settings.addresses()
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(addresses.postgres_dsns["millrace_social_worker"], autocommit=True) as spreading,
+        closing(HomeWriter(addresses.redis_url)) as homes,
+    ):
+        connection.execute(_CROWDING, {"author": author.name, "count": 2 * limits.HOME_POSTS_MAX})
+        fan.read("/v1/timelines/home", limit=1)
+        assert stored(system, fan) == shown, "built"
+        assert stored(system, fan, *shown) == set()
+        Spread(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
+        assert stored(system, fan) == shown, "filled up"
+        connection.execute("delete from post where post_id like 'po_crowds%'")
+
+
+def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(system: PublicSystem) -> None:
+    """Of who followed the user, and of who follows somebody that reposted it."""
+    leaver, fan, reposter, watcher = (SocialUser(system) for _ in range(4))
+    for user in (leaver, reposter):
+        user.read("/v1/me")
+    fan.follow(leaver)
+    watcher.follow(reposter)
+    post = leaver.post("gone")["post_id"]
+    reposter.do("POST", f"/v1/posts/{post}/reposts")
+    for user in (fan, watcher):
+        assert user.home == [post]
+        assert stored(system, user) == {post}
+    settings, name = system.settings, "social_eraser"
+    place = WorkerPlace(
+        name=name,
+        kafka=settings.kafka_as(of_worker(name)),
+        postgres_dsn=settings.addresses().postgres_dsns["millrace_social_eraser"],
+        redis_url=settings.addresses().redis_url,
+        client_id=f"{name}-test",
+        keys=settings.the_home().path / "keys",
+        of_services=(SocialConfig(media=settings.media_origin()),),
+    )
+    eraser = Eraser(place)
+    thread = threading.Thread(target=eraser.run)
+    thread.start()
+    try:
+        leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
+        becomes(lambda: leaver.read("/v1/me/erasure")["state"], "complete", 60)
+    finally:
+        eraser.stop()
+        thread.join()
+    for user in (fan, watcher):
+        assert (stored(system, user), user.home) == (set(), [])
 
 
 FANOUT_POINTS = ("fanout_before_deliveries", "fanout_after_deliveries")

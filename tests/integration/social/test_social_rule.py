@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from ingress.http.cursors import Cursors
+from ingress.http.store import Store
+from ingress.social.media.uploads import Uploads
+from ingress.social.moderation.moderation import Moderation
+from ingress.social.posts import Posts
+from schemas import errors
+from schemas.media_origin import MediaOrigin
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
@@ -41,4 +53,53 @@ def test_the_rule_is_written_into_the_statement(stack: World, name: str) -> None
 
 def test_every_timeline_asks_the_rule() -> None:
     wanted = {entry.name.removesuffix(".sql") for entry in _QUERIES.iterdir() if entry.name.startswith("timeline_")}
-    assert wanted | {"posts_shown", "post_versions", "post_counts"} <= set(_SHOWING)
+    assert wanted | {"posts_shown", "post_versions", "post_counts", "media_of_posts"} <= set(_SHOWING)
+
+
+_SEED = """
+insert into author (user_id) values ('u_writes'), ('u_reads');
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
+values ('po_rule', 'u_writes', 'public', '', 1, 'published', array['md_rule'], 'po_rule', true, 1);
+insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, attached_post_id,
+                   version, created_at, updated_at)
+values ('md_rule', 'u_writes', 'image/png', 1, repeat('a', 64), 1, 60, 'ready', '{"renditions":[{"name":"full"}]}',
+        'po_rule', 1, 1, 1);
+"""
+_ORIGIN = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=Path("media"))
+
+
+class HidingStore(Store):
+    """The author's change is committed after the post was read, and before its media are."""
+
+    hide: Any = None
+
+    async def records(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if query == "media_of_posts" and self.hide is not None:
+            self.hide()
+        return await super().records(query, parameters)
+
+
+async def _shown(stack: World, viewer: str, hide: Any = None) -> Any:
+    store = HidingStore(stack.addresses.postgres_dsns["millrace_ingress"])
+    store.hide = hide
+    cursors = Cursors(b"c" * 32)
+    await store.open()
+    try:
+        posts = Posts(store, cursors, Uploads(store, _ORIGIN), Moderation(store, cursors))
+        return (await posts.get(viewer, "po_rule"))["media"]
+    except errors.NotFound:
+        return None
+    finally:
+        await store.close()
+
+
+def test_a_post_that_is_hidden_while_it_is_read_gives_its_reader_no_url_of_the_new_access_version(stack: World) -> None:
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(_SEED.encode())
+        (before,) = asyncio.run(_shown(stack, "u_reads"))
+        assert before["renditions"][0]["url"] == "http://media/media/md_rule/1/full"
+        hiding = "update post set visibility = 'followers' where post_id = 'po_rule'"
+        assert asyncio.run(_shown(stack, "u_reads", lambda: connection.execute(hiding.encode()))) == []
+        assert asyncio.run(_shown(stack, "u_reads")) is None
+        (after,) = asyncio.run(_shown(stack, "u_writes"))
+        assert after["renditions"][0]["url"].startswith("http://media/media/md_rule/2/full?")

@@ -8,7 +8,7 @@ import pytest
 
 from dataflows.social.domain import media, moderation
 from dataflows.social.domain.media import ENDED, Media
-from dataflows.social.domain.moderation import Appeal, Current, Ruling
+from dataflows.social.domain.moderation import Appeal, Case, Current, Ruling, Target
 from schemas.records import Rejection
 from schemas.social import limits
 from schemas.social.moderation_operations import TIME, case_named, case_of, id_in_case
@@ -79,6 +79,12 @@ def test_a_post_takes_all_of_its_media_or_is_told_which_it_may_not() -> None:
     assert refused.extra == {"media_ids": ["taken", "foreign", "young", "none"]}
 
 
+def test_a_post_takes_a_medium_under_new_urls_and_once() -> None:
+    taken = media.attached(medium(scan_state="ready"), "po_1", 5)
+    assert (taken.attached_post_id, taken.access_version, taken.version) == ("po_1", 2, 2)
+    assert media.attached(taken, "po_1", 6) == taken
+
+
 def test_ids_of_decisions_lead_to_their_case() -> None:
     case = case_of("po_1")
     assert case_named(id_in_case("mo", case, "user:u_1", "decide_case", "k")) == case
@@ -114,6 +120,16 @@ def test_an_appeal_is_its_author_s_once_and_another_moderator_s_to_decide() -> N
     done = moderation.appeal_decided(appeal, ruling(), current, "u_n", "reversed", 6)
     assert isinstance(done, Appeal)
     assert code(moderation.appeal_decided(done, ruling(), current, "u_n", "upheld", 7)) == "state_conflict"
+
+
+@pytest.mark.parametrize("state", [None, "open", "assigned", "decided"])
+def test_of_what_is_gone_it_is_decided_that_its_case_is_over_and_nothing_else(state: str | None) -> None:
+    said = {"object_id": "po_1", "reports": 1, "priority": 1, "assignee": None, "version": 1}
+    case = Case(**said, state=state, opened_at=1, updated_at=1) if state else None
+    there, gone = Target("po_1", "post", "u_1"), Target("po_1", "post", "u_1", is_gone=True)
+    for decision in ("none", "label", "limit", "remove"):
+        assert moderation.is_decidable(there, case, decision)
+        assert moderation.is_decidable(gone, case, decision) == (decision == "none" and state in ("open", "assigned"))
 
 
 def test_an_appeal_never_undoes_a_later_decision() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
 
-from dataflows.social.media import malware
+from dataflows.social.media import malware, sandbox
 from dataflows.social.media.malware import SIGNATURE, is_malware
-from dataflows.social.media.rendering import Rendition, render
+from dataflows.social.media.rendering import Rendition, Undecided, is_refused, render
+from schemas.social import limits
 from tests.unit.social.hostile_media import MARK, jpeg_with_place, moving_gif, objects_in, png
 
 if TYPE_CHECKING:
@@ -37,6 +42,50 @@ def test_what_is_not_decodable_as_declared_or_past_a_bound_has_no_rendition(
 ) -> None:
     assert made(tmp_path, data, mime) is None
     assert not (tmp_path / "renditions").exists()
+
+
+def test_what_the_machine_fails_at_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(png(16, 16))
+    with pytest.raises(OSError, match="ended with 1"):  # where to write is gone
+        render(objects_in(tmp_path), "md_1", source, "image/png", tmp_path / "gone")
+    monkeypatch.setattr(limits, "MEDIA_RENDERING_WAIT_S", 0.001)
+    with pytest.raises(Undecided):
+        render(objects_in(tmp_path), "md_1", source, "image/png", tmp_path)
+
+
+@pytest.mark.parametrize("status", [sandbox.UNDECODABLE, -signal.SIGXCPU, -signal.SIGXFSZ])
+def test_a_decoder_that_says_no_or_is_past_its_bounds_ends_a_medium(status: int) -> None:
+    assert is_refused(status)
+    assert not is_refused(0)
+
+
+@pytest.mark.parametrize("status", [sandbox.EITHER, -signal.SIGKILL, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGSYS])
+def test_a_decoder_that_crashes_ends_a_medium_only_with_time(status: int) -> None:
+    with pytest.raises(Undecided):
+        is_refused(status)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SyntaxError("broken PNG"), sandbox.UNDECODABLE),
+        (OSError("cut"), sandbox.UNDECODABLE),
+        (OSError(errno.EFBIG, "too large a rendition"), sandbox.UNDECODABLE),
+        (MemoryError(), sandbox.EITHER),
+        (OSError(errno.EIO, "cut, or a disk that fails"), sandbox.EITHER),
+        (OSError(errno.ENOSPC, "full"), 1),
+        (ImportError("no decoder"), 1),
+    ],
+)
+def test_the_end_of_a_decoder_says_whose_fault_it_is(error: Exception, status: int) -> None:
+    assert sandbox.status_of(error) == status
+
+
+def test_what_takes_too_long_is_told_from_what_somebody_kills() -> None:
+    endless = "from dataflows.social.media.sandbox import bound\nbound(1)\nwhile True: pass"
+    done = subprocess.run([sys.executable, "-c", endless], check=False, capture_output=True)
+    assert done.returncode == -signal.SIGXCPU
 
 
 def test_a_place_and_whatever_else_is_in_a_picture_stay_behind_and_it_stands_upright(tmp_path: Path) -> None:

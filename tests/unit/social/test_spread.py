@@ -36,6 +36,9 @@ class Servers:
     def who_had(self, post_id: str) -> list[Any]:
         return [("u_a",)]
 
+    def who_had_any_of(self, user_id: str) -> list[Any]:
+        return [("u_a",), ("u_b",)]  # who wrote it, and who reposted it
+
     def notifications_forget(self, post_id: str) -> list[Any]:
         return []
 
@@ -87,6 +90,13 @@ def test_what_moves_homes_comes_between_what_was_before_and_after_it() -> None:
         ("push", ["u_2"], ["po_2"]),
         ("forget", everybody, "po_7"),
     ]
+
+
+def test_homes_that_may_hold_a_post_of_who_is_erased_end_in_chunks(monkeypatch: Any) -> None:
+    monkeypatch.setattr(limits, "FANOUT_CHUNK_FOLLOWERS", 2)
+    servers = Servers()
+    Spread(servers, servers).forget_all_of("u_a")  # type: ignore[arg-type] # as far as it asks
+    assert servers.done == [("drop", ["u_1", "u_2"]), ("drop", ["u_2"]), ("drop", ["u_3"])]
 
 
 def test_a_post_that_is_gone_meanwhile_is_written_nowhere_and_many_followers_come_in_chunks(monkeypatch: Any) -> None:

@@ -1,0 +1,117 @@
+"""A scanner ends a medium for what is wrong with it, and never for what the machine did."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from dataflows.social.config import SocialConfig
+from dataflows.social.media import scanner as scanning
+from dataflows.social.media.rendering import Undecided
+from dataflows.social.media.scanner import Scanner
+from dataflows.worker.contract import WorkerPlace
+from schemas.media_origin import MediaOrigin
+from schemas.senders import of_worker
+from schemas.social import limits
+from sinks.objects.media_objects import media_objects, source_key
+from tests.unit.social.hostile_media import png
+from tests.worlds.social_media import sha
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from schemas.records import Command
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+SOURCE = png(16, 16)
+SEED = f"""
+insert into author (user_id) values ('u_scanned') on conflict do nothing;
+insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, version, created_at, updated_at)
+values ('md_scanned', 'u_scanned', 'image/png', {len(SOURCE)}, '{sha(SOURCE)}', 1, 60, 'scanning', 2, 1, 1)
+"""
+
+
+class Scans:
+    """One scanner, looked over the shoulder: what it would tell an owner that has decided nothing yet."""
+
+    def __init__(
+        self, scanner: Scanner, scanning: psycopg.Connection[Any], connection: psycopg.Connection[Any]
+    ) -> None:
+        self._scanner, self._scanning, self._connection = scanner, scanning, connection
+
+    def again(self) -> list[Command]:
+        self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
+        with ThreadPoolExecutor(1) as pool:
+            return self._scanner.scanned(self._scanning, self._scanner.claimed(self._scanning), pool)
+
+    def orphan_of(self, over_s: int) -> str:
+        """The identity of the command that ends a medium, so long after its time."""
+        day_s = limits.MEDIA_ORPHAN_S
+        aged = "update media set created_at = (extract(epoch from clock_timestamp()) - %s) * 1000000"
+        self._connection.execute(aged, (day_s + over_s,))
+        (command,) = self._scanner.orphans(self._scanning)
+        assert command.operation == "expire_upload"
+        return command.idempotency_key
+
+
+@pytest.fixture
+def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
+    origin = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=tmp_path)
+    with media_objects(origin).draft(len(SOURCE)) as draft:
+        draft.write(SOURCE)
+        assert draft.keep(source_key("md_scanned", sha(SOURCE)), sha(SOURCE))
+    place = WorkerPlace(
+        name="social_scanner",
+        kafka=stack.settings.kafka_as(of_worker("social_scanner")),
+        postgres_dsn=stack.addresses.postgres_dsns["millrace_social_scanner"],
+        redis_url="",
+        client_id="scanner-test",
+        of_services=(SocialConfig(media=origin),),
+    )
+    superuser, own = stack.addresses.postgres_superuser_dsn, place.postgres_dsn
+    with psycopg.connect(own, autocommit=True) as scanning, psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("delete from media_scan; delete from media")
+        connection.execute(SEED.encode())
+        yield Scans(Scanner(place), scanning, connection)
+
+
+def failing_with(error: OSError) -> Any:
+    def render(*_: object) -> None:
+        raise error
+
+    return render
+
+
+def outcomes(commands: list[Command]) -> list[object]:
+    return [command.payload["outcome"] for command in commands]
+
+
+def test_a_machine_that_fails_for_long_rejects_no_good_medium(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr(scanning, "render", failing_with(OSError("no room")))
+        assert [outcomes(scans.again()) for _ in range(2 * limits.MEDIA_CRASHES_MAX)] == [
+            []
+        ] * 2 * limits.MEDIA_CRASHES_MAX
+        failing.setattr(scanning, "render", failing_with(Undecided("killed")))
+        assert outcomes(scans.again()) == []
+    assert outcomes(scans.again()) == ["ready"]
+
+
+def test_a_medium_that_crashes_its_decoder_again_and_again_is_rejected(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "render", failing_with(Undecided("crashed")))
+    told = [outcomes(scans.again()) for _ in range(limits.MEDIA_CRASHES_MAX)]
+    assert told == [[]] * (limits.MEDIA_CRASHES_MAX - 1) + [["rejected"]]
+
+
+def test_an_orphan_that_an_owner_found_too_young_is_told_of_again(scans: Scans) -> None:
+    """Its refusal is stored, and is the answer to the same command for ever."""
+    first, again = scans.orphan_of(30), scans.orphan_of(35)
+    assert again == first
+    assert scans.orphan_of(95) != first
