@@ -81,7 +81,7 @@ def commit_or_park(
 
 
 def _stops(error: Exception) -> bool:
-    """Whether it is of the owner or the database. A row that is too large for an index is of a command, and comes again."""
+    """Whether it is of the owner or the database; a row that is too large for an index is of a command."""
     is_of_a_command = isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(_PROGRAM_LIMITS)
     return isinstance(error, _NOT_PARKABLE) and not is_of_a_command
 

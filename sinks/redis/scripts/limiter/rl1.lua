@@ -276,6 +276,16 @@ local function release(b, permit, cost)
   return freed
 end
 
+-- A request holds permits under the key of its identity, which is of its limit key: one request id on two routes is two
+-- requests. One without identity holds them under its lease.
+local function permit(K, H) return K[2] ~= '' and K[2] or H.rid end
+
+-- what a request held is free; the functions before these named it by its request id alone
+local function let_go(b, K, H, cost)
+  local freed = release(b, permit(K, H), cost)
+  return freed == 0 and K[2] ~= '' and release(b, H.rid, cost) or freed
+end
+
 -- one member, whatever it costs; the same request again holds no more than it did
 local function hold(b, n, permit)
   forget(b)
@@ -462,7 +472,7 @@ redis.register_function('rl1_decide', function(K, V)
   for i = 1, H.n do
     local b, size, life, wait = B[i], 0, 0, 0
     if allowed and H.cost <= b.avail then
-      if b.a == 3 then hold(b, H.cost, H.rid ~= '' and H.rid or H.lease) else add(b, H.cost) end
+      if b.a == 3 then hold(b, H.cost, H.rid ~= '' and permit(K, H) or H.lease) else add(b, H.cost) end
       size, life = grant(b, A[i], K[2 + 2 * i], H.lease)
     elseif H.cost > b.avail then
       wait = retry(b, H.cost)
@@ -583,7 +593,7 @@ redis.register_function('rl1_refund', function(K, V)
     if waits[i] ~= '0' then
       -- nothing to give back
     elseif b.a == 3 then
-      release(b, H.rid, cost)
+      let_go(b, K, H, cost)
     elseif b.a == 0 then
       local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
       b.d = math.max(0, b.d - left)
@@ -609,7 +619,7 @@ redis.register_function('rl1_release', function(K, V)
   for i = 1, H.n do
     local A = terms(V[3 + i])
     if wrong(H, A) then return {WRONG, i} end
-    if A.a == 3 then freed = freed + release(load(K[1 + 2 * i], K[2 + 2 * i], A, now), H.rid, H.cost) end
+    if A.a == 3 then freed = freed + let_go(load(K[1 + 2 * i], K[2 + 2 * i], A, now), K, H, H.cost) end
   end
   return {OK, freed}
 end)
