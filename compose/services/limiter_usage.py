@@ -25,4 +25,4 @@ def build(settings: Settings, instance: int) -> RunnableService:
     addresses = settings.addresses()
     name = f"limiter-usage-{socket.gethostname()}-{os.getpid()}-{instance}"
     stream = UsageStream(addresses.kafka_of("limiter_usage"), addresses.postgres_dsns[ROLE], name)
-    return RunnableService(run=stream.run, stop=stream.stop, ready=lambda: stream.is_ready or "Postgres is away")
+    return RunnableService(run=stream.run, stop=stream.stop, ready=lambda: stream.why_not_ready() or True)

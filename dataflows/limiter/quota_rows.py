@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 from dataflows.owner.batch import Statement
 from schemas.limiter.limit_policy import policy_of
+from schemas.limiter.quota_fields import kept_by
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Count, Texts
 from sinks.postgres.sql_files import queries
@@ -37,7 +38,7 @@ class TenantQuotas(Struct):
 def reads(consumptions: Sequence[Command], refunds: Sequence[Command]) -> list[Statement]:
     """The tenants of a batch, the counters and the charges that it works on."""
     counters = [
-        (command.aggregate_key, level["policy_id"], level["counted_by"])
+        (command.aggregate_key, level["policy_id"], kept_by(level["counted_by"]))
         for command in consumptions
         for level in _levels(command)
         if _NUL not in level["policy_id"] + level["counted_by"]

@@ -15,7 +15,7 @@ from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed, NewEvent
 from schemas.errors import TimeZoneUnknown
 from schemas.limiter.limit_policy import LimitPolicy, counted_by, limit_of, policy_of
-from schemas.limiter.quota_fields import quotas_of, scope_of
+from schemas.limiter.quota_fields import kept_by, quotas_of, scope_of
 from schemas.records import Command, Denial, Rejection
 
 CONSUME: Final = "consume_quota"
@@ -75,7 +75,7 @@ class QuotasWorkspace:
             ):
                 return _POLICY_CHANGED
             if policy.scope.covers(parts):  # the version in force may be for other keys by now
-                place = (policy.policy_id, level["counted_by"])
+                place = (policy.policy_id, kept_by(level["counted_by"]))
                 places.append(place)
                 governed.append(Governed(policy, quotas.counters.get(place)))
         decided = decide_consume(governed, payload["cost"], quotas.version, now)

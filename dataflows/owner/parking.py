@@ -24,6 +24,7 @@ from schemas.records import Command
 _REASON_LENGTH_MAX: Final = 2_000
 _PARKED_BODY: Final = b'{"code":"parked","detail":"The command failed unexpectedly and waits for an operator."}'
 _NOT_PARKABLE: Final = (OwnershipLost, InvariantViolation, psycopg.OperationalError, psycopg.InterfaceError)
+_PROGRAM_LIMITS: Final = "54"  # class of SQLSTATE: what was written is too large for Postgres; nothing is away
 log = structlog.get_logger()
 
 
@@ -38,9 +39,9 @@ def committed_together(committer: Committer, shares: Sequence[Share]) -> list[Co
         return committer.commit_round(shares)
     except (Fenced, InvariantViolation, psycopg.errors.DeadlockDetected) as error:  # of one of them: it is told alone
         log.warning("round_divided", partitions=[share.lease.partition for share in shares], error=repr(error))
-    except _NOT_PARKABLE:
-        raise
-    except Exception as error:  # noqa: BLE001 - as below: what one command provokes must not stop the other partitions
+    except Exception as error:  # what one command provokes must not stop the other partitions
+        if _stops(error):
+            raise
         log.warning("round_divided", partitions=[share.lease.partition for share in shares], error=repr(error))
     return []
 
@@ -50,7 +51,7 @@ def commit_or_park(
 ) -> Iterator[CommittedBatch]:
     """Commits every record of the batch in order, or parks it; yields what may be published after each commit.
 
-    Raises OwnershipLost, InvariantViolation and psycopg.OperationalError as they came.
+    Raises OwnershipLost, InvariantViolation and psycopg.OperationalError as they came, but for what a command provokes.
     """
     if any(record.fault for record in batch.records):
         yield from _split_at_faults(committer, lease, batch, published_seq)
@@ -61,9 +62,9 @@ def commit_or_park(
             committed = committer.commit(lease, batch, published_seq)
         except psycopg.errors.DeadlockDetected as failure:  # an OperationalError, but one that a retry settles
             error = failure
-        except _NOT_PARKABLE:
-            raise
-        except Exception as failure:  # noqa: BLE001 - whatever a command can provoke must not stop its partition
+        except Exception as failure:  # whatever a command can provoke must not stop its partition
+            if _stops(failure):
+                raise
             error = failure
         else:
             yield committed
@@ -77,6 +78,12 @@ def commit_or_park(
             )
         return
     yield _park(committer, lease, batch, batch.records[0], _reason(error), published_seq)
+
+
+def _stops(error: Exception) -> bool:
+    """Whether it is of the owner or the database; a row that is too large for an index is of a command."""
+    is_of_a_command = isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(_PROGRAM_LIMITS)
+    return isinstance(error, _NOT_PARKABLE) and not is_of_a_command
 
 
 def _split_at_faults(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingress import limits
 from ingress.http.quotas import Burst, CallersAndStrangers
-from ingress.limiter.api_limits import EXEMPT, PROVEN_OTHERWISE
+from ingress.limiter.api_limits import PROVEN_OTHERWISE, is_exempt
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -50,4 +50,4 @@ def askers(
 
 
 def _is_counted(path: str) -> bool:
-    return path not in EXEMPT and not path.startswith(_NOT_COUNTED)
+    return not is_exempt(path) and not path.startswith(_NOT_COUNTED)

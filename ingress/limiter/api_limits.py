@@ -8,6 +8,7 @@ page counts for its user, like its token. What proves itself in another way (web
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
@@ -40,8 +41,11 @@ EXEMPT: Final = frozenset(
         "/v1/policy_snapshots/{digest}",
         "/v1/policies",
         "/v1/policies/{policy_id}",
+        "/v1/policies/{policy_id}/withdraw",
     }
 )
+#: the same of a path, where no route is looked up
+_EXEMPT_PATHS: Final = re.compile("|".join(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)) for path in sorted(EXEMPT)))
 #: tenant and user of whoever has no valid token: policies by network govern them, and no others
 STRANGERS: Final = (NOBODY, NOBODY)
 #: whose callers have other proofs than a token: a signature, an operator's session
@@ -53,6 +57,11 @@ _NO_ROUTE: Final = "-"
 def is_for_our_api(policy: LimitPolicy) -> bool:
     """Whether we obey it: one for every tenant's every route is meant for gateways in front of other systems."""
     return policy.scope.tenant != ANY or policy.scope.route != ANY
+
+
+def is_exempt(path: str) -> bool:
+    """Whether a path is one of a route that is never limited."""
+    return _EXEMPT_PATHS.fullmatch(path) is not None
 
 
 class Askers:

@@ -100,6 +100,14 @@ class InProcessLimiter:
             self.policies = PolicySet(made, 1, calendars_of(made, self._now_us() // _US_PER_S))
             self._void()
 
+    def holds_permits(self, *_key: str | None) -> bool:
+        """Never: permits need a store."""
+        return False
+
+    def release(self, *_key_and_request: str | int | None) -> int:
+        """Nothing is held."""
+        return 0
+
     def in_asyncio(self) -> InAsyncio:
         """The same limiter for who awaits: ``QuotaMiddleware``."""
         return InAsyncio(self)
@@ -216,15 +224,12 @@ class InAsyncio:
         """As ``InProcessLimiter.check``."""
         return self._limiter.check(tenant, user, route, cost, request_id, network)
 
-    def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:  # noqa: ARG002
+    def holds_permits(self, *_key: str | None) -> bool:
         """Never: permits need a store."""
         return False
 
-    async def release(
-        self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
-    ) -> int:
+    async def release(self, *_key_and_request: str | int | None) -> int:
         """Nothing is held."""
-        del tenant, user, route, request_id, cost, network
         return 0
 
 

@@ -76,6 +76,16 @@ class SyncLimiter:
         """As ``Limiter.check``. Raises Unavailable and Overloaded too."""
         return self._asked(lambda limiter: limiter.check(tenant, user, route, cost, request_id, network))
 
+    def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:
+        """As ``Limiter.holds_permits``. Raises Unavailable and Overloaded too."""
+        if not self.policies.has_permits:
+            return False
+
+        async def held(limiter: Limiter) -> bool:  # what is known of keys belongs to the loop
+            return limiter.holds_permits(tenant, user, route, network)
+
+        return self._asked(held)
+
     def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
         """As ``Limiter.refund``. Raises Unavailable and Overloaded too."""
         return self._asked(lambda limiter: limiter.refund(tenant, user, route, request_id, network))

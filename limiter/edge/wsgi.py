@@ -5,14 +5,17 @@ The same fields as in front of an ASGI application (``edge/asgi.py``); whoever a
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from limiter.edge.asgi import Asker, fields, retry_after_s
+from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from limiter.policy.policies import PolicySet
@@ -41,9 +44,21 @@ class BlockingLimiter(Protocol):
     ) -> Decision:
         """Decides and charges."""
 
+    def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None, /) -> bool:
+        """Whether what is allowed now holds permits until ``release``, or their time."""
+
+    def release(
+        self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None, /
+    ) -> int:
+        """Ends a request that held permits."""
+
 
 class QuotaWsgi:
-    """Charges a request 1, once for its ``identity_of``; past its quota it is answered 429, 503 without the store."""
+    """Charges a request 1, once for its ``identity_of``; past its quota it is answered 429, 503 without the store.
+
+    Permits of concurrency limits are free when the server closes the answer. Where such a limit governs, every try
+    holds permits of its own, and is charged.
+    """
 
     def __init__(
         self,
@@ -63,7 +78,8 @@ class QuotaWsgi:
         if asker is None:
             return self._app(environ, start_response)
         tenant, user, route, network = asker
-        decided = self._limiter.check(tenant, user, route, 1, self._identity_of(environ), network)
+        permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
+        decided = self._limiter.check(tenant, user, route, 1, permit or self._identity_of(environ), network)
         policy = self._limiter.policies.by_id(decided.policy_id)
         added = [] if policy is None else [*fields(policy, decided).items()]
         if not decided.allowed:
@@ -72,7 +88,37 @@ class QuotaWsgi:
         def start_with_fields(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
             return start_response(status, [*headers, *added], *error)
 
-        return self._app(environ, start_with_fields)
+        if permit is None:
+            return self._app(environ, start_with_fields)
+
+        def release() -> None:
+            with suppress(errors.Unavailable, errors.Overloaded):  # then it ends by its time
+                self._limiter.release(tenant, user, route, permit, 1, network)
+
+        try:
+            return _Held(self._app(environ, start_with_fields), release)
+        except BaseException:
+            release()
+            raise
+
+
+class _Held:
+    """An answer that holds permits until the server closes it, as it must however the request ends (PEP 3333)."""
+
+    def __init__(self, answer: Iterable[bytes], release: Callable[[], None]) -> None:
+        self._answer = answer
+        self._release = release
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._answer)
+
+    def close(self) -> None:
+        """Closes the answer of the application, too."""
+        try:
+            if (close := getattr(self._answer, "close", None)) is not None:
+                close()
+        finally:
+            self._release()
 
 
 def _refused(decided: Decision, added: list[tuple[str, str]], start_response: StartResponse) -> list[bytes]:

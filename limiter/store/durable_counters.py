@@ -9,7 +9,7 @@ import msgspec
 from dataflows.limiter.domain.durable_quota import OwnedCounter
 from limiter.store.store import Counted
 from schemas.limiter import limits
-from schemas.limiter.quota_fields import quotas_of
+from schemas.limiter.quota_fields import kept_by, quotas_of
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def place(level: Level, parts: dict[str, str]) -> dict[str, str]:
     return {
         "aggregate_key": quotas_of(parts["tenant"]),
         "policy_id": level.id_,
-        "counted_by": level.counted_by(parts),
+        "counted_by": kept_by(level.counted_by(parts)),
     }
 
 

@@ -82,7 +82,11 @@ class UsageStream:
         self._stop = threading.Event()
         self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage"))
         self._topic = kafka.topic(topics.DECISIONS)
-        self.is_ready = False
+        self._trouble: str | None = "Postgres or Kafka is away"
+
+    def why_not_ready(self) -> str | None:
+        """None while totals move, or nothing waits for them; any thread may ask."""
+        return self._trouble
 
     def stop(self) -> None:
         """The loop ends after the batch that is under way."""
@@ -95,6 +99,7 @@ class UsageStream:
                 with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
                     self._follow(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Fenced) as error:
+                self._trouble = f"totals do not move: {str(error).partition(chr(10))[0]}"
                 _log.warning("usage_restarts", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.LIMIT_STORE_RETRY_S)
         self._consumer.close()
@@ -102,9 +107,11 @@ class UsageStream:
     def _follow(self, connection: psycopg.Connection[Any]) -> None:
         positions = RecordPositions(FOLLOWER, topics.DECISIONS, topics.DECISIONS_PARTITIONS, self._name)
         begins = positions.claim(connection)
-        begins = readable(begins, self._offsets.ask(begins).answer(), FOLLOWER)
+        held = self._offsets.ask(begins).answer()
+        begins = readable(begins, held, FOLLOWER)
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in begins.items()])
-        self.is_ready = True
+        if all(held[partition].high <= offset for partition, offset in begins.items()):
+            self._trouble = None  # else the first batch tells: what failed may fail again
         while not self._stop.is_set():
             blocks: list[tuple[int, Block]] = []
             after: dict[int, int] = {}
@@ -112,6 +119,7 @@ class UsageStream:
                 self._take(message, blocks, after)
             if after:
                 self._add(connection, blocks, positions, after)
+                self._trouble = None
 
     def _take(self, message: Any, blocks: list[tuple[int, Block]], after: dict[int, int]) -> None:
         if error := message.error():

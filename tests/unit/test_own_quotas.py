@@ -120,6 +120,8 @@ def test_at_the_api_no_flood_of_one_is_anothers_and_wrong_tokens_are_not_tried_w
         for other in (
             "/healthz",
             "/v1/policies",
+            "/v1/policies/pl_1",
+            "/v1/policies/pl_1/withdraw",
             "/v1/policy_snapshots/newest",
             "/schemas/ids/1",
             WEBHOOK,

@@ -24,7 +24,7 @@ select (select sum(open_leases) from limit_lease_position)::bigint,
 
 -- name: usage
 -- limiter_books: what the stream of decisions adds up to, by key. The primary key.
-select limit_key, allowed_cost from limit_usage where limit_key = any (%s::text[]);
+select limit_key, allowed_cost from unnest(%s::text[]) as t (named) join limit_usage on key_digest = limit_key_digest(named);
 
 -- name: totals
 -- limiter_analytics: what the stream adds up to in Postgres, by key as ClickHouse calls it. The table of a soak is small.

@@ -27,7 +27,7 @@ class Charge(Struct, kw_only=True):
     cost: int
     charged_at: int  # microseconds
     version: int  # of the tenant's quotas with this charge
-    counters: list[tuple[str, str]]  # policy and the values that it counts by
+    counters: list[tuple[str, str]]  # policy and the values that it counts by, as rows have them
     refunded_version: int | None = None
     refunded_at: int | None = None
 

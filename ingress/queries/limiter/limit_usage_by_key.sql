@@ -3,4 +3,4 @@ select policy_id, policy_version, allowed, denied, allowed_cost, (extract(epoch 
        coalesce(r.refunded, 0), coalesce(r.refunded_cost, 0)
 from limit_usage u
 left join (select refunded, refunded_cost from limit_usage_refund where limit_key = %(hash)s) r on true
-where u.limit_key = %(key)s
+where u.key_digest = limit_key_digest(%(key)s)

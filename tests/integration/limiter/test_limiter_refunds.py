@@ -138,6 +138,21 @@ def test_permits_that_are_released_are_free_and_what_else_was_charged_stays(
     asyncio.run(test())
 
 
+def test_one_request_id_on_two_routes_holds_two_permits(server: CounterServer, tmp_path: Path) -> None:
+    """And neither frees the other's, by its release nor by its refund."""
+    permits = policy("pl_permits", capacity=2, consistency="exact", algorithm="concurrency", per=["tenant"])
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, permits, timeout_s=PATIENT_S) as gateway:
+            assert [(await gateway.check("t", "u", f"/{n}", 1, "id")).allowed for n in "abc"] == [True, True, False]
+            assert [await gateway.release("t", "u", "/c", "id"), await gateway.release("t", "u", "/a", "id")] == [0, 1]
+            assert [(await gateway.check("t", "u", f"/{n}", 1, "id")).allowed for n in "cd"] == [True, False]
+            assert [await gateway.refund("t", "u", f"/{n}", "id") for n in "bc"] == [1, 1]
+            assert (await gateway.check("t", "u", "/e", 2)).allowed
+
+    asyncio.run(test())
+
+
 def test_a_request_holds_its_permit_until_it_is_answered_however_that_ends(
     server: CounterServer, tmp_path: Path
 ) -> None:

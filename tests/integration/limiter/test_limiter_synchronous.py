@@ -11,6 +11,8 @@ import pytest
 import redis
 
 from limiter import SyncLimiter
+from limiter.edge.asgi import Asker
+from limiter.edge.wsgi import QuotaWsgi
 from schemas import errors
 from tests.eventually import becomes
 from tests.worlds.limiter.counter_server import PATIENT_S, CounterServer, limiter, policy
@@ -115,4 +117,40 @@ def test_a_fork_is_noticed(server: CounterServer, tmp_path: Path, monkeypatch: p
             with pytest.raises(errors.InvariantViolation, match="fork"):
                 made.check("t", "u", "/r")
             made.close()  # it is not the child's to close
+        assert made.check("t", "u", "/r").allowed
+
+
+def test_a_wsgi_request_holds_its_permit_until_its_answer_is_closed(server: CounterServer, tmp_path: Path) -> None:
+    """However it ends: read whole, by an error of the application, or by a server that gives up half-way."""
+    closed: list[str] = []
+
+    class Answer(list[bytes]):
+        def close(self) -> None:
+            closed.append("closed")
+
+    def app(environ: dict[str, Any], start: Any) -> Answer:
+        if environ["PATH_INFO"] == "/fails":
+            raise RuntimeError
+        start("200 OK", [])
+        return Answer([b"a", b"b"])
+
+    with blocking(server, tmp_path, capacity=1, consistency="exact", algorithm="concurrency") as made:
+        limited = QuotaWsgi(app, made, lambda _: Asker("t", "u", "/r"), lambda _: "one identity")
+        told: list[str] = []
+
+        def ask(path: str = "/") -> Any:
+            return limited({"PATH_INFO": path}, lambda status, *_: told.append(status))
+
+        first = ask()
+        ask()
+        assert told == ["200 OK", "429 Too Many Requests"]
+        assert list(first) == [b"a", b"b"]
+        first.close()
+        assert closed == ["closed"]
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                ask("/fails")
+        for _ in range(2):  # a server that gives up does not read it, and closes it all the same
+            ask().close()
+        assert told[2:] == ["200 OK"] * 2
         assert made.check("t", "u", "/r").allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import uuid
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from limiter.stream.kafka_blocks import KafkaBlocks
 from limiter.stream.usage import UsageStream
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.worlds.limiter.counter_server import Blocks
 
 if TYPE_CHECKING:
@@ -27,6 +28,37 @@ pytestmark = pytest.mark.servers
 ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
 DENY = ALLOW._replace(allowed=False, remaining=0)
 ROUNDS, KEYS = 200, 7
+
+
+def test_a_key_of_any_length_is_added_up_and_trouble_is_told(stack: World, tmp_path: Path) -> None:
+    """No index holds a key whole; while nothing can be added, the process is not ready and says why."""
+    migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    ensure_topics(stack.addresses.kafka)
+    tenant, superuser = f"t_{uuid.uuid4().hex[:8]}", stack.addresses.postgres_superuser_dsn
+    user = "".join(random.Random(1).sample([chr(c) for c in range(0x4E00, 0x9FA5)], 1_000))
+    kafka = KafkaBlocks(stack.addresses.kafka, "test-blocks")
+    recorder = Recorder("g", kafka, tmp_path / "r", records=65_536)
+    stream = UsageStream(stack.addresses.kafka, stack.addresses.postgres_dsns["millrace_worker"], "usage-long")
+    thread = threading.Thread(target=stream.run)
+    thread.start()
+    try:
+        becomes(stream.why_not_ready, None, 30)
+        with psycopg.connect(superuser, autocommit=True) as connection:
+            connection.execute("create index too_narrow on limit_usage (limit_key)")
+            recorder.record(f"{tenant}:{user}:/r", 2, ALLOW)
+            recorder.flush()
+            assert eventually(stream.why_not_ready, 30).startswith("totals do not move: index row size")
+            connection.execute("drop index too_narrow")
+            becomes(stream.why_not_ready, None, 30)
+            query = "select allowed, allowed_cost from limit_usage where limit_key = %s"
+            assert connection.execute(query, (f"{tenant}:{user}:/r",)).fetchall() == [(1, 2)]
+    finally:
+        stream.stop()
+        thread.join()
+        recorder.close()
+        kafka.close()
+        with psycopg.connect(superuser, autocommit=True) as connection:
+            connection.execute("drop index if exists too_narrow")
 
 
 def test_two_consumers_and_blocks_that_come_again(stack: World, tmp_path: Path) -> None:

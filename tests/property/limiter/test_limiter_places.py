@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from importlib import resources
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from dataflows.owner.batch import PartitionBatch
 from dataflows.owner.commit import Share
 from dataflows.owner.parking import commit_or_park, committed_together
+from limiter.policy.policies import PolicySet
+from limiter.store import durable_counters
 from schemas import topics
 from schemas.limiter import topics as limiter_topics
 from schemas.limiter.limit_policy import further_limits_of, place_of
@@ -22,6 +25,14 @@ from tests.worlds.payments import payment_cases as cases
 
 pytestmark = pytest.mark.servers
 __all__ = ["owner"]
+#: of three bytes each, in no order that compresses
+LONG_ROUTE = "/" + "".join(random.Random(1).sample([chr(c) for c in range(0x4E00, 0x9FA5)], 1_000))
+
+
+def _statements(migration: str, begin: str, end: str = "") -> bytes:
+    """A part of a migration, as it runs over what is there."""
+    text = resources.files("sinks.postgres").joinpath("migrations", migration).read_text("utf-8")
+    return text[text.index(begin) : text.index(end) if end else None].encode()
 
 
 def publication(key: str, policy_id: str | None = None, expected: int | None = None, **changes: Any) -> Command:
@@ -84,8 +95,7 @@ def test_what_was_published_before_has_its_place(owner: Owner) -> None:
     put(owner, *(found := [durable("pl_b"), durable("pl_a"), durable("pl_c", per=["route", "tenant"], shadow=True)]))
     put(owner, msgspec.structs.replace(durable("pl_0", scope={"tenant": "gone"}), withdrawn=True))
     owner.superuser.execute("update policy set scope = scope - 'network' where policy_id = 'pl_a'")  # as it once was
-    migration = resources.files("sinks.postgres").joinpath("migrations", "0103_policy_places.sql").read_text("utf-8")
-    owner.superuser.execute(migration[migration.index("with places") : migration.index("alter table policy add cons")])
+    owner.superuser.execute(_statements("0103_policy_places.sql", "with places", "alter table policy add cons"))
     assert owner.rows("select policy_id, place from policy where place is not null order by 1") == [
         ("pl_a", place_of(found[1])),
         ("pl_c", place_of(found[2])),
@@ -109,4 +119,53 @@ def test_an_owner_charges_every_limit_of_a_policy_or_none(owner: Owner) -> None:
     assert owner.tell(consume("c", 3, *every))[0][2]["code"] == "policy_changed"  # that gateway knows two
     assert owner.tell(consume("c", 3, gone), refund("a"))[1][0] == "committed"
     assert owner.used() == {("pl_a", "t\x1fu\x1f/r"): 3, ("pl_a/2", "t\x1fu\x1f/r"): 0}
+    assert owner.gaps() == []
+
+
+def test_a_scope_of_any_length_is_published(owner: Owner) -> None:
+    """No index holds a scope."""
+    there = {"route": LONG_ROUTE}
+    told = owner.tell(publication("a", scope=there), publication("b"), publication("c", scope=there))
+    assert [(one[0], one[2].get("policy_id")) for one in told] == [("committed", None)] * 2 + [("refused", "pl_a")]
+
+
+def test_what_is_too_long_for_an_index_parks_one_command(owner: Owner) -> None:
+    """Postgres calls it an operational error; the partition goes on all the same."""
+    owner.superuser.execute("create index on policy (scope)")
+    keys = [f"k{n}" for n in range(100) if topics.partition_for(f"pl_k{n}", limiter_topics.PARTITIONS) == 0][:3]
+    owner.append(
+        publication(keys[0]), publication(keys[1], scope={"route": LONG_ROUTE}), publication(keys[2], per=["user"])
+    )
+    (lease,) = owner.behind()
+    batch = PartitionBatch(lease.partition, owner.log[lease.partition], lease.epoch)
+    assert committed_together(owner.committer, [Share(lease, batch, 0)]) == []
+    assert sum(done.parked for done in commit_or_park(owner.committer, lease, batch, 0)) == 1
+    assert owner.rows("select aggregate_key from parked_aggregate") == [(f"pl_{keys[1]}",)]
+    assert sorted(owner.rows("select policy_id from policy")) == sorted([(f"pl_{keys[0]}",), (f"pl_{keys[2]}",)])
+
+
+def test_a_durable_key_of_any_length_is_counted_and_given_back(owner: Owner) -> None:
+    put(owner, policy := durable(capacity=10))
+    told = owner.tell(*(consume(key, 6, policy, user=LONG_ROUTE[1:]) for key in ("a", "b")), consume("c", 1, policy))
+    assert [one[0] for one in told] == ["committed", "refused", "committed"]
+    assert sorted(owner.used().values()) == [1, 6]
+    (level,) = PolicySet([policy], 1).all_levels()
+    asked = durable_counters.place(level, {"tenant": "t", "user": LONG_ROUTE[1:], "route": "/r"})
+    row = owner.committer.connection.execute(durable_counters.SQL["quota_counter_by_key"], asked).fetchone()
+    assert durable_counters.counted(level, row).used == 6
+    assert owner.tell(refund("a"), consume("d", 10, policy, user=LONG_ROUTE[1:]))[1][0] == "committed"
+    assert owner.gaps() == []
+
+
+def test_what_was_counted_by_a_long_key_before_goes_on(owner: Owner) -> None:
+    """The migration finds what was kept whole: compressed, it had fitted."""
+    put(owner, policy := durable(capacity=10))
+    long = "u" * 1_024
+    owner.tell(consume("a", 6, policy, user=long))
+    whole = f"t\x1f{long}\x1f/r"
+    owner.superuser.execute("update quota_counter set counted_by = %s", (whole,))
+    owner.superuser.execute("update quota_charge set counted_by = %s", ([whole],))
+    owner.superuser.execute(_statements("0156_long_quota_keys.sql", "update quota_counter"))
+    assert owner.tell(consume("b", 6, policy, user=long))[0][2]["code"] == "quota_exceeded"
+    assert owner.tell(refund("a"), consume("b", 6, policy, user=long))[1][0] == "committed"
     assert owner.gaps() == []

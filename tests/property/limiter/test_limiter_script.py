@@ -337,34 +337,6 @@ def test_a_clock_that_steps_back_gives_nothing_away(server: redis.Redis) -> None
     assert counter.call("rl1_decide", now + 1_000, 1)[0] == OK
 
 
-def test_permits_are_held_until_they_are_given_back_or_end(server: redis.Redis) -> None:
-    counter = Counter(server, Terms(3, 2, 2, 5_000, 1, 1_000, strict=False))
-    now = BASE // 1_000
-    assert counter.call("rl1_decide", now, 1, rid="a")[0] == OK
-    assert counter.call("rl1_decide", now + 1_000, 1, rid="b")[0] == OK
-    refused = counter.call("rl1_decide", now + 2_000, 1, rid="c")
-    assert (refused[0], refused[3]) == (DENIED, 3_000_000)  # the first ends by itself then
-    assert counter.call("rl1_refund", now + 2_000, 0, rid="b") == [OK, 1]
-    assert counter.call("rl1_decide", now + 2_000, 1, rid="c")[0] == OK
-    assert counter.call("rl1_decide", now + 5_001, 1, rid="d")[0] == OK  # the first has ended
-
-
-def test_a_request_of_many_permits_is_one_member_and_a_refused_one_holds_none(server: redis.Redis) -> None:
-    """A million permits cost the store what one does: both are counted by members, not by time."""
-    million = 1_000_000
-    counter, now = Counter(server, Terms(3, million, million, 5_000, 1, 1_000, strict=False)), BASE // 1_000
-    assert counter.call("rl1_decide", now, million + 1, rid="a")[:4] == [DENIED, million, 0, -1]
-    assert server.exists(*counter.keys) == 0
-    assert counter.call("rl1_decide", now, million - 1, rid="b")[:2] == [OK, 1]
-    assert counter.call("rl1_decide", now, 1, rid="c")[:2] == [OK, 0]
-    assert server.zcard(counter.keys[0]) == 2
-    assert server.zcard(counter.keys[1]) <= 2
-    assert counter.call("rl1_decide", now + 1_000, 2, rid="d")[:4] == [DENIED, 0, 4_000_000, 4_000_000]
-    assert counter.call("rl1_release", now, 7, rid="b") == [OK, million - 1]  # told with another cost
-    assert counter.call("rl1_release", now, million - 1, rid="b") == [OK, 0]
-    assert counter.call("rl1_peek", now, 0)[1:4] == [1, 0, million - 1]
-
-
 def test_usage_of_the_stream_is_restored_once(server: redis.Redis) -> None:
     counter = Counter(server, Terms(FIXED, 100, 100, 60_000, 1, 1_000, strict=False))
     now = BASE // 1_000

@@ -63,6 +63,12 @@ def test_probes_and_policies_are_exempt(keys: KeyFolder, path: str) -> None:
     assert asker(keys, path, issue_token(keys, "m_1")) is None
 
 
+def test_the_way_out_of_a_wrong_policy_is_exempt(keys: KeyFolder) -> None:
+    token = issue_token(keys, "m_1")
+    assert asker(keys, "/v1/policies/pl_1/withdraw", token, "POST") is None
+    assert asker(keys, "/v1/policies/pl_1/withdrawn", token, "POST") is not None
+
+
 def test_every_exemption_is_a_route() -> None:
     assert {getattr(route, "path_format", None) for route in ROUTES} >= EXEMPT
 

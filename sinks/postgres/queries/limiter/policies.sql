@@ -121,7 +121,7 @@ select t.limit_key, t.policy_id, t.policy_version, t.allowed, t.denied, t.allowe
        timestamptz 'epoch' + t.as_of * interval '1 microsecond'
 from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
          as t (limit_key, policy_id, policy_version, allowed, denied, allowed_cost, as_of)
-on conflict (limit_key) do update
+on conflict (key_digest) do update
 set allowed = u.allowed + excluded.allowed, denied = u.denied + excluded.denied,
     allowed_cost = u.allowed_cost + excluded.allowed_cost, as_of = greatest(u.as_of, excluded.as_of),
     policy_id = excluded.policy_id, policy_version = greatest(u.policy_version, excluded.policy_version);

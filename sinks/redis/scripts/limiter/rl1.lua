@@ -76,22 +76,36 @@ end
 
 -- Permits: the bucket has one member for each request that holds some, by the tick at which it ends. Of a request that
 -- holds more than one the second key (of leases elsewhere) has the cost, and under '' what they hold beyond one each, with
--- its sign changed: whatever ends is above it.
+-- its sign changed, and the newest version that was seen: whatever ends is above both.
 local LIGHT, HEAVY = ':1', ':+'
+local NEWEST = '^v:(%d+):(%d+):(%d+):(%d+)$' -- version, capacity, ticks that a permit lasts, microseconds of a tick
 
 local function ticks(t) return string.format('%d', t) end
 
 local function cost_of(member) return tonumber(string.match(member, ':(%d+)$')) end
 
--- permits that ended by themselves are not counted; they are removed by the next writer
-local function permits(key, costs, A, now)
-  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, t = now, key = key, costs = costs, lo = 0, lx = 0, tick = A.tick}
-  local beyond = -tonumber(redis.call('ZSCORE', costs, '') or '0')
+-- Permits that ended by themselves are not counted; they are removed by the next writer. The newest version decides for
+-- every gateway, by the ticks of the first: those of permits that are held.
+local function permits(key, costs, A, now_us)
+  local b = {a = 3, C = A.C, P = A.P, pv = A.pv, key = key, costs = costs, lo = 0, lx = 0, tick = A.tick}
+  local noted, beyond = redis.call('ZRANGEBYSCORE', costs, '-inf', '(0', 'WITHSCORES'), 0
+  for i = 1, #noted, 2 do
+    if noted[i] == '' then beyond = -tonumber(noted[i + 1])
+    else
+      b.known = noted[i]
+      local pv, C, P, tick = string.match(b.known, NEWEST)
+      b.tick = tonumber(tick)
+      b.P = math.ceil(A.P * A.tick / b.tick)
+      if tonumber(pv) > A.pv then b.pv, b.C, b.P = tonumber(pv), tonumber(C), tonumber(P) end
+    end
+  end
+  local now = math.floor(now_us / b.tick)
+  b.t = now
   if beyond > 0 then
     for _, member in ipairs(redis.call('ZRANGEBYSCORE', costs, '(0', ticks(now))) do beyond = beyond - cost_of(member) + 1 end
   end
   b.beyond = beyond
-  b.avail = A.C - redis.call('ZCOUNT', key, '(' .. ticks(now), '+inf') - beyond
+  b.avail = b.C - redis.call('ZCOUNT', key, '(' .. ticks(now), '+inf') - beyond
   return b
 end
 
@@ -206,7 +220,7 @@ end
 
 -- nil for a calendar of which no window is known for now
 local function load(key, leases, A, now_us)
-  if A.a == 3 then return permits(key, leases, A, math.floor(now_us / A.tick)) end
+  if A.a == 3 then return permits(key, leases, A, now_us) end
   local raw, b = redis.call('GET', key), {}
   if raw then
     b.a, b.C, b.R, b.P, b.S, b.pv, b.t, b.d, b.w, b.lo, b.lx = struct.unpack(RECORD, raw)
@@ -247,7 +261,23 @@ end
 
 -- what is held beyond one permit a request
 local function note(b)
-  if b.beyond == 0 then redis.call('DEL', b.costs) else redis.call('ZADD', b.costs, ticks(-b.beyond), '') end
+  if b.beyond == 0 then redis.call('ZREM', b.costs, '') else redis.call('ZADD', b.costs, ticks(-b.beyond), '') end
+end
+
+-- for as long as a permit that begins now lasts, and never less than before
+local function keep_permits(key, b)
+  local kept_ms = math.floor(b.P * b.tick / 1000) + 1000
+  if kept_ms > redis.call('PTTL', key) then redis.call('PEXPIRE', key, kept_ms) end
+end
+
+-- the version that decided
+local function note_version(b)
+  local newest = string.format('v:%d:%d:%d:%d', b.pv, b.C, b.P, b.tick)
+  if newest ~= b.known then
+    if b.known then redis.call('ZREM', b.costs, b.known) end
+    redis.call('ZADD', b.costs, -1, newest)
+  end
+  keep_permits(b.costs, b)
 end
 
 -- the cost of a request that holds more than one permit, and its member
@@ -276,6 +306,16 @@ local function release(b, permit, cost)
   return freed
 end
 
+-- A request holds permits under the key of its identity, which is of its limit key: one request id on two routes is two
+-- requests. One without identity holds them under its lease.
+local function permit(K, H) return K[2] ~= '' and K[2] or H.rid end
+
+-- what a request held is free; the functions before these named it by its request id alone
+local function let_go(b, K, H, cost)
+  local freed = release(b, permit(K, H), cost)
+  return freed == 0 and K[2] ~= '' and release(b, H.rid, cost) or freed
+end
+
 -- one member, whatever it costs; the same request again holds no more than it did
 local function hold(b, n, permit)
   forget(b)
@@ -283,16 +323,13 @@ local function hold(b, n, permit)
     if redis.call('ZSCORE', b.key, permit .. HEAVY) or redis.call('ZSCORE', b.key, permit .. LIGHT) then
       release(b, permit, n)
     end
-    local ends, kept_ms = ticks(b.t + b.P), math.floor(b.P * b.tick / 1000) + 1000
+    local ends = ticks(b.t + b.P)
     redis.call('ZADD', b.key, ends, permit .. (n == 1 and LIGHT or HEAVY))
-    redis.call('PEXPIRE', b.key, kept_ms)
+    keep_permits(b.key, b)
     if n > 1 then redis.call('ZADD', b.costs, ends, permit .. ':' .. ticks(n)) end
     b.beyond, b.avail = b.beyond + n - 1, b.avail - n
-    note(b)
-    redis.call('PEXPIRE', b.costs, kept_ms)
-  else
-    note(b)
   end
+  note(b)
 end
 
 -- ticks until the n-th of the permits held now ends by itself; 0 when there are not as many
@@ -333,7 +370,7 @@ local function reset_of(b)
 end
 
 local function save(key, b)
-  if b.a == 3 then return end
+  if b.a == 3 then return note_version(b) end
   if b.a == 1 then b.v = slots(b.c) .. (b.strict and STRICT or '') end
   -- under a lowered capacity the debt may be more than a bucket: it is kept until it has leaked
   local keep = b.a == 0 and math.max(b.C * b.P, b.d) / b.R or 2 * b.P
@@ -462,7 +499,7 @@ redis.register_function('rl1_decide', function(K, V)
   for i = 1, H.n do
     local b, size, life, wait = B[i], 0, 0, 0
     if allowed and H.cost <= b.avail then
-      if b.a == 3 then hold(b, H.cost, H.rid ~= '' and H.rid or H.lease) else add(b, H.cost) end
+      if b.a == 3 then hold(b, H.cost, H.rid ~= '' and permit(K, H) or H.lease) else add(b, H.cost) end
       size, life = grant(b, A[i], K[2 + 2 * i], H.lease)
     elseif H.cost > b.avail then
       wait = retry(b, H.cost)
@@ -583,7 +620,7 @@ redis.register_function('rl1_refund', function(K, V)
     if waits[i] ~= '0' then
       -- nothing to give back
     elseif b.a == 3 then
-      release(b, H.rid, cost)
+      let_go(b, K, H, cost)
     elseif b.a == 0 then
       local left = math.max(0, cost * b.P - b.R * (b.t - then_tick))
       b.d = math.max(0, b.d - left)
@@ -609,7 +646,7 @@ redis.register_function('rl1_release', function(K, V)
   for i = 1, H.n do
     local A = terms(V[3 + i])
     if wrong(H, A) then return {WRONG, i} end
-    if A.a == 3 then freed = freed + release(load(K[1 + 2 * i], K[2 + 2 * i], A, now), H.rid, H.cost) end
+    if A.a == 3 then freed = freed + let_go(load(K[1 + 2 * i], K[2 + 2 * i], A, now), K, H, H.cost) end
   end
   return {OK, freed}
 end)

@@ -1,0 +1,91 @@
+"""Permits of concurrency limits at the store: by whom they are held, until when, and by which version of a policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemas.limiter.limit_policy import Terms
+from tests.property.limiter.test_limiter_script import BASE, DENIED, OK, PERMITS, Counter, server
+
+if TYPE_CHECKING:
+    import redis
+
+pytestmark = pytest.mark.servers
+__all__ = ["server"]  # the fixture of this module
+
+
+def test_permits_are_held_until_they_are_given_back_or_end(server: redis.Redis) -> None:
+    counter = Counter(server, Terms(3, 2, 2, 5_000, 1, 1_000, strict=False))
+    now = BASE // 1_000
+    assert counter.call("rl1_decide", now, 1, rid="a")[0] == OK
+    assert counter.call("rl1_decide", now + 1_000, 1, rid="b")[0] == OK
+    refused = counter.call("rl1_decide", now + 2_000, 1, rid="c")
+    assert (refused[0], refused[3]) == (DENIED, 3_000_000)  # the first ends by itself then
+    assert counter.call("rl1_refund", now + 2_000, 0, rid="b") == [OK, 1]
+    assert counter.call("rl1_decide", now + 2_000, 1, rid="c")[0] == OK
+    assert counter.call("rl1_decide", now + 5_001, 1, rid="d")[0] == OK  # the first has ended
+
+
+def test_a_request_of_many_permits_is_one_member_and_a_refused_one_holds_none(server: redis.Redis) -> None:
+    """A million permits cost the store what one does: both are counted by members, not by time."""
+    million = 1_000_000
+    counter, now = Counter(server, Terms(3, million, million, 5_000, 1, 1_000, strict=False)), BASE // 1_000
+    assert counter.call("rl1_decide", now, million + 1, rid="a")[:4] == [DENIED, million, 0, -1]
+    assert server.exists(counter.keys[0]) == 0
+    assert counter.call("rl1_decide", now, million - 1, rid="b")[:2] == [OK, 1]
+    assert counter.call("rl1_decide", now, 1, rid="c")[:2] == [OK, 0]
+    assert server.zcard(counter.keys[0]) == 2
+    assert server.zcard(counter.keys[1]) <= 3  # and which version decides
+    assert counter.call("rl1_decide", now + 1_000, 2, rid="d")[:4] == [DENIED, 0, 4_000_000, 4_000_000]
+    assert counter.call("rl1_release", now, 7, rid="b") == [OK, million - 1]  # told with another cost
+    assert counter.call("rl1_release", now, million - 1, rid="b") == [OK, 0]
+    assert counter.call("rl1_peek", now, 0)[1:4] == [1, 0, million - 1]
+
+
+def test_a_permit_of_the_functions_before_is_given_back_by_its_request_id(server: redis.Redis) -> None:
+    counter, now = Counter(server, Terms(3, 3, 3, 5_000, 1, 1_000, strict=False)), BASE // 1_000
+    server.zadd(counter.keys[0], {"a:1": now + 5_000})
+    assert counter.call("rl1_decide", now, 1, rid="b")[:2] == [OK, 1]
+    assert [counter.call("rl1_release", now, 1, rid=name) for name in "aab"] == [[OK, 1], [OK, 0], [OK, 1]]
+    assert counter.call("rl1_peek", now, 0)[1] == 0
+
+
+def test_the_newest_version_decides_for_every_gateway(server: redis.Redis) -> None:
+    """A gateway that knows an older one is told what the newest allows, also when that has only refused."""
+    old, now = Counter(server, permits_of(5)), BASE // 1_000
+    new = versioned(old, permits_of(2, life=50_000), 2)
+    assert [old.call("rl1_decide", now, 1, rid=name)[:2] for name in "abc"] == [[OK, 4], [OK, 3], [OK, 2]]
+    assert new.call("rl1_decide", now, 1, rid="d")[:5:4] == [DENIED, 2]
+    refused = old.call("rl1_decide", now, 1, rid="e")
+    assert (refused[0], refused[4]) == (DENIED, 2)
+    assert [old.call("rl1_release", now, 1, rid=name) for name in "ab"] == [[OK, 1]] * 2
+    assert old.call("rl1_decide", now, 1, rid="f")[:2] == [OK, 0]
+    assert old.call("rl1_decide", now + 5_000, 1, rid="g")[:2] == [OK, 0]  # c has ended; f lasts as the newest says
+    third = versioned(old, permits_of(4), 3)
+    assert third.call("rl1_decide", now + 5_000, 1, rid="h")[:2] == [OK, 1]
+    assert [one.call("rl1_peek", now + 5_000, 0)[1:] for one in (old, new, third)] == [[3, 0, 1, 5_000_000, 3]] * 3
+    assert 0 < server.pttl(old.keys[0]) <= 51_000
+    assert 0 < server.pttl(old.keys[1]) <= 51_000
+
+
+def test_a_version_of_another_clock_counts_what_is_held(server: redis.Redis) -> None:
+    """Permits keep the ticks that they began with, whatever the finest exact clock of a later version is."""
+    coarse, now = Counter(server, permits_of(3)), BASE // 1_000
+    fine = versioned(coarse, Terms(PERMITS, 4, 4, 5_000_000, 1, 1, strict=False), 2)
+    assert coarse.call("rl1_decide", now, 2, rid="a")[:2] == [OK, 1]
+    assert fine.call("rl1_decide", now * 1_000, 1, rid="b")[:3] == [OK, 1, 5_000_000]
+    assert fine.call("rl1_decide", (now + 5_000) * 1_000 + 1, 1, rid="c")[:2] == [OK, 3]
+    assert fine.call("rl1_peek", (now + 10_001) * 1_000, 0)[1] == 0
+
+
+def permits_of(capacity: int, life: int = 5_000) -> Terms:
+    return Terms(PERMITS, capacity, capacity, life, 1, 1_000, strict=False)
+
+
+def versioned(counter: Counter, terms: Terms, version: int) -> Counter:
+    """The same bucket as a gateway with this version of its policy asks for it."""
+    found = Counter(counter.server, terms, version)
+    found.keys, found.identity = counter.keys, counter.identity
+    return found
