@@ -66,3 +66,15 @@ union all
 select l.processor, l.line_id, 'due, and in no list', l.gross
 from settlement_line l
 where l.posting = 'due' and (l.processor, l.line_id) not in (select d.processor, unnest(d.lines) from settlement_due d)
+union all
+-- Its money moved outside, and the ledger does not have it: an owner refused what the line made due, and nobody posted or
+-- settled it since.
+select l.processor, l.line_id, 'its ledger transaction was refused', coalesce(l.posted_gross, l.gross)
+from settlement_line l
+where l.posting = 'refused' and l.type in ('exchange', 'other', 'payout')
+  and not exists (select from ledger_txn t
+                  where t.reference = case l.type when 'exchange' then 'exchange:' when 'other' then 'unknown_line:' else 'payout:' end
+                                      || l.processor || ':' || l.line_id)
+  and not exists (select from settlement_discrepancy d
+                  where d.processor = l.processor and d.subject = l.line_id and d.class = 'posting_refused'
+                    and d.state = 'resolved')

@@ -11,7 +11,14 @@ from msgspec import Struct
 
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from reconciliation.payments.settlement.contracts import contracts_of, plain_bps, priced
-from reconciliation.payments.settlement.judging import Candidate, judge_report, line_of, line_row
+from reconciliation.payments.settlement.judging import (
+    Candidate,
+    exchange_row,
+    is_exchanged,
+    judge_report,
+    line_of,
+    line_row,
+)
 from reconciliation.payments.settlement.line import Defect, UnreadableReport
 from reconciliation.payments.settlement.matching import Settled
 from reconciliation.payments.settlement.stage import stage_lines
@@ -170,6 +177,9 @@ def _match_sums(connection: psycopg.Connection, processor: str, report_id: str) 
         rows.append(line_row(processor, report_id, _unmatched(line), "matched"))
         fees = [fee_minor(amount, FEE_BPS) for amount in amounts]
         fees[0] += line.fee - sum(fees)
+        if is_exchanged(line):  # its fee is in the other currency, and booked there
+            fees = [0] * len(fees)
+            rows.append(exchange_row(processor, report_id, _unmatched(line)))
         for operation, attempt, amount, fee in zip(operations, attempts, amounts, fees, strict=True):
             part = _unmatched(line, matched=operation, intent_id=line.reference, attempt=attempt)
             rows.append(

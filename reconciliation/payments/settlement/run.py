@@ -33,7 +33,14 @@ from reconciliation.payments.settlement.ingest import (
     take_in,
     take_in_waiting,
 )
-from reconciliation.payments.settlement.posting import Posted, Teller, book_late_fees, post_due, tell_outcomes
+from reconciliation.payments.settlement.posting import (
+    Posted,
+    Teller,
+    book_late_fees,
+    post_due,
+    refused_tell_anew,
+    tell_outcomes,
+)
 from reconciliation.payments.settlement.sources import (
     READERS,
     GivenFile,
@@ -149,6 +156,7 @@ class _Run:
         # 3. What should have been reported by now.
         self._find_missing()
         # 4. Effects, through the owners alone.
+        refused_tell_anew(self._connection)
         posted = post_due(self._connection, self._teller, lambda n: self._on_step(f"{n} lines posted"))
         posted.decided += book_late_fees(self._connection, self._teller)
         self._on_step("posted")

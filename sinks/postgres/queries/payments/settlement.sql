@@ -452,12 +452,33 @@ where before < %(limit)s order by id;
 -- What the owners have to be told, or told again. Primary keys.
 select l.processor, l.line_id, l.type, l.operation_id, l.currency, coalesce(l.posted_gross, l.gross),
        coalesce(l.posted_fee, l.fee), l.posted_difference, l.net, l.net_currency, l.finding, l.matched, l.intent_id,
-       l.attempt, l.counterpart
+       l.attempt, l.counterpart, l.told
 from settlement_due d
 cross join lateral unnest(d.lines) as listed (line_id)
 join settlement_line l on l.processor = d.processor and l.line_id = listed.line_id
 where d.id = any(%(ids)s) and l.posting = 'due'
 order by l.processor, l.line_id;
+
+-- name: refused_tell_anew
+-- posting: what owners of an earlier release refused because of its accounts is told once more. What a person works on
+-- stays as it is. Index settlement_discrepancy_open.
+with known as (
+    update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+    from settlement_line l
+    where d.state = 'open' and d.class = 'posting_refused' and l.processor = d.processor and l.line_id = d.subject
+      and l.posting = 'refused' and l.type in ('exchange', 'other') and l.told = 1
+      and not exists (select 1 from repair_case c where c.kind = 'settlement_difference'
+                                                    and c.reference = d.reference and c.state = 'proposed')
+    returning d.processor, d.subject, d.reference
+), anew as (
+    update settlement_line l set posting = 'due', told = l.told + 1
+    from known k where l.processor = k.processor and l.line_id = k.subject
+    returning l.processor, l.report_id, l.line_id
+), listed as (
+    insert into settlement_due (processor, report_id, lines, line_count)
+    select processor, report_id, array_agg(line_id), count(*) from anew group by processor, report_id
+)
+select reference from known;
 
 -- name: fees_unchecked
 -- posting: lines whose fee owners book with the line, in one posting or another, that were not looked for yet; the last
@@ -465,7 +486,7 @@ order by l.processor, l.line_id;
 -- Index settlement_line_fee_unchecked, which holds no line that was looked for: a run costs what is new.
 select l.processor, l.line_id, l.type, l.operation_id, l.currency, coalesce(l.posted_gross, l.gross),
        coalesce(l.posted_fee, l.fee), l.posted_difference, l.net, l.net_currency, l.finding, l.matched, l.intent_id,
-       l.attempt, l.counterpart,
+       l.attempt, l.counterpart, l.told,
        l.posting = 'refused' or exists (
            select from ledger_txn t join ledger_entry e using (txn_id)
            where t.reference in (l.processor || ':' || l.line_id || ':fee', l.processor || ':' || l.line_id || ':duplicate')

@@ -1,0 +1,98 @@
+"""Files of Stripe and Adyen on a real Postgres: other currencies, payouts that two files tell of, two merchant accounts."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reconciliation.payments.settlement.ingest import ReportFile, take_in
+from reconciliation.payments.settlement.sources import READERS
+from tests.worlds.payments.settlement_world import SettlementWorld, settlement_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+
+ADYEN = ("Merchant Account", "Psp Reference", "Merchant Reference", "Type", "Modification Reference", "Gross Currency",
+         "Gross Debit (GC)", "Gross Credit (GC)", "Net Currency", "Net Debit (NC)", "Net Credit (NC)",
+         "Payment Fees (NC)", "Batch Number", "Creation Date")  # fmt: skip
+STRIPE = ("balance_transaction_id", "source_id", "currency", "gross", "fee", "net", "reporting_category",
+          "automatic_payout_id", "customer_facing_amount", "customer_facing_currency",
+          "payment_metadata[reference]")  # fmt: skip
+
+
+@pytest.fixture
+def world(stack: World) -> Iterator[SettlementWorld]:
+    with settlement_world(stack.settings) as made:
+        yield made
+
+
+def given(world: SettlementWorld, columns: tuple[str, ...], report_id: str, *rows: dict[str, Any]) -> None:
+    """A file of that format is taken in."""
+    text = "\n".join([",".join(columns), *(",".join(str(row.get(c, "")) for c in columns) for row in rows)]) + "\n"
+    name = "adyen" if columns is ADYEN else "stripe"
+    report = ReportFile(
+        processor=name, report_id=report_id, sha256=text.encode(), format=name, is_complete_history=False
+    )
+    with world.operator() as connection:
+        take_in(connection, report, READERS[name](io.BytesIO(text.encode())))
+
+
+def adyen(kind: str, psp: str, modification: str, gross: str, net: str, fee: str = "0") -> dict[str, Any]:
+    """A line that is paid in euros and settled in dollars."""
+    side, net_side = ("Debit" if gross[0] == "-" else "Credit"), ("Debit" if net[0] == "-" else "Credit")
+    return {"Type": kind, "Psp Reference": psp, "Modification Reference": modification, "Gross Currency": "EUR",
+            f"Gross {side} (GC)": gross.lstrip("-"), "Net Currency": "USD", f"Net {net_side} (NC)": net.lstrip("-"),
+            "Payment Fees (NC)": fee, "Batch Number": "7", "Merchant Account": "Shop"}  # fmt: skip
+
+
+def exchanged(world: SettlementWorld) -> list[tuple[Any, ...]]:
+    """What is exchanged because of each line: paid, its currency, fee, net, its currency."""
+    return world.sql(
+        "select part_of, posted_gross, currency, posted_fee, net, net_currency from settlement_line"
+        " where type = 'exchange' and posting = 'due' order by line_no"
+    )
+
+
+@pytest.mark.parametrize(("booked", "posted"), [(0, (-2_000, "EUR", 750)), (500, (-2_500, "EUR", 0))])
+def test_a_dispute_in_another_currency_is_exchanged_with_the_fee_that_it_has(
+    world: SettlementWorld, booked: int, posted: tuple[int, str, int]
+) -> None:
+    """What its owner took from the receivable in euros comes back to it, and the dollars that the payout lacks go."""
+    paid = world.capture(2_000, currency="EUR", processor="adyen", provider_ref="PSP1")
+    world.sql(
+        "insert into dispute values ('dp_1', %s, 'm_1', 'adyen', 'DSP1', 2000, 'EUR', %s, null, 'won', 'reinstated', 1,"
+        " now(), now())",
+        paid["intent_id"], booked,
+    )  # fmt: skip
+    taken = adyen("Chargeback", "PSP1", "DSP1", "-20.00", "-29.50", "7.50")
+    back = adyen("ChargebackReversed", "PSP1", "DSP1", "20.00", "21.80", "0.20")
+    given(world, ADYEN, "rpt_1", taken, back)
+    rows = [row[1:] for row in exchanged(world)]
+    assert rows == [(*posted, -2_950, "USD"), (2_000, "EUR", 20, 2_180, "USD")]
+    assert world.open_discrepancies() == []
+
+
+def test_a_refund_that_came_back_in_another_currency_is_exchanged(world: SettlementWorld) -> None:
+    world.refund(500, currency="EUR", processor="adyen", provider_ref="REF1", status="failed", final=True)
+    given(world, ADYEN, "rpt_1", adyen("RefundedReversed", "PSP1", "REF1", "5.00", "5.40"))
+    assert [row[1:] for row in exchanged(world)] == [(500, "EUR", 0, 540, "USD")]
+    assert world.open_discrepancies() == []
+
+
+def test_one_line_for_several_captures_in_another_currency_is_exchanged_once(world: SettlementWorld) -> None:
+    """The fee of the line is in the currency of the settlement: of the captures none was taken in theirs."""
+    first = world.capture(1_000, currency="EUR", processor="stripe", provider_ref="ch_1", kind="capture")
+    also = {"intent_id": first["intent_id"], "attempt": 2, "kind": "capture", "provider_ref": "ch_2"}
+    world.capture(500, currency="EUR", processor="stripe", **also)
+    line = {"balance_transaction_id": "txn_1", "currency": "usd", "gross": "16.50", "fee": "0.50", "net": "16.00",
+            "reporting_category": "charge", "customer_facing_amount": "15.00", "customer_facing_currency": "eur",
+            "payment_metadata[reference]": first["intent_id"]}  # fmt: skip
+    given(world, STRIPE, "rpt_1", line)
+    assert sorted(told[1:] for told in world.due().values()) == [(500, 0, 0), (1_000, 0, 0)]
+    assert exchanged(world) == [("txn_1", 1_500, "EUR", 50, 1_600, "USD")]
