@@ -40,7 +40,10 @@ where b.lines_net + b.paid <> 0
   -- more lines of a payout that had been announced as the sum of fewer: told, as a changed line
   and not exists (select from settlement_discrepancy d
                   where d.processor = b.processor and d.class = 'changed_line'
-                    and d.subject = substr(b.batch, length('batch ') + 1) || ':' || b.net_currency)
+                    and (d.subject = substr(b.batch, length('batch ') + 1) || ':' || b.net_currency
+                         or exists (select from settlement_line p
+                                    where p.processor = b.processor and p.line_id = d.subject and p.type = 'payout'
+                                      and p.batch = substr(b.batch, length('batch ') + 1) and p.net_currency = b.net_currency)))
   -- that report was cut off before its payout, and this one brought what was left
   and not exists (
       select from settlement_line l

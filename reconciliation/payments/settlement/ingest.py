@@ -117,7 +117,7 @@ def _take_in(
     connection.execute("analyze settlement_stage")
     # 2. What its payouts say, before the lines that are known already leave.
     batches = {(row[0], row[1]): (row[2], row[3]) for row in execute(connection, "batches_paid_out")}
-    execute(connection, "stage_forget_implied", processor=processor)
+    execute(connection, "stage_known_payouts", processor=processor)
     found = [_defect_found(report, defect) for defect in defects]
     found += [_changed_found(row) for row in execute(connection, "changed_lines", processor=processor)]
     execute(connection, "stage_forget_known", processor=processor)

@@ -96,3 +96,56 @@ def test_one_line_for_several_captures_in_another_currency_is_exchanged_once(wor
     given(world, STRIPE, "rpt_1", line)
     assert sorted(told[1:] for told in world.due().values()) == [(500, 0, 0), (1_000, 0, 0)]
     assert exchanged(world) == [("txn_1", 1_500, "EUR", 50, 1_600, "USD")]
+
+
+#: lines of one payout as the activity report has them, and the payout as the reconciliation report does
+ACTIVITY = [{"balance_transaction_id": f"txn_{n}", "currency": "usd", "gross": "10.00", "fee": "0.50", "net": "9.50",
+             "reporting_category": "charge", "automatic_payout_id": "po_1"} for n in range(2)]  # fmt: skip
+PAYOUT = {"balance_transaction_id": "txn_po", "source_id": "po_1", "currency": "usd", "gross": "-19.00", "fee": "0",
+          "net": "-19.00", "reporting_category": "payout", "automatic_payout_id": "po_1"}  # fmt: skip
+
+
+def announced(world: SettlementWorld) -> list[tuple[Any, ...]]:
+    """Payouts that are told to the ledger."""
+    return world.sql(
+        "select posted_gross, posting from settlement_line where type = 'payout' and class = 'announced' order by line_id"
+    )
+
+
+def changed_lines(world: SettlementWorld) -> list[int]:
+    return [amount for found, _, amount in world.open_discrepancies() if found == "changed_line"]
+
+
+@pytest.mark.parametrize("is_activity_first", [True, False])
+@pytest.mark.parametrize("sign", ["-", ""])
+def test_a_payout_that_two_reports_tell_of_is_announced_once(
+    world: SettlementWorld, sign: str, *, is_activity_first: bool
+) -> None:
+    """The activity report has its lines, the reconciliation report its own line, too; each as often as you like."""
+    money = {"gross": f"{sign}19.00", "net": f"{sign}19.00"}
+    files = [("rpt_activity", ACTIVITY), ("rpt_reconciled", [*ACTIVITY, PAYOUT | money])]
+    for name, rows in files if is_activity_first else files[::-1]:
+        given(world, STRIPE, name, *rows)
+        given(world, STRIPE, name + "_again", *rows)
+    assert announced(world) == [(1_900, "due")]
+    assert changed_lines(world) == []
+
+
+@pytest.mark.parametrize("is_activity_first", [True, False])
+def test_a_payout_that_two_reports_tell_of_with_two_amounts_is_told(
+    world: SettlementWorld, *, is_activity_first: bool
+) -> None:
+    """The first one stands: neither is posted over the other. With a line that nobody brought before, it is another sum."""
+    more = ACTIVITY[0] | {"balance_transaction_id": "txn_9", "gross": "1.00", "net": "0.50"}
+    files = [("rpt_activity", [*ACTIVITY, more]), ("rpt_reconciled", [*ACTIVITY, PAYOUT])]
+    for name, rows in files if is_activity_first else files[::-1]:
+        given(world, STRIPE, name, *rows)
+    assert announced(world) == [(1_950 if is_activity_first else 1_900, "due")]
+    assert changed_lines(world) == [50]
+
+
+def test_payouts_of_one_name_in_two_currencies_are_two(world: SettlementWorld) -> None:
+    euros = [line | {"currency": "eur", "balance_transaction_id": f"txn_e{n}"} for n, line in enumerate(ACTIVITY)]
+    given(world, STRIPE, "rpt_activity", *ACTIVITY, *euros)
+    given(world, STRIPE, "rpt_reconciled", *ACTIVITY, PAYOUT)
+    assert announced(world) == [(1_900, "due"), (1_900, "due")]

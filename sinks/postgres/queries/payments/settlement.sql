@@ -64,16 +64,34 @@ select coalesce(batch, ''), net_currency,
 from settlement_stage group by batch, net_currency
 having count(*) filter (where type = 'payout') > 0;
 
--- name: stage_forget_implied
--- A payout that only its lines name (its id is that of its batch) is told by the report that brought them: another one that
--- has some of them again says nothing of it. Primary key.
-delete from settlement_stage s
-where s.type = 'payout' and s.line_id = s.batch || ':' || s.net_currency
-  and exists (select from settlement_line k where k.processor = %(processor)s and k.line_id = s.line_id)
-  and not exists (select from settlement_stage n
-                  where n.batch = s.batch and n.line_id <> s.line_id
-                    and not exists (select from settlement_line k
-                                    where k.processor = %(processor)s and k.line_id = n.line_id));
+-- name: stage_known_payouts
+-- One payout is announced once, whichever report tells of it first: it is its processor's name of it and its currency, not
+-- the name of a line. Under another one it is the line that was announced (with what that says, when both are of the same
+-- money). What only its lines imply (its id is that of its batch) says nothing new unless lines of it are.
+-- Adyen names no payouts: there its line is its identity. A payout is written with either sign. Index
+-- settlement_line_payout.
+with known as (
+    select distinct on (s.line_no) s.line_no, k.line_id, k.gross, k.fee, k.net, abs(k.net) = abs(s.net) as is_equal,
+           s.line_id = s.batch || ':' || s.net_currency
+           and not exists (select from settlement_stage n
+                           where n.batch = s.batch and n.line_id <> s.line_id
+                             and not exists (select from settlement_line o
+                                             where o.processor = %(processor)s and o.line_id = n.line_id)) as is_no_news
+    from settlement_stage s
+    join settlement_line k on k.processor = %(processor)s and k.type = 'payout' and k.class = 'announced'
+        and k.currency = s.currency and k.provider_ref is not null
+        and (k.provider_ref = any(s.provider_refs) or k.provider_ref = s.batch
+             or k.batch = any(s.provider_refs) or k.batch = s.batch)
+    where s.type = 'payout' and cardinality(s.provider_refs) > 0
+    order by s.line_no, k.line_id = s.line_id desc, k.line_id
+), gone as (
+    delete from settlement_stage s using known k where s.line_no = k.line_no and k.is_no_news
+)
+update settlement_stage s
+set line_id = k.line_id, fee = case when k.is_equal then k.fee else s.fee end,
+    gross = case when k.is_equal then k.gross when k.net < 0 then -abs(s.gross) else abs(s.gross) end,
+    net = case when k.is_equal then k.net when k.net < 0 then -abs(s.net) else abs(s.net) end
+from known k where s.line_no = k.line_no and not k.is_no_news and s.line_id <> k.line_id;
 
 -- name: changed_lines
 -- A line that was taken in before and now says something else: told, and left as it was.
