@@ -113,6 +113,7 @@ def _take_in(
     if plain_bps(contracts) is None:
         lines = priced(contracts, lines)
     stage_lines(connection, _readable(lines, defects), on_lines)
+    execute(connection, "stage_earlier_names", processor=processor)
     execute(connection, "stage_number_repeats")
     connection.execute("analyze settlement_stage")
     # 2. What its payouts say, before the lines that are known already leave.

@@ -149,3 +149,52 @@ def test_payouts_of_one_name_in_two_currencies_are_two(world: SettlementWorld) -
     given(world, STRIPE, "rpt_activity", *ACTIVITY, *euros)
     given(world, STRIPE, "rpt_reconciled", *ACTIVITY, PAYOUT)
     assert announced(world) == [(1_900, "due"), (1_900, "due")]
+
+
+def account_file(account: str, fee: str, *psp: str) -> list[dict[str, Any]]:
+    """A file of one merchant account: a charge for each reference, the fee of the month, and what is paid out."""
+    net = f"{10 * len(psp) - float(fee):.2f}"
+    charges = [adyen("Settled", ref, f"M{ref}", "10.00", "10.00") | {"Gross Currency": "USD"} for ref in psp]
+    fees = adyen("Fee", "", "Transaction Fees February", "0", f"-{fee}")
+    payout = adyen("MerchantPayout", "", "TX1 batch 7", "0", f"-{net}")
+    return [row | {"Merchant Account": account} for row in (*charges, fees, payout)]
+
+
+def payouts(world: SettlementWorld) -> list[tuple[str, int]]:
+    return world.sql("select batch, posted_gross from settlement_line where class = 'announced' order by batch")
+
+
+def test_two_merchant_accounts_have_their_own_batches_and_fees(world: SettlementWorld) -> None:
+    files = [("rpt_a", account_file("ShopA", "1.80", "PSP1")), ("rpt_b", account_file("ShopB", "2.50", "PSP2"))]
+    for name, rows in files * 2:
+        given(world, ADYEN, name, *rows)
+    assert payouts(world) == [("ShopA/7", 820), ("ShopB/7", 750)]
+    assert world.sql("select net from settlement_line where type = 'fee' order by net") == [(-250,), (-180,)]
+    assert changed_lines(world) == []
+
+
+def test_a_file_of_two_merchant_accounts_is_two_batches(world: SettlementWorld) -> None:
+    rows = [*account_file("ShopA", "1.80", "PSP1"), *account_file("ShopB", "1.80", "PSP2")]
+    given(world, ADYEN, "rpt_1", *rows)
+    given(world, ADYEN, "rpt_2", *rows)
+    assert payouts(world) == [("ShopA/7", 820), ("ShopB/7", 820)]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_was_taken_in_before_accounts_were_told_apart_is_known_again(
+    world: SettlementWorld, *, is_whole: bool
+) -> None:
+    """Whole, or cut off before its fee and payout: that batch goes on under its name, and that of another account is new."""
+    before = tuple(name for name in ADYEN if name != "Merchant Account")
+    rows = account_file("ShopA", "1.80", "PSP1", "PSP3")
+    taken = ReportFile(processor="adyen", report_id="rpt_0", sha256=b"", format="adyen", is_complete_history=False)
+    cells = "\n".join(",".join(str(row.get(c, "")) for c in before) for row in (rows if is_whole else rows[:1]))
+    with world.operator() as connection:
+        take_in(connection, taken, READERS["adyen"](io.BytesIO(f"{','.join(before)}\n{cells}\n".encode())))
+    given(world, ADYEN, "rpt_a", *rows)
+    assert payouts(world) == [("7", 1_820)]
+    given(world, ADYEN, "rpt_b", *account_file("ShopB", "2.50", "PSP2"))
+    given(world, ADYEN, "rpt_a_again", *rows)
+    assert payouts(world) == [("7", 1_820), ("ShopB/7", 750)]
+    assert world.sql("select count(*) from settlement_line where type = 'fee'") == [(2,)]
+    assert changed_lines(world) == []

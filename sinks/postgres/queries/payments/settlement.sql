@@ -6,7 +6,8 @@ create temp table settlement_stage (
     line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
     operation_id text collate "C", intent_id text collate "C", attempt integer, reference text collate "C",
     provider_refs text[] not null, currency text collate "C" not null, gross bigint not null, fee bigint not null,
-    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text, contract_fee bigint
+    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text, contract_fee bigint,
+    earlier_id text collate "C", earlier_batch text collate "C"
 ) on commit drop;
 create temp table settlement_found (
     subject text collate "C" not null, class text collate "C" not null, reference text collate "C" not null,
@@ -25,7 +26,7 @@ create temp table settlement_candidate (
 -- name: stage_copy
 -- ingest, as lines are read.
 copy settlement_stage (line_no, line_id, type, operation_id, intent_id, attempt, reference, provider_refs, currency,
-                       gross, fee, net, net_currency, batch, created, contract_fee) from stdin;
+                       gross, fee, net, net_currency, batch, created, contract_fee, earlier_id, earlier_batch) from stdin;
 
 -- name: found_copy
 -- store.keep_found, and the next statement takes them from there.
@@ -36,6 +37,29 @@ copy settlement_found (subject, class, reference, amount, currency, line_id, mat
 copy settlement_line (processor, line_id, report_id, line_no, type, operation_id, reference, provider_ref, currency,
                       gross, fee, net, net_currency, batch, created, class, difference, matched, intent_id, attempt,
                       part_of, finding, posted_gross, posted_fee, posted_difference, posting) from stdin;
+
+-- name: stage_earlier_names
+-- A batch of which an earlier release took something in, under names without the merchant account, goes on under them:
+-- known by a line that no other account can have (a psp reference names it), or by one that is equal in all. Before
+-- repeats get their numbers; those of before were counted over all accounts of a file. Primary key.
+with numbered as (
+    select line_no, earlier_id || case when number > 1 then '~' || number else '' end as earlier_id
+    from (select line_no, earlier_id, row_number() over (partition by earlier_id order by line_no) as number
+          from settlement_stage where earlier_id is not null) r
+), begun as (
+    select distinct s.batch
+    from settlement_stage s
+    left join numbered e using (line_no)
+    join settlement_line k on k.processor = %(processor)s and k.line_id = coalesce(e.earlier_id, s.line_id)
+        and k.batch = s.earlier_batch
+    where s.earlier_batch is not null
+      and (e.earlier_id is null or (k.type, k.currency, k.gross, k.fee, k.net, k.created)
+                                   is not distinct from (s.type, s.currency, s.gross, s.fee, s.net, s.created))
+)
+update settlement_stage s
+set batch = s.earlier_batch,
+    line_id = coalesce((select e.earlier_id from numbered e where e.line_no = s.line_no), s.line_id)
+from begun b where s.batch = b.batch;
 
 -- name: stage_number_repeats
 -- The same identity twice in one file is two lines: the later ones get a number, the same at every reading.
@@ -52,7 +76,7 @@ with again as (
 )
 insert into settlement_stage
 select line_no, line_id, type, operation_id, intent_id, attempt, reference, array_remove(array[provider_ref], null), currency,
-       gross, fee, net, net_currency, batch, created, null
+       gross, fee, net, net_currency, batch, created, null, null, null
 from again;
 
 -- name: batches_paid_out
