@@ -130,6 +130,10 @@ def _take_in(
         resolve_cases(
             connection, execute(connection, "resolve_about", found_class=gone, processor=processor, subject=report_id)
         )
+    unread = [_defect_found(report, defect).subject for defect in defects]
+    resolve_cases(
+        connection, execute(connection, "resolve_read", processor=processor, report_id=report_id, unread=unread)
+    )
     if _is_cut_off(defects):
         matched.taken.state, matched.taken.reason = "truncated", defects[-1].reason
     _keep_report(connection, report, matched)

@@ -337,6 +337,19 @@ update settlement_discrepancy d set state = 'resolved', resolved_at = clock_time
 where d.state = 'open' and d.class = %(found_class)s and d.processor = %(processor)s and d.subject = %(subject)s
 returning d.reference;
 
+-- name: unreadable_lines
+-- run: whether lines of a report could not be read. Index settlement_discrepancy_open.
+select 1 from settlement_discrepancy
+where state = 'open' and class = 'unreadable_line' and processor = %(processor)s
+  and starts_with(subject, %(report_id)s || '#') limit 1;
+
+-- name: resolve_read
+-- ingest: lines of a report that could not be read before and can be now. Index settlement_discrepancy_open.
+update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+where d.state = 'open' and d.class = 'unreadable_line' and d.processor = %(processor)s
+  and starts_with(d.subject, %(report_id)s || '#') and d.subject <> all(%(unread)s)
+returning d.reference;
+
 -- name: resolve_rejected
 -- ingest: a file that was rejected, as whatever processor's, is taken in now. Index settlement_discrepancy_open.
 update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
