@@ -20,7 +20,9 @@ RECONCILIATION_SCOPE: Final = "ledger:reconciliation"
 #: who posts, and nobody else: each is bound in what it may say
 _POSTS: Final = (repair.LEDGER_SCOPE, RECONCILIATION_SCOPE)
 #: what the accounts begin with that reconciliation may touch
-_RECONCILED: Final = ("payout_in_transit:", "processor_receivable:", "processor_fee_expense:", "cash:")
+_RECONCILED: Final = (
+    "payout_in_transit:", "processor_receivable:", "processor_fee_expense:", "cash:", "fx_clearing:", "recon_suspense:"
+)  # fmt: skip
 #: not stored: the same repair may be approved yet
 _NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
 #: references that payments build for themselves

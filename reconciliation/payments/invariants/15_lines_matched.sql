@@ -40,7 +40,10 @@ where b.lines_net + b.paid <> 0
   -- more lines of a payout that had been announced as the sum of fewer: told, as a changed line
   and not exists (select from settlement_discrepancy d
                   where d.processor = b.processor and d.class = 'changed_line'
-                    and d.subject = substr(b.batch, length('batch ') + 1) || ':' || b.net_currency)
+                    and (d.subject = substr(b.batch, length('batch ') + 1) || ':' || b.net_currency
+                         or exists (select from settlement_line p
+                                    where p.processor = b.processor and p.line_id = d.subject and p.type = 'payout'
+                                      and p.batch = substr(b.batch, length('batch ') + 1) and p.net_currency = b.net_currency)))
   -- that report was cut off before its payout, and this one brought what was left
   and not exists (
       select from settlement_line l
@@ -66,3 +69,15 @@ union all
 select l.processor, l.line_id, 'due, and in no list', l.gross
 from settlement_line l
 where l.posting = 'due' and (l.processor, l.line_id) not in (select d.processor, unnest(d.lines) from settlement_due d)
+union all
+-- Its money moved outside, and the ledger does not have it: an owner refused what the line made due, and nobody posted or
+-- settled it since.
+select l.processor, l.line_id, 'its ledger transaction was refused', coalesce(l.posted_gross, l.gross)
+from settlement_line l
+where l.posting = 'refused' and l.type in ('exchange', 'other', 'payout')
+  and not exists (select from ledger_txn t
+                  where t.reference = case l.type when 'exchange' then 'exchange:' when 'other' then 'unknown_line:' else 'payout:' end
+                                      || l.processor || ':' || l.line_id)
+  and not exists (select from settlement_discrepancy d
+                  where d.processor = l.processor and d.subject = l.line_id and d.class = 'posting_refused'
+                    and d.state = 'resolved')

@@ -2,7 +2,8 @@
 
 Adyen gives a line no identity. Ours is made of what names it (type, both psp references, batch, the text of a line
 without a reference); the second line of the same name in one file gets a number, so that a file has the same identities
-whenever it is read.
+whenever it is read. Batches are counted by each merchant account, and so is what has no psp reference: with the account
+they are told apart. What they were called before is told too (``earlier``), for files that were taken in then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
-from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of
+from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of, name_of
 from reconciliation.payments.settlement.line import Defect, Line, LineType, Unclassifiable
 
 if TYPE_CHECKING:
@@ -102,15 +103,21 @@ def _line(number: int, cells: _Cells) -> Line:
         gross = cells.credit_less_debit("Gross", "GC", code)
         parts = [cells.amount(fee, net_code) for fee in _FEES]
         fee = sum(parts) if any(parts) else cells.amount(_FEES_WHOLE, net_code)
-    psp, modification = identity_of(cells.text("Psp Reference")), identity_of(cells.text("Modification Reference"))
-    batch = identity_of(cells.text("Batch Number"))
+    psp, modification = identity_of(cells.text("Psp Reference")), cells.text("Modification Reference") or None
+    if kind not in _NAMELESS:
+        identity_of(modification or "")
+    batch, account = identity_of(cells.text("Batch Number")), identity_of(cells.text("Merchant Account"))
+    earlier_id = _identity(name, psp, modification, batch)
+    line_id = _identity(name, psp, modification, batch, account) if account and not psp else earlier_id
     refs = () if kind in _NAMELESS else tuple(dict.fromkeys(ref for ref in (modification, psp) if ref))
-    reference = identity_of(cells.text("Merchant Reference")) or (modification if kind in _NAMELESS else None)
+    reference = name_of(cells.text("Merchant Reference")) or (
+        name_of(modification or "") if kind in _NAMELESS else None
+    )
     return Line(
         line_no=number,
-        line_id=_identity(name, psp, modification, batch),
+        line_id=line_id,
         type=kind,
-        operation_id=identity_of(cells.text("Modification Merchant Reference")) if kind == "refund" else None,
+        operation_id=name_of(cells.text("Modification Merchant Reference")) if kind == "refund" else None,
         reference=identity_of(name) if kind == "other" else reference,
         provider_refs=refs,
         currency=code,
@@ -118,10 +125,12 @@ def _line(number: int, cells: _Cells) -> Line:
         fee=fee,
         net=net,
         net_currency=net_code,
-        batch=batch,
+        batch=f"{account}/{batch}" if account and batch else batch,
         created=cells.text("Creation Date") or None,
         scheme=cells.text("Payment Method") or None,
         tier=cells.text("Payment Method Variant") or None,
+        earlier_id=earlier_id if earlier_id != line_id else None,
+        earlier_batch=batch if account else None,
     )
 
 

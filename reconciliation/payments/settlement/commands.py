@@ -40,6 +40,7 @@ class Due(Struct, frozen=True, kw_only=True):
     intent_id: str | None
     attempt: int | None
     counterpart: str | None
+    told: int
 
 
 def command_of(due: Due, issued_at: int) -> Command:
@@ -100,14 +101,14 @@ def _exchange_command(due: Due, issued_at: int) -> Command:
         *_transfer(f"processor_receivable:{p}", "fx_clearing", due.net + due.fee, settled),
         *_transfer(f"processor_fee_expense:{p}", f"processor_receivable:{p}", due.fee, settled),
     ]
-    return _journal_command(f"exchange:{p}:{due.line_id}", "settlement_exchanged", entries, issued_at)
+    return _journal_command(f"exchange:{p}:{due.line_id}", "settlement_exchanged", entries, issued_at, due.told)
 
 
 def _suspense_command(due: Due, issued_at: int) -> Command:
     """A line of which nobody knows what it is: its money moved, and waits for a person."""
     p, ccy = due.processor, due.net_currency
     entries = _transfer(f"processor_receivable:{p}", f"recon_suspense:{p}", due.gross, ccy)
-    return _journal_command(f"unknown_line:{p}:{due.line_id}", "settlement_unknown", entries, issued_at)
+    return _journal_command(f"unknown_line:{p}:{due.line_id}", "settlement_unknown", entries, issued_at, due.told)
 
 
 def _returned_command(due: Due, issued_at: int) -> Command:
@@ -135,9 +136,13 @@ def _taken_back_command(due: Due, issued_at: int) -> Command:
     return _journal_command(reference, "payout_taken_back", entries, issued_at)
 
 
-def _journal_command(reference: str, kind: str, entries: list[dict[str, Any]], issued_at: int) -> Command:
+def _journal_command(
+    reference: str, kind: str, entries: list[dict[str, Any]], issued_at: int, told: int = 1
+) -> Command:
+    """The entry. Told anew it is another command: a refusal is kept for good. By its reference it is posted once."""
     payload: dict[str, object] = {"reference": reference, "kind": kind, "entries": entries, "note": None}
-    return _command("post_journal", _LEDGER_SCOPE, reference, facts.journal_id(reference), payload, issued_at)
+    key = reference if told == 1 else f"{reference}:{told}"
+    return _command("post_journal", _LEDGER_SCOPE, key, facts.journal_id(reference), payload, issued_at)
 
 
 def _transfer(debit: str, credit: str, amount: int, currency: str) -> list[dict[str, Any]]:

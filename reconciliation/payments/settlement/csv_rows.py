@@ -146,14 +146,29 @@ class CsvRows:
 
 
 def identity_of(cell: str) -> str | None:
-    """A cell that names something, None when empty. Raises Unclassifiable on what no store of ours may hold."""
+    """A cell that tells a line from others, None when empty. Raises Unclassifiable on what no store may hold."""
     text = cell.strip()
     if not text:
         return None
-    if text.isidentifier() and len(text) <= limits.SETTLEMENT_NAME_LENGTH_MAX:
-        return text  # letters, digits and underscores: nearly all of a long report
-    if text[0] in _FORMULA_STARTS:
-        raise Unclassifiable(f"has a formula where a name belongs: {text[:20]!r}")
-    if len(text) > limits.SETTLEMENT_NAME_LENGTH_MAX or not text.isprintable():
-        raise Unclassifiable("has a name that is too long or holds control characters")
+    if wrong := _why_no_name(text):
+        raise Unclassifiable(wrong)
     return text
+
+
+def name_of(cell: str) -> str | None:
+    """A cell that somebody else chose, a merchant's reference or a brand: None when no store of ours may hold it.
+
+    The line's money is certain whatever stands there: it holds nothing back.
+    """
+    text = cell.strip()
+    return None if not text or _why_no_name(text) else text
+
+
+def _why_no_name(text: str) -> str | None:
+    if text.isidentifier() and len(text) <= limits.SETTLEMENT_NAME_LENGTH_MAX:
+        return None  # letters, digits and underscores: nearly all of a long report
+    if text[0] in _FORMULA_STARTS:
+        return f"has a formula where a name belongs: {text[:20]!r}"
+    if len(text) > limits.SETTLEMENT_NAME_LENGTH_MAX or not text.isprintable():
+        return "has a name that is too long or holds control characters"
+    return None

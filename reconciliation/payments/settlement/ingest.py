@@ -11,7 +11,14 @@ from msgspec import Struct
 
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from reconciliation.payments.settlement.contracts import contracts_of, plain_bps, priced
-from reconciliation.payments.settlement.judging import Candidate, judge_report, line_of, line_row
+from reconciliation.payments.settlement.judging import (
+    Candidate,
+    exchange_row,
+    is_exchanged,
+    judge_report,
+    line_of,
+    line_row,
+)
 from reconciliation.payments.settlement.line import Defect, UnreadableReport
 from reconciliation.payments.settlement.matching import Settled
 from reconciliation.payments.settlement.stage import stage_lines
@@ -106,11 +113,12 @@ def _take_in(
     if plain_bps(contracts) is None:
         lines = priced(contracts, lines)
     stage_lines(connection, _readable(lines, defects), on_lines)
+    execute(connection, "stage_earlier_names", processor=processor)
     execute(connection, "stage_number_repeats")
     connection.execute("analyze settlement_stage")
     # 2. What its payouts say, before the lines that are known already leave.
     batches = {(row[0], row[1]): (row[2], row[3]) for row in execute(connection, "batches_paid_out")}
-    execute(connection, "stage_forget_implied", processor=processor)
+    execute(connection, "stage_known_payouts", processor=processor)
     found = [_defect_found(report, defect) for defect in defects]
     found += [_changed_found(row) for row in execute(connection, "changed_lines", processor=processor)]
     execute(connection, "stage_forget_known", processor=processor)
@@ -122,6 +130,10 @@ def _take_in(
         resolve_cases(
             connection, execute(connection, "resolve_about", found_class=gone, processor=processor, subject=report_id)
         )
+    unread = [_defect_found(report, defect).subject for defect in defects]
+    resolve_cases(
+        connection, execute(connection, "resolve_read", processor=processor, report_id=report_id, unread=unread)
+    )
     if _is_cut_off(defects):
         matched.taken.state, matched.taken.reason = "truncated", defects[-1].reason
     _keep_report(connection, report, matched)
@@ -170,6 +182,9 @@ def _match_sums(connection: psycopg.Connection, processor: str, report_id: str) 
         rows.append(line_row(processor, report_id, _unmatched(line), "matched"))
         fees = [fee_minor(amount, FEE_BPS) for amount in amounts]
         fees[0] += line.fee - sum(fees)
+        if is_exchanged(line):  # its fee is in the other currency, and booked there
+            fees = [0] * len(fees)
+            rows.append(exchange_row(processor, report_id, _unmatched(line)))
         for operation, attempt, amount, fee in zip(operations, attempts, amounts, fees, strict=True):
             part = _unmatched(line, matched=operation, intent_id=line.reference, attempt=attempt)
             rows.append(

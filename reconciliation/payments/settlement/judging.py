@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
 _ATTEMPT_TYPES: Final = frozenset({"charge", "capture_reversal", "refund", "refund_reversal"})
 _POSTED_TYPES: Final = frozenset({"charge", "capture_reversal", "refund"})
+_DISPUTES: Final = frozenset({"dispute", "dispute_reversal"})
 _CLASS: Final = 15  # its place in a row
 #: lines that belong to no payment, by type: a person books them
 _UNBOOKED: Final = {"fee": "unbooked_fee", "adjustment": "unbooked_adjustment", "other": "unknown_line"}
@@ -103,7 +104,7 @@ def _lines(candidates: Iterable[Candidate], under_way: dict[int, Candidate]) -> 
     for candidate in candidates:
         under_way[candidate.line.line_no] = candidate
         line = candidate.line
-        yield structs.replace(line, fee=0) if _is_exchanged(line) else line  # its fee is in the other currency
+        yield structs.replace(line, fee=0) if is_exchanged(line) else line  # its fee is in the other currency
 
 
 def _expected(candidate: Candidate) -> Expected | str:
@@ -123,13 +124,14 @@ def _expected(candidate: Candidate) -> Expected | str:
     return Expected(
         amount=-candidate.amount if is_out else candidate.amount,
         currency=candidate.expected_currency,
-        fee=None if _is_exchanged(candidate.line) else candidate.expected_fee,
+        fee=None if is_exchanged(candidate.line) else candidate.expected_fee,
         is_fee_of_line=candidate.is_fee_of_line,
     )
 
 
-def _is_exchanged(line: Line) -> bool:
-    return line.currency != line.net_currency and line.type in _POSTED_TYPES
+def is_exchanged(line: Line) -> bool:
+    """Whether a line tells of a payment's money in another currency than that of its settlement."""
+    return line.currency != line.net_currency and line.type in _ATTEMPT_TYPES | _DISPUTES
 
 
 def _is_moved(kind: str, status: str | None, *, came_back: bool) -> bool:
@@ -162,8 +164,8 @@ def _plain(processor: str, report_id: str, candidate: Candidate, line_class: str
 def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdict) -> Judged:
     line = verdict.line
     exchange = None
-    if _is_exchanged(line) and verdict.line_class in PAYING:
-        exchange = _exchange_row(processor, report_id, candidate)
+    if is_exchanged(line) and verdict.line_class in PAYING:
+        exchange = exchange_row(processor, report_id, candidate)
     is_posted = verdict.posting is not None and line.type in _POSTED_TYPES
     row = line_row(
         processor,
@@ -182,16 +184,20 @@ def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdi
     return Judged(row=row, exchange=exchange, found=found, ends_shortage_of=ends)
 
 
-def _exchange_row(processor: str, report_id: str, candidate: Candidate) -> tuple[object, ...]:
-    """A part of a line: what it settled in its own currency is owed to us in the other one, less the fee there."""
+def exchange_row(processor: str, report_id: str, candidate: Candidate) -> tuple[object, ...]:
+    """A part of a line: what it settled in its own currency is owed to us in the other one, less the fee there.
+
+    The fee of a dispute that was booked with the dispute is in its own currency, and exchanged with the rest.
+    """
     line = candidate.line
+    booked = candidate.expected_fee or 0 if line.type in _DISPUTES else 0
     as_part = structs.replace(candidate, line=structs.replace(line, type=EXCHANGE))
     return line_row(
         processor,
         report_id,
         as_part,
         "exchanged",
-        posted=(line.gross, line.fee, 0),
+        posted=(line.gross - booked, 0 if booked else line.fee, 0),
         posting="due",
         line_id=f"{line.line_id}/{EXCHANGE}",
         part_of=line.line_id,

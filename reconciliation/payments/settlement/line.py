@@ -50,6 +50,8 @@ class Line(Struct, kw_only=True):
     scheme: str | None = None  # whose card it was, as the report writes it
     tier: str | None = None  # and what kind of card
     contract_fee: int | None = None  # what a published contract says of it
+    earlier_id: str | None = None  # what an earlier release called it, and its batch, where that was something else
+    earlier_batch: str | None = None
 
 
 #: a line as its row of the stage (stage.PLAIN_ROW): every cell was found plain by the reader

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from msgspec import Struct
 
 from reconciliation.payments.settlement.commands import Due, command_of, late_fee_command, outcome_command
-from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found
+from reconciliation.payments.settlement.store import Found, execute, found_table, keep_found, resolve_cases
 from schemas.errors import Unavailable
 from schemas.payments import limits
 from sinks.kafka.delivery import command_letter, why_not_delivered
@@ -84,6 +84,12 @@ def post_due(connection: psycopg.Connection, teller: Teller, on_posted: Callable
         if posted.undecided:
             return posted
     return posted
+
+
+def refused_tell_anew(connection: psycopg.Connection) -> None:
+    """Exchanges and unknown lines that an earlier release refused, each for its accounts, are due once more."""
+    with connection.transaction():
+        resolve_cases(connection, execute(connection, "refused_tell_anew"))
 
 
 def book_late_fees(connection: psycopg.Connection, teller: Teller) -> int:

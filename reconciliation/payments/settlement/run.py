@@ -33,7 +33,14 @@ from reconciliation.payments.settlement.ingest import (
     take_in,
     take_in_waiting,
 )
-from reconciliation.payments.settlement.posting import Posted, Teller, book_late_fees, post_due, tell_outcomes
+from reconciliation.payments.settlement.posting import (
+    Posted,
+    Teller,
+    book_late_fees,
+    post_due,
+    refused_tell_anew,
+    tell_outcomes,
+)
 from reconciliation.payments.settlement.sources import (
     READERS,
     GivenFile,
@@ -149,6 +156,7 @@ class _Run:
         # 3. What should have been reported by now.
         self._find_missing()
         # 4. Effects, through the owners alone.
+        refused_tell_anew(self._connection)
         posted = post_due(self._connection, self._teller, lambda n: self._on_step(f"{n} lines posted"))
         posted.decided += book_late_fees(self._connection, self._teller)
         self._on_step("posted")
@@ -172,7 +180,7 @@ class _Run:
         report = given_file(given)
         if given.format == "camt053":
             result = self._take_statements(given, report)
-        elif self._known(report.processor, report.report_id) == ("taken_in", report.sha256, report.format):
+        elif self._is_known(report):
             result = FileResult(name=given.path.name, format=given.format, state="known")
             result.reports.append((report.processor, report.report_id))
         else:
@@ -220,6 +228,12 @@ class _Run:
     def _known(self, processor: str, report_id: str) -> tuple[str, bytes, str] | None:
         row = execute(self._connection, "report_known", processor=processor, report_id=report_id).fetchone()
         return None if row is None else (row[0], bytes(row[1]), row[2])
+
+    def _is_known(self, report: ReportFile) -> bool:
+        """Whether all of a given file was taken in. One with lines that could not be read is read again."""
+        names = {"processor": report.processor, "report_id": report.report_id}
+        is_taken_in = self._known(**names) == ("taken_in", report.sha256, report.format)
+        return is_taken_in and execute(self._connection, "unreadable_lines", **names).fetchone() is None
 
     def _find_missing(self) -> None:
         for (processor,) in execute(self._connection, "reporting_processors").fetchall():

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, Final, cast, get_args
 
 from reconciliation.payments.settlement.amounts import SURELY_WITHIN_DIGITS, currency_code, minor_units
-from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of
+from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of, name_of
 from reconciliation.payments.settlement.line import Defect, Line, LineType, PlainRow, Unclassifiable
 from reconciliation.payments.settlement.stage import PLAIN_ROW
 from schemas.currency import EXPONENTS
@@ -105,13 +105,13 @@ def _line(number: int, cells: list[str]) -> Line:
     if identity is None:
         raise Unclassifiable("has no line_id")
     code = currency_code(currency)
-    named = identity_of(provider_ref)
+    named = name_of(provider_ref)
     return Line(
         line_no=number,
         line_id=identity,
         type=cast("LineType", kind),
-        operation_id=identity_of(operation_id),
-        reference=identity_of(reference),
+        operation_id=name_of(operation_id),
+        reference=name_of(reference),
         provider_refs=(named,) if named else (),
         currency=code,
         gross=minor_units(gross),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NULL: Final = "\\N"
 #: line_no, line_id, type, operation_id, intent_id, attempt, reference, provider_ref, currency, gross, fee, net,
 #: net_currency, created; none of them is empty, or holds what COPY or an array would escape
-PLAIN_ROW: Final = b'%d\t%b\t%b\t%b\tpi_%b\t%b\t%b\t{"%b"}\t%b\t%b\t%b\t%b\t%b\t\\N\t%b\t\\N\n'
+PLAIN_ROW: Final = b'%d\t%b\t%b\t%b\tpi_%b\t%b\t%b\t{"%b"}\t%b\t%b\t%b\t%b\t%b\t\\N\t%b\t\\N\t\\N\t\\N\n'
 
 
 def stage_lines(
@@ -56,7 +56,8 @@ def stage_row(line: Line) -> bytes:
         f"{line.line_no}\t{_text(line.line_id)}\t{line.type}\t{_text(line.operation_id)}\t{intent_id}\t{attempt}"
         f"\t{_text(line.reference)}\t{{{refs}}}\t{line.currency}\t{line.gross}\t{line.fee}\t{line.net}"
         f"\t{line.net_currency}\t{_text(line.batch)}\t{_text(_printable(line.created))}"
-        f"\t{_NULL if line.contract_fee is None else line.contract_fee}\n"
+        f"\t{_NULL if line.contract_fee is None else line.contract_fee}"
+        f"\t{_text(line.earlier_id)}\t{_text(line.earlier_batch)}\n"
     ).encode()
 
 

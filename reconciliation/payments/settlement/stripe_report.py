@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from reconciliation.payments.settlement.amounts import currency_code, minor_of_major
-from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of
+from reconciliation.payments.settlement.csv_rows import CsvRows, identity_of, name_of
 from reconciliation.payments.settlement.line import ATTEMPT_KINDS, Defect, Line, LineType, Unclassifiable
 from schemas.currency import EXPONENTS
 from schemas.payments.processor_currency import exponent
@@ -98,7 +98,7 @@ def _implied_payouts(last_line_no: int, sums: dict[tuple[str, str], int]) -> Ite
 
 def _line(number: int, cells: list[str], columns: dict[str, int]) -> Line:
     def named(*names: str) -> list[str]:
-        found = (identity_of(cells[columns[name]]) for name in names if name in columns)
+        found = (name_of(cells[columns[name]]) for name in names if name in columns)
         return [name for name in found if name]
 
     category = cells[columns["reporting_category"]].strip()
@@ -114,7 +114,7 @@ def _line(number: int, cells: list[str], columns: dict[str, int]) -> Line:
     )
     paid = _customer_facing(cells, columns) if kind in ATTEMPT_KINDS else None
     created = columns.get("created", columns.get("created_utc"))
-    reference = identity_of(category) if kind == "other" else next(iter(named(*_REFERENCES)), None)
+    reference = name_of(category) if kind == "other" else next(iter(named(*_REFERENCES)), None)
     return Line(
         line_no=number,
         line_id=line_id,
@@ -127,7 +127,7 @@ def _line(number: int, cells: list[str], columns: dict[str, int]) -> Line:
         fee=fee,
         net=net,
         net_currency=code,
-        batch=next(iter(named("automatic_payout_id")), None),
+        batch=identity_of(cells[columns["automatic_payout_id"]]) if "automatic_payout_id" in columns else None,
         created=cells[created] if created is not None else None,
         scheme=next(iter(named("card_brand", "payment_method_type")), None),
         tier=next(iter(named("card_funding")), None),

@@ -261,6 +261,59 @@ def test_a_payout_is_seen_at_the_bank_and_posted_once(public: PublicSystem, merc
     assert cash() == (seen + 1, held + amount)
 
 
+def stripe_report(*lines: dict[str, Any]) -> str:
+    """A report of Stripe; its last column is of the payout that brought the lines."""
+    columns = ("balance_transaction_id", "source_id", "payment_metadata[operation_id]", "payment_metadata[reference]",
+               "currency", "gross", "fee", "net", "reporting_category", "customer_facing_amount",
+               "customer_facing_currency", "automatic_payout_id")  # fmt: skip
+    return "\n".join([",".join(columns), *(",".join(str(line.get(c, "")) for c in columns) for line in lines)]) + "\n"
+
+
+def test_a_charge_in_euros_and_a_line_that_nobody_knows_are_paid_out_in_dollars(
+    public: PublicSystem, merchant: Merchant, tmp_path: Path
+) -> None:
+    """Both are posted, and the processor owes what it owed before: no euro of the payment, and no dollar of the payout."""
+    before = owed(public)
+    made = merchant.create(amount=2_000, currency="EUR").json()["result"]["id"]
+    assert merchant.act(made, "confirm").status_code == 200
+    becomes(lambda: merchant.fresh(f"/v1/payment_intents/{made}").json()["state"], "succeeded", 60)
+    ((operation,),) = public.rows("select operation_id from processor_attempt where intent_id = %s", made)
+    n = uuid.uuid4().hex[:10]
+    charge = {"balance_transaction_id": f"txn_{n}", "payment_metadata[operation_id]": operation, "currency": "usd",
+              "payment_metadata[reference]": made, "gross": "22.00", "fee": "0.96", "net": "21.04",
+              "reporting_category": "charge", "customer_facing_amount": "20.00", "customer_facing_currency": "eur",
+              "automatic_payout_id": f"po_{n}"}  # fmt: skip
+    unknown = {"balance_transaction_id": f"txn_{n}_x", "currency": "usd", "gross": "-1.00", "fee": "0", "net": "-1.00",
+               "reporting_category": "moon_rent", "automatic_payout_id": f"po_{n}"}  # fmt: skip
+    given = tmp_path / "stripe.csv"
+    given.write_text(stripe_report(charge, unknown))
+    report = millrace(
+        public, "reconcile", "--json", "--processor", "simulator", "--file", str(given), "--format", "stripe"
+    )
+    assert report.returncode == 0, report.stderr
+    assert json.loads(report.stdout)["posted"]["refused"] == 0
+    kinds = ["payout_announced", "settlement_exchanged", "settlement_unknown"]
+    posted = "select kind from ledger_txn where reference like any(%s) order by kind"
+    names = [f"payout:simulator:po_{n}%", f"exchange:simulator:txn_{n}%", f"unknown_line:simulator:txn_{n}%"]
+    assert [kind for (kind,) in public.rows(posted, names)] == kinds
+    assert owed(public) == before
+    done = millrace(
+        public, "check", "--only", "14", "--only", "15", "--only", "exchanges", "--only", "settled", "--json"
+    )
+    assert {one["id"]: one["sample"] for one in json.loads(done.stdout)["invariants"]} == {
+        "14": [], "15": [], "exchanges": [], "settled": []
+    }  # fmt: skip
+
+
+def owed(system: PublicSystem) -> dict[str, int]:
+    """What the simulator owes us by currency, of all payments that were ever made in this system."""
+    rows = system.rows(
+        "select currency, sum(balance)::bigint from account_total where account_id like 'processor_receivable:simulator:%%'"
+        " group by 1 having sum(balance) <> 0"
+    )
+    return dict(rows)
+
+
 def _statement(payout: str, amount: int) -> str:
     money = f'<Amt Ccy="USD">{amount // 100}.{amount % 100:02d}</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
     zero = '<Amt Ccy="USD">0.00</Amt><CdtDbtInd>CRDT</CdtDbtInd>'

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.payments.settlement.posting import book_late_fees
+from reconciliation.payments.settlement.posting import Posted, book_late_fees, post_due, refused_tell_anew
 from reconciliation.payments.settlement.store import SQL, execute
 from tests.integration.test_check_invariants import rows_handled
 from tests.worlds.payments.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
@@ -65,11 +65,13 @@ class Owners:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.away_for: set[str] = set()
+        self.refuse = False
 
     def tell(self, commands: Sequence[Command]) -> dict[tuple[str, str], tuple[str, bytes]]:
         self.told += [c.idempotency_key for c in commands]
         here = [c for c in commands if c.idempotency_key not in self.away_for]
-        return {(c.scope, c.idempotency_key): ("committed", b"{}") for c in here}
+        said = ("rejected", b'{"code": "invalid_command"}') if self.refuse else ("committed", b"{}")
+        return {(c.scope, c.idempotency_key): said for c in here}
 
 
 def further_lines(world: SettlementWorld, first: int, count: int, **changes: Any) -> None:
@@ -116,3 +118,51 @@ def test_looking_for_fees_costs_what_is_new_and_not_what_was(world: SettlementWo
             ).fetchone()
             assert explained is not None
             assert 3 <= rows_handled(explained[0][0]["Plan"]) < 100, explained
+
+
+def test_what_an_earlier_release_refused_is_told_anew_once(world: SettlementWorld) -> None:
+    """An exchange and an unknown line, each as another command; refused again it is a person's, with its case open."""
+    lines = {"ln_1/exchange": "exchange", "ln_2": "other", "ln_3": "payout"}
+    for line_id, kind in lines.items():
+        world.sql(
+            """insert into settlement_line (processor, line_id, report_id, line_no, type, currency, gross, fee, net,
+                                            net_currency, class, posted_gross, posting)
+               values ('simulator', %s, 'rpt', 1, %s, 'EUR', 20, 0, 22, 'USD', 'x', 20, 'due')""",
+            line_id, kind,
+        )  # fmt: skip
+    world.sql("insert into settlement_due (processor, report_id, lines, line_count) values ('simulator', 'rpt', %s, 3)",
+              list(lines))  # fmt: skip
+    owners = Owners()
+    owners.refuse = True
+
+    def run() -> Posted:
+        with world.operator() as connection:
+            refused_tell_anew(connection)
+            return post_due(connection, owners, lambda _: None)  # type: ignore[arg-type] # a teller without a broker
+
+    assert run().refused == 3
+    assert [finding for finding, *_ in world.open_discrepancies()] == ["posting_refused"] * 3
+    assert run().refused == 2
+    assert [finding for finding, *_ in world.open_discrepancies()] == ["posting_refused"] * 3
+    assert run() == Posted()
+    assert len(set(owners.told)) == len(owners.told) == 5
+    assert world.sql("select distinct state from repair_case") == [("open",)]
+
+
+def test_what_was_refused_is_posted_after_the_upgrade(world: SettlementWorld) -> None:
+    world.sql(
+        """insert into settlement_line (processor, line_id, report_id, line_no, type, currency, gross, fee, net,
+                                        net_currency, class, posted_gross, posting)
+           values ('simulator', 'ln_2', 'rpt', 1, 'other', 'USD', 20, 0, 20, 'USD', 'x', 20, 'due')""")  # fmt: skip
+    world.sql(
+        "insert into settlement_due (processor, report_id, lines, line_count) values ('simulator', 'rpt', '{ln_2}', 1)"
+    )
+    owners = Owners()
+    owners.refuse = True
+    with world.operator() as connection:
+        post_due(connection, owners, lambda _: None)  # type: ignore[arg-type] # a teller without a broker
+        owners.refuse = False
+        refused_tell_anew(connection)
+        assert post_due(connection, owners, lambda _: None).decided == 1  # type: ignore[arg-type]
+    assert world.sql("select posting, told from settlement_line") == [("decided", 2)]
+    assert (world.open_discrepancies(), world.sql("select state from repair_case")) == ([], [("resolved",)])

@@ -73,6 +73,18 @@ def test_a_file_is_whole_when_all_of_it_could_be_read(world: SettlementWorld, tm
         assert (result.state, result.is_whole) == (state, state == "taken_in")
 
 
+def test_a_file_with_lines_that_can_be_read_now_is_read_again(world: SettlementWorld, tmp_path: Path) -> None:
+    """After an upgrade that reads more: what was told of such a line is explained, and the line is there."""
+    path = tmp_path / "report.csv"
+    ((_, report_id),) = given(world, path, STRIPE, "stripe").reports
+    world.sql("delete from settlement_line where line_id = 'txn_1'")
+    world.sql("insert into settlement_discrepancy (processor, subject, class, reference, amount)"
+              " values ('stripe', %s, 'unreadable_line', 'x', 0)", f"{report_id}#2")  # fmt: skip
+    again = given(world, path, STRIPE, "stripe")
+    assert (again.state, again.new_lines, again.is_whole) == ("taken_in", 1, True)
+    assert given(world, path, STRIPE, "stripe").state == "known"
+
+
 COLUMNS = (
     "balance_transaction_id,source_id,automatic_payout_id,currency,gross,fee,net,reporting_category,"
     "payment_metadata[operation_id],customer_facing_amount,customer_facing_currency\n"

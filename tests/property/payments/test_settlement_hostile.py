@@ -25,11 +25,11 @@ from tests.unit.payments.test_settlement_readers import Endless
 GIGABYTE = 1024**3
 SIMULATOR = (
     b"line_id,report_id,type,operation_id,reference,provider_ref,currency,gross,fee,net,created\n",
-    b"ln_1,rpt_1,charge,op_a_1,pi_a,NAME,USD,1000,6,994,x\n",
+    b"NAME,rpt_1,charge,op_a_1,pi_a,sim_1,USD,1000,6,994,x\n",
 )
 STRIPE = (
     b"balance_transaction_id,currency,gross,fee,net,reporting_category,source_id\n",
-    b"txn_1,usd,10.00,0.06,9.94,charge,NAME\n",
+    b"NAME,usd,10.00,0.06,9.94,charge,ch_1\n",
 )
 ADYEN = (
     b"Psp Reference,Merchant Reference,Type,Modification Reference,Gross Currency,Gross Debit (GC),Gross Credit (GC),"
@@ -123,6 +123,21 @@ def test_a_hostile_cell_is_one_lines_defect(name: str, cell: str) -> None:
     assert [type(line) for line in found] == [Line, Defect, Line], found
     assert found[1].line_no == 3
     assert found[1].reason.isprintable()
+
+
+@every_reader
+@pytest.mark.parametrize(
+    "cell", [cell for cell in CELLS if CELLS[cell].isascii() and cell not in ("NUL", "one cell more")]
+)
+def test_a_hostile_name_that_somebody_else_chose_is_no_name(name: str, cell: str) -> None:
+    """A merchant's reference, a brand: nothing of it is stored, and the line's money is as certain as any other's."""
+    reader, header, row = parts(name)
+    places = {"simulator": (b"pi_a", b"sim_1", b"op_a_1"), "stripe": (b"ch_1", b"charge"), "adyen": (b"pi_a",)}
+    for place in places[name]:
+        (line,) = list(reader(io.BytesIO(header + row.replace(place, CELLS[cell]))))
+        assert isinstance(line, Line), line
+        assert not {"=", "+", "-", "@", "\x1b"} & set("".join(filter(None, (line.reference, line.operation_id))))
+        assert all(ref in ("ch_1", "sim_1", "ref_1", "MOD1") for ref in line.provider_refs)
 
 
 @every_reader

@@ -64,5 +64,5 @@ def test_every_form_in_every_column_is_the_same_for_both(name: str) -> None:
 def test_a_plain_line_is_not_read_the_careful_way() -> None:
     data = (",".join(COLUMNS) + "\n" + ",".join(PLAIN[name] for name in COLUMNS) + "\n").encode()
     assert list(read_rows(io.BytesIO(data))) == [
-        b'2\tln_1\tcharge\top_a_1\tpi_a\t1\tpi_a\t{"sim_a"}\tUSD\t1000\t6\t994\tUSD\t\\N\t1790000000.123\t\\N\n'
+        b'2\tln_1\tcharge\top_a_1\tpi_a\t1\tpi_a\t{"sim_a"}\tUSD\t1000\t6\t994\tUSD\t\\N\t1790000000.123\t\\N\t\\N\t\\N\n'
     ]

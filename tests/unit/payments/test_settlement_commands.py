@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.payments.settlement.commands import Due, command_of
+from dataflows.payments.domain.journal import JournalEntry, decide_post
+from reconciliation.payments.settlement.commands import (
+    BANK_RETURN,
+    EXCHANGE,
+    Due,
+    command_of,
+    late_fee_command,
+)
 
 DUE = Due(processor="stripe", line_id="txn_1", type="other", operation_id=None, currency="USD", gross=0, fee=0,
           difference=0, net=0, net_currency="USD", finding=None, matched=None, intent_id=None, attempt=None,
-          counterpart=None)  # fmt: skip
+          counterpart=None, told=1)  # fmt: skip
 
 
 def moved(due: Due) -> dict[str, int]:
@@ -42,6 +49,44 @@ def test_what_is_settled_in_another_currency_is_owed_in_it(paid: int, net: int, 
     assert found["processor_receivable:stripe:EUR"] == -sign * paid
     assert found["processor_receivable:stripe:USD"] == sign * net, "what the payout brings"
     assert found.get("processor_fee_expense:stripe:USD", 0) == fee
+
+
+#: every kind of line that becomes a ledger transaction of its own
+JOURNALS: dict[str, dict[str, Any]] = {
+    "payout": {"type": "payout", "gross": 700},
+    "a payout that takes from us": {"type": "payout", "gross": -700},
+    "payout_reversal": {"type": "payout_reversal", "gross": 700, "matched": "txn_0"},
+    "unknown line": {"type": "other", "gross": -3, "net": -3},
+    "exchange": {"type": EXCHANGE, "currency": "EUR", "gross": 1_000, "net": 1_050, "fee": 30},
+    "bank_credit": {
+        "type": "bank_credit",
+        "processor": "bank:NL1",
+        "gross": 7,
+        "matched": "p",
+        "counterpart": "stripe",
+    },
+    "bank_return": {"type": BANK_RETURN, "processor": "bank:NL1", "gross": -7, "matched": "p", "counterpart": "stripe"},
+}
+
+
+@pytest.mark.parametrize("kind", JOURNALS)
+@pytest.mark.parametrize("told", [1, 2])
+def test_owners_post_every_transaction_that_reconciliation_makes(kind: str, told: int) -> None:
+    found = decide_post(command_of(_with(told=told, **JOURNALS[kind]), 0), exists=False)
+    assert isinstance(found, JournalEntry), found
+
+
+def test_owners_post_a_late_fee() -> None:
+    assert isinstance(decide_post(late_fee_command(_with(fee=12), 0), exists=False), JournalEntry)
+
+
+@pytest.mark.parametrize("kind", ["exchange", "unknown line"])
+def test_what_was_refused_is_told_anew_as_another_command_of_the_same_entry(kind: str) -> None:
+    """A refusal is stored under its identity for good; the reference, and so the owner, stay: it is posted once."""
+    first, anew = (command_of(_with(told=told, **JOURNALS[kind]), 0) for told in (1, 2))
+    assert first.idempotency_key != anew.idempotency_key
+    assert first.request_id != anew.request_id
+    assert (first.aggregate_key, first.payload) == (anew.aggregate_key, anew.payload)
 
 
 def _with(**changes: Any) -> Due:

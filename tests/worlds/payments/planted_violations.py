@@ -75,6 +75,10 @@ PAYOUT = (
     f"{LINE} ('sim', 'po_1', 'rpt', 1, 'payout', 'USD', -7, 0, -7, 'USD', 'b', 'announced', 7, null, null),"
     " ('sim', 'ln_1', 'rpt', 2, 'charge', 'USD', 5, 0, 5, 'USD', 'b', 'orphan', null, null, null)"
 )
+REFUSED = (
+    "insert into settlement_line (processor, line_id, report_id, line_no, type, currency, gross, fee, net, net_currency,"
+    " class, posted_gross, part_of, posting) values"
+)
 BANK_ENTRY = (
     f"{LINE} ('bank:x', 'b', 's', 1, 'bank_credit', 'USD', 7, 0, 7, 'USD', null, 'matched', null, 'po_9', 'sim')"
 )
@@ -267,6 +271,12 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("15", PAYOUT),
     ("15", "update settlement_line set posting = 'due', finding = null where finding = 'matched'"),
     ("15", BANK_ENTRY),
+    # an exchange that its owner refused, and the money of a line of no kind
+    (
+        "15",
+        f"{REFUSED} ('sim', 'ln_1/exchange', 'rpt', 1, 'exchange', 'USD', 7, 0, 7, 'EUR', 'exchanged', 7, 'ln_1', 'refused')",
+    ),
+    ("15", f"{REFUSED} ('sim', 'ln_1', 'rpt', 1, 'other', 'USD', 7, 0, 7, 'USD', 'unknown_line', 7, null, 'refused')"),
     # a report that was cut off excuses what it held, and nothing else of its processor
     (
         "15",

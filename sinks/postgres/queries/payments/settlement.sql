@@ -6,7 +6,8 @@ create temp table settlement_stage (
     line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
     operation_id text collate "C", intent_id text collate "C", attempt integer, reference text collate "C",
     provider_refs text[] not null, currency text collate "C" not null, gross bigint not null, fee bigint not null,
-    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text, contract_fee bigint
+    net bigint not null, net_currency text collate "C" not null, batch text collate "C", created text, contract_fee bigint,
+    earlier_id text collate "C", earlier_batch text collate "C"
 ) on commit drop;
 create temp table settlement_found (
     subject text collate "C" not null, class text collate "C" not null, reference text collate "C" not null,
@@ -25,7 +26,7 @@ create temp table settlement_candidate (
 -- name: stage_copy
 -- ingest, as lines are read.
 copy settlement_stage (line_no, line_id, type, operation_id, intent_id, attempt, reference, provider_refs, currency,
-                       gross, fee, net, net_currency, batch, created, contract_fee) from stdin;
+                       gross, fee, net, net_currency, batch, created, contract_fee, earlier_id, earlier_batch) from stdin;
 
 -- name: found_copy
 -- store.keep_found, and the next statement takes them from there.
@@ -36,6 +37,29 @@ copy settlement_found (subject, class, reference, amount, currency, line_id, mat
 copy settlement_line (processor, line_id, report_id, line_no, type, operation_id, reference, provider_ref, currency,
                       gross, fee, net, net_currency, batch, created, class, difference, matched, intent_id, attempt,
                       part_of, finding, posted_gross, posted_fee, posted_difference, posting) from stdin;
+
+-- name: stage_earlier_names
+-- A batch of which an earlier release took something in, under names without the merchant account, goes on under them:
+-- known by a line that no other account can have (a psp reference names it), or by one that is equal in all. Before
+-- repeats get their numbers; those of before were counted over all accounts of a file. Primary key.
+with numbered as (
+    select line_no, earlier_id || case when number > 1 then '~' || number else '' end as earlier_id
+    from (select line_no, earlier_id, row_number() over (partition by earlier_id order by line_no) as number
+          from settlement_stage where earlier_id is not null) r
+), begun as (
+    select distinct s.batch
+    from settlement_stage s
+    left join numbered e using (line_no)
+    join settlement_line k on k.processor = %(processor)s and k.line_id = coalesce(e.earlier_id, s.line_id)
+        and k.batch = s.earlier_batch
+    where s.earlier_batch is not null
+      and (e.earlier_id is null or (k.type, k.currency, k.gross, k.fee, k.net, k.created)
+                                   is not distinct from (s.type, s.currency, s.gross, s.fee, s.net, s.created))
+)
+update settlement_stage s
+set batch = s.earlier_batch,
+    line_id = coalesce((select e.earlier_id from numbered e where e.line_no = s.line_no), s.line_id)
+from begun b where s.batch = b.batch;
 
 -- name: stage_number_repeats
 -- The same identity twice in one file is two lines: the later ones get a number, the same at every reading.
@@ -52,7 +76,7 @@ with again as (
 )
 insert into settlement_stage
 select line_no, line_id, type, operation_id, intent_id, attempt, reference, array_remove(array[provider_ref], null), currency,
-       gross, fee, net, net_currency, batch, created, null
+       gross, fee, net, net_currency, batch, created, null, null, null
 from again;
 
 -- name: batches_paid_out
@@ -64,16 +88,34 @@ select coalesce(batch, ''), net_currency,
 from settlement_stage group by batch, net_currency
 having count(*) filter (where type = 'payout') > 0;
 
--- name: stage_forget_implied
--- A payout that only its lines name (its id is that of its batch) is told by the report that brought them: another one that
--- has some of them again says nothing of it. Primary key.
-delete from settlement_stage s
-where s.type = 'payout' and s.line_id = s.batch || ':' || s.net_currency
-  and exists (select from settlement_line k where k.processor = %(processor)s and k.line_id = s.line_id)
-  and not exists (select from settlement_stage n
-                  where n.batch = s.batch and n.line_id <> s.line_id
-                    and not exists (select from settlement_line k
-                                    where k.processor = %(processor)s and k.line_id = n.line_id));
+-- name: stage_known_payouts
+-- One payout is announced once, whichever report tells of it first: it is its processor's name of it and its currency, not
+-- the name of a line. Under another one it is the line that was announced (with what that says, when both are of the same
+-- money). What only its lines imply (its id is that of its batch) says nothing new unless lines of it are.
+-- Adyen names no payouts: there its line is its identity. A payout is written with either sign. Index
+-- settlement_line_payout.
+with known as (
+    select distinct on (s.line_no) s.line_no, k.line_id, k.gross, k.fee, k.net, abs(k.net) = abs(s.net) as is_equal,
+           s.line_id = s.batch || ':' || s.net_currency
+           and not exists (select from settlement_stage n
+                           where n.batch = s.batch and n.line_id <> s.line_id
+                             and not exists (select from settlement_line o
+                                             where o.processor = %(processor)s and o.line_id = n.line_id)) as is_no_news
+    from settlement_stage s
+    join settlement_line k on k.processor = %(processor)s and k.type = 'payout' and k.class = 'announced'
+        and k.currency = s.currency and k.provider_ref is not null
+        and (k.provider_ref = any(s.provider_refs) or k.provider_ref = s.batch
+             or k.batch = any(s.provider_refs) or k.batch = s.batch)
+    where s.type = 'payout' and cardinality(s.provider_refs) > 0
+    order by s.line_no, k.line_id = s.line_id desc, k.line_id
+), gone as (
+    delete from settlement_stage s using known k where s.line_no = k.line_no and k.is_no_news
+)
+update settlement_stage s
+set line_id = k.line_id, fee = case when k.is_equal then k.fee else s.fee end,
+    gross = case when k.is_equal then k.gross when k.net < 0 then -abs(s.gross) else abs(s.gross) end,
+    net = case when k.is_equal then k.net when k.net < 0 then -abs(s.net) else abs(s.net) end
+from known k where s.line_no = k.line_no and not k.is_no_news and s.line_id <> k.line_id;
 
 -- name: changed_lines
 -- A line that was taken in before and now says something else: told, and left as it was.
@@ -295,6 +337,19 @@ update settlement_discrepancy d set state = 'resolved', resolved_at = clock_time
 where d.state = 'open' and d.class = %(found_class)s and d.processor = %(processor)s and d.subject = %(subject)s
 returning d.reference;
 
+-- name: unreadable_lines
+-- run: whether lines of a report could not be read. Index settlement_discrepancy_open.
+select 1 from settlement_discrepancy
+where state = 'open' and class = 'unreadable_line' and processor = %(processor)s
+  and starts_with(subject, %(report_id)s || '#') limit 1;
+
+-- name: resolve_read
+-- ingest: lines of a report that could not be read before and can be now. Index settlement_discrepancy_open.
+update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+where d.state = 'open' and d.class = 'unreadable_line' and d.processor = %(processor)s
+  and starts_with(d.subject, %(report_id)s || '#') and d.subject <> all(%(unread)s)
+returning d.reference;
+
 -- name: resolve_rejected
 -- ingest: a file that was rejected, as whatever processor's, is taken in now. Index settlement_discrepancy_open.
 update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
@@ -452,12 +507,33 @@ where before < %(limit)s order by id;
 -- What the owners have to be told, or told again. Primary keys.
 select l.processor, l.line_id, l.type, l.operation_id, l.currency, coalesce(l.posted_gross, l.gross),
        coalesce(l.posted_fee, l.fee), l.posted_difference, l.net, l.net_currency, l.finding, l.matched, l.intent_id,
-       l.attempt, l.counterpart
+       l.attempt, l.counterpart, l.told
 from settlement_due d
 cross join lateral unnest(d.lines) as listed (line_id)
 join settlement_line l on l.processor = d.processor and l.line_id = listed.line_id
 where d.id = any(%(ids)s) and l.posting = 'due'
 order by l.processor, l.line_id;
+
+-- name: refused_tell_anew
+-- posting: what owners of an earlier release refused because of its accounts is told once more. What a person works on
+-- stays as it is. Index settlement_discrepancy_open.
+with known as (
+    update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+    from settlement_line l
+    where d.state = 'open' and d.class = 'posting_refused' and l.processor = d.processor and l.line_id = d.subject
+      and l.posting = 'refused' and l.type in ('exchange', 'other') and l.told = 1
+      and not exists (select 1 from repair_case c where c.kind = 'settlement_difference'
+                                                    and c.reference = d.reference and c.state = 'proposed')
+    returning d.processor, d.subject, d.reference
+), anew as (
+    update settlement_line l set posting = 'due', told = l.told + 1
+    from known k where l.processor = k.processor and l.line_id = k.subject
+    returning l.processor, l.report_id, l.line_id
+), listed as (
+    insert into settlement_due (processor, report_id, lines, line_count)
+    select processor, report_id, array_agg(line_id), count(*) from anew group by processor, report_id
+)
+select reference from known;
 
 -- name: fees_unchecked
 -- posting: lines whose fee owners book with the line, in one posting or another, that were not looked for yet; the last
@@ -465,7 +541,7 @@ order by l.processor, l.line_id;
 -- Index settlement_line_fee_unchecked, which holds no line that was looked for: a run costs what is new.
 select l.processor, l.line_id, l.type, l.operation_id, l.currency, coalesce(l.posted_gross, l.gross),
        coalesce(l.posted_fee, l.fee), l.posted_difference, l.net, l.net_currency, l.finding, l.matched, l.intent_id,
-       l.attempt, l.counterpart,
+       l.attempt, l.counterpart, l.told,
        l.posting = 'refused' or exists (
            select from ledger_txn t join ledger_entry e using (txn_id)
            where t.reference in (l.processor || ':' || l.line_id || ':fee', l.processor || ':' || l.line_id || ':duplicate')
