@@ -6,34 +6,32 @@ from typing import Any, Final
 
 from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
+from ingress.http import openapi_schemas, registry
 from schemas.services import SERVICES
 
 Json = dict[str, Any]
 
 OF_A_LIST: Final = ("malformed_request", "invalid_command")
 OF_ONE: Final = ("not_found",)
-_REGISTRY: Final = "application/vnd.schemaregistry.v1+json"
-_BOOLEAN: Final = {"type": "string", "enum": ["true", "false", "True", "False"]}  # Python's client has the latter
+_REGISTRY: Final = registry.MEDIA_TYPE
 _TEXT: Final = {"type": "string"}
-_NUMBER: Final = {"type": "integer"}
-#: query values of Confluent's registry
+#: query values of Confluent's registry; what is no "true" there, in capitals or not, is false
 _ASKED: Final[Json] = {
-    "normalize": _BOOLEAN,
-    "deleted": _BOOLEAN,
-    "deletedOnly": _BOOLEAN,
-    "deleted_only": _BOOLEAN,
-    "deletedAsNegative": _BOOLEAN,
-    "defaultToGlobal": _BOOLEAN,
-    "fetchMaxId": _BOOLEAN,
-    "findTags": _BOOLEAN,
+    "normalize": _TEXT,
+    "deleted": _TEXT,
+    "deletedOnly": _TEXT,
+    "deleted_only": _TEXT,
+    "deletedAsNegative": _TEXT,
+    "defaultToGlobal": _TEXT,
+    "fetchMaxId": _TEXT,
+    "findTags": _TEXT,
     "subject": _TEXT,
     "subjectPrefix": _TEXT,
     "format": _TEXT,
     "referenceFormat": _TEXT,
     "reference_format": _TEXT,
-    "offset": _NUMBER,
-    "limit": _NUMBER,
+    "offset": {"type": "integer", "minimum": 0, "maximum": registry.NUMBER_MAX},
+    "limit": {"type": "integer", "minimum": registry.EVERYTHING, "maximum": registry.NUMBER_MAX},
 }
 _LISTED: Final = ("deleted", "deletedOnly", "deleted_only", "deletedAsNegative", "offset", "limit")
 _SHOWN: Final = ("format", "referenceFormat", "reference_format", "fetchMaxId", "findTags")

@@ -36,6 +36,8 @@ _TYPES: Final = (MEDIA_TYPE, "application/vnd.schemaregistry+json", *reading.JSO
 
 #: where the routes of this module begin: clients of Kafka ask there, for any subject and without a token
 PATHS: Final = ("/schemas/", "/subjects", "/config")
+EVERYTHING: Final = -1  # as a limit
+NUMBER_MAX: Final = 2**31 - 1
 _EVERY_CONTEXT: Final = ":*:"
 
 router: Final = APIRouter(tags=["schema registry"])
@@ -179,10 +181,10 @@ def _bare(schema: Any) -> Any:
 
 def _listed(request: Request, found: list[Any]) -> Response:
     """A list, or the part of it that is asked for. Raises MalformedRequest."""
-    first, limit = _number(request, "offset", 0), _number(request, "limit", -1)
+    first, limit = _number(request, "offset", 0), _number(request, "limit", EVERYTHING)
     if _is_true(request, "deletedOnly") or _is_true(request, "deleted_only"):
         found = []
-    return _json(found[max(first, 0) :][: limit if limit >= 0 else None])
+    return _json(found[first:][: None if limit == EVERYTHING else limit])
 
 
 def _is_true(request: Request, name: str) -> bool:
@@ -190,9 +192,11 @@ def _is_true(request: Request, name: str) -> bool:
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:
+    """From the value that stands for nothing said, up to ``NUMBER_MAX``."""
     text = request.query_params.get(name, str(otherwise))
-    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) < _DIGITS_MAX):
-        raise errors.MalformedRequest(f"The query value {name} must be a number.")
+    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) <= NUMBER_MAX
+    if not is_number and text != str(otherwise):
+        raise errors.MalformedRequest(f"The query value {name} must be a number from {otherwise} to {NUMBER_MAX}.")
     return int(text)
 
 

@@ -188,6 +188,8 @@ def test_lists_in_parts(app: FastAPI) -> None:
     [
         ("GET", "/subjects?foo=bar", 400),
         ("GET", "/subjects?limit=few", 400),
+        ("GET", "/subjects?limit=-2", 400),
+        ("GET", "/subjects?offset=99999999999", 400),
         ("POST", "/subjects/x/versions?normalise=true", 400),
         ("POST", "/subjects/x?normalize=%ff", 400),
         ("DELETE", "/subjects/x", 405),
