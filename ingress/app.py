@@ -151,6 +151,8 @@ async def _on_platform_error(request: Request, error: Exception) -> Response:
         structlog.get_logger().warning(
             "request_failed", request_id=request_ids.of(request.scope), code=error.code, **error.context
         )
+    if request.scope["path"].startswith(registry.PATHS):
+        return registry.refusal(error, problems.headers_of(error.code))
     return _problem(error)
 
 
@@ -159,6 +161,8 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     methods = _methods_of(request.scope)
+    if request.scope["path"].startswith(registry.PATHS):
+        return registry.refusal(error, {"Allow": ", ".join(methods)} if methods else {})
     if not methods:
         return _problem(errors.NotFound("There is no such route."))
     detail = f"Use {', '.join(methods)} here."

@@ -27,6 +27,7 @@ class ValueType:
     check: Check
     avro: Any
     json: Json
+    written: bool = False  # texts of a caller's own: looked at together with all others of their command
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,15 @@ def metadata(value: object, text: Callable[[object, int, int], str | None] = fre
     return f"taken together {card_number.REFUSED}" if card_number.is_split_over(value) else None
 
 
+def callers_web_address(value: object) -> str | None:
+    """As ``web_address``, for one that a caller gives: no card number, be it escaped."""
+    if reason := web_address(value):
+        return reason
+    return card_number.REFUSED if isinstance(value, str) and card_number.url_holds_card_number(value) else None
+
+
 def web_address(value: object) -> str | None:
-    """Why a text is no address that a payer could be sent to."""
+    """Why a text is no address that a payer could be sent to. A processor's own may name its payment in digits."""
     if reason := clean_text(value, limits.REDIRECT_URL_LENGTH_MAX):
         return reason
     return None if isinstance(value, str) and value.startswith(("https://", "http://")) else "must be a web address"
@@ -208,6 +216,7 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
     """The payload with every field of the table, and the list of {field, reason} that forbids it (empty = valid)."""
     errors: list[dict[str, str]] = []
     result: dict[str, Any] = {}
+    written: dict[str, str | dict[str, str]] = {}
     for name, spec in fields.items():
         value = payload.get(name, _REQUIRED)
         if value is _REQUIRED:
@@ -220,12 +229,16 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
             errors.append({"field": f"payload.{name}", "reason": reason})
         else:
             result[name] = value if spec.normal is None else spec.normal(value)
+            if value and spec.type.written:
+                written[name] = value
     if len(payload) > len(fields) or not payload.keys() <= fields.keys():
         errors.extend(
             {"field": f"payload.{_sendable(name)}", "reason": "is not a field of this operation"}
             for name in payload
             if name not in fields
         )
+    if len(written) > 1 and card_number.lies_in_pieces(written):
+        errors.append({"field": "payload", "reason": f"taken together {card_number.REFUSED}"})
     return result, errors
 
 

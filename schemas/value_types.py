@@ -45,7 +45,7 @@ def whole(smallest: int, largest: int, check: Check | None = None, avro: Any = "
 def free_text(length_max: int) -> ValueType:
     """A line that a caller writes and people read: legible, and no card number is in it."""
     schema = text_schema(length_max, pattern=LEGIBLE)
-    return ValueType(lambda value: validation.free_text(value, length_max), "string", schema)
+    return ValueType(lambda value: validation.free_text(value, length_max), "string", schema, written=True)
 
 
 AMOUNT: Final = whole(1, limits.AMOUNT_MINOR_MAX, validation.amount_minor)
@@ -58,13 +58,14 @@ BOOLEAN: Final = ValueType(validation.boolean, "boolean", {"type": "boolean"})
 ID: Final = ValueType(validation.identity, "string", {"type": "string", "pattern": _ID_PATTERN})
 TEXT: Final = ValueType(validation.text, "string", text_schema(limits.TEXT_LENGTH_MAX))
 NOTE: Final = free_text(limits.TEXT_LENGTH_MAX)
-WEB_ADDRESS: Final = ValueType(
-    validation.web_address, "string", {"type": "string", "format": "uri", "maxLength": limits.REDIRECT_URL_LENGTH_MAX}
-)
+_ADDRESS_SCHEMA: Final[Json] = {"type": "string", "format": "uri", "maxLength": limits.REDIRECT_URL_LENGTH_MAX}
+WEB_ADDRESS: Final = ValueType(validation.web_address, "string", _ADDRESS_SCHEMA)
+CALLERS_WEB_ADDRESS: Final = ValueType(validation.callers_web_address, "string", _ADDRESS_SCHEMA)
 METADATA: Final = ValueType(
     validation.metadata,
     {"type": "map", "values": "string"},
     texts_schema(limits.METADATA_KEYS_MAX, limits.METADATA_KEY_LENGTH_MAX, limits.METADATA_VALUE_LENGTH_MAX, 0),
+    written=True,
 )
 SIGNALS: Final = ValueType(
     validation.metadata, {"type": "map", "values": "string"}, {"type": "object", "additionalProperties": TEXT.json}

@@ -28,6 +28,8 @@ from vault.audit import WORKER
 from vault.key_file import VaultKeysUnusable
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from vault.state import Vault
@@ -126,12 +128,12 @@ def create_app(vault: Vault) -> ASGIApp:
 
     one_token = f"{token_request.PATH}/{{token_id}}"
     routes = [
-        Route(token_request.PATH, create_token, methods=["POST"]),
-        Route(one_token, get_token, methods=["GET"]),
-        Route(one_token, delete_token, methods=["DELETE"]),
-        Route("/v1/forward", forward, methods=["POST"]),
-        Route("/healthz", healthz),
-        Route("/readyz", readyz),
+        Route(token_request.PATH, _unasked(create_token), methods=["POST"]),
+        Route(one_token, _unasked(get_token), methods=["GET"]),
+        Route(one_token, _unasked(delete_token), methods=["DELETE"]),
+        Route("/v1/forward", _unasked(forward), methods=["POST"]),
+        Route("/healthz", _unasked(healthz)),
+        Route("/readyz", _unasked(readyz)),
     ]
     handlers: dict[Any, Any] = {
         errors.PlatformError: _on_platform_error,
@@ -141,6 +143,17 @@ def create_app(vault: Vault) -> ASGIApp:
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return _guarded(app, vault)
+
+
+def _unasked(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint, which no query value reaches: what would be ignored is refused, and not repeated."""
+
+    async def answer(request: Request) -> Response:
+        if request.scope["query_string"]:
+            raise errors.MalformedRequest("The vault knows no query values.")
+        return await endpoint(request)
+
+    return answer
 
 
 def _guarded(app: ASGIApp, vault: Vault) -> ASGIApp:

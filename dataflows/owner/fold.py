@@ -208,8 +208,10 @@ def _refusal(rejection: Rejection) -> bytes:
 def _validate(operation: Operation, command: Command) -> Rejection | None:
     """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
     command.payload, wrong = operation.normalize(command.payload)
-    if operation.scope is not None and card_number.holds_card_number(command.idempotency_key):
-        wrong.append({"field": "idempotency_key", "reason": card_number.REFUSED})
+    if operation.scope is not None:
+        said = {"idempotency_key": command.idempotency_key, "request_id": command.request_id}
+        named = [name for name, text in said.items() if card_number.holds_card_number(text)]
+        wrong.extend({"field": name, "reason": card_number.REFUSED} for name in named)
     if not wrong:
         return None
     return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})

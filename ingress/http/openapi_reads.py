@@ -6,14 +6,35 @@ from typing import Any, Final
 
 from ingress import limits as ingress_limits
 from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
+from ingress.http import openapi_schemas, registry
 from schemas.services import SERVICES
 
 Json = dict[str, Any]
 
 OF_A_LIST: Final = ("malformed_request", "invalid_command")
 OF_ONE: Final = ("not_found",)
-_REGISTRY: Final = "application/vnd.schemaregistry.v1+json"
+_REGISTRY: Final = registry.MEDIA_TYPE
+_TEXT: Final = {"type": "string"}
+#: query values of Confluent's registry; what is no "true" there, in capitals or not, is false
+_ASKED: Final[Json] = {
+    "normalize": _TEXT,
+    "deleted": _TEXT,
+    "deletedOnly": _TEXT,
+    "deleted_only": _TEXT,
+    "deletedAsNegative": _TEXT,
+    "defaultToGlobal": _TEXT,
+    "fetchMaxId": _TEXT,
+    "findTags": _TEXT,
+    "subject": _TEXT,
+    "subjectPrefix": _TEXT,
+    "format": _TEXT,
+    "referenceFormat": _TEXT,
+    "reference_format": _TEXT,
+    "offset": {"type": "integer", "minimum": 0, "maximum": registry.NUMBER_MAX},
+    "limit": {"type": "integer", "minimum": registry.EVERYTHING, "maximum": registry.NUMBER_MAX},
+}
+_LISTED: Final = ("deleted", "deletedOnly", "deleted_only", "deletedAsNegative", "offset", "limit")
+_SHOWN: Final = ("format", "referenceFormat", "reference_format", "fetchMaxId", "findTags")
 _TAG: Final = "payments"  # clients that were generated find these calls under it
 
 
@@ -84,12 +105,7 @@ def _stream() -> Json:
     )
 
 
-def _open(operation_id: str, summary: str, media: str, names: tuple[str, ...] = (), *, lost: bool = False) -> Json:
-    parameters = [{"name": n, "in": "path", "required": True, "schema": {"type": "string"}} for n in names]
-    responses = {"200": {"description": "Found", "content": {media: {"schema": {}}}}}
-    if lost:
-        error = {media: {"schema": openapi_schemas.ref("RegistryError")}}
-        responses |= {s: {"description": "Not found", "content": error} for s in ("404", "422")}
+def _open(operation_id: str, summary: str, media: str, parameters: list[Json], responses: Json) -> Json:
     return {
         "get": {
             "operationId": operation_id,
@@ -97,36 +113,51 @@ def _open(operation_id: str, summary: str, media: str, names: tuple[str, ...] = 
             "tags": ["public"],
             "security": [],
             "parameters": parameters,
-            "responses": responses | elements.refusals(("headers_too_large", "internal_error")),
+            "responses": {"200": {"description": "Found", "content": {media: {"schema": {}}}}} | responses,
         }
     }
 
 
-def _asking(operation_id: str, summary: str) -> Json:
-    asked = {"type": "object", "required": ["schema"], "properties": {"schema": {"type": "string"}}}
-    found = _open(operation_id, summary, _REGISTRY, ("subject",), lost=True)["get"]
-    codes = ("malformed_request", "too_large", "unsupported_media_type", "headers_too_large", "internal_error")
-    body = {"required": True, "content": {_REGISTRY: {"schema": asked}}}
-    return {"post": found | {"requestBody": body, "responses": elements.refusals(codes) | found["responses"]}}
+def _alive(operation_id: str, summary: str, *codes: str) -> Json:
+    refusals = elements.refusals(("headers_too_large", "internal_error", *codes))
+    return _open(operation_id, summary, elements.JSON, [], refusals)
+
+
+def _registry(operation_id: str, summary: str, names: tuple[str, ...], asked: tuple[str, ...]) -> Json:
+    """A GET of the registry: ``asked`` are query values of Confluent's API, and so are its errors."""
+    parameters = [{"name": n, "in": "path", "required": True, "schema": {"type": "string"}} for n in names]
+    parameters += [elements.query(name, _ASKED[name], "As in Confluent's API") for name in asked]
+    statuses = ("400", "404", "422") if names else ("400",)
+    return _open(operation_id, summary, _REGISTRY, parameters, _registry_errors(*statuses))
+
+
+def _registry_errors(*statuses: str) -> Json:
+    error = {_REGISTRY: {"schema": openapi_schemas.ref("RegistryError")}}
+    refused = {status: {"description": "Refused, or not found", "content": error} for status in statuses}
+    return elements.refusals(("headers_too_large", "internal_error")) | refused
+
+
+def _asking(operation_id: str, summary: str, *asked: str) -> Json:
+    schema = {"type": "object", "required": ["schema"], "properties": {"schema": {"type": "string"}}}
+    found = _registry(operation_id, summary, ("subject",), asked)["get"]
+    body = {"required": True, "content": {_REGISTRY: {"schema": schema}}}
+    responses = _registry_errors("408", "413", "415") | found["responses"]
+    return {"post": found | {"requestBody": body, "responses": responses}}
 
 
 def _public() -> Json:
-    ready = _open("readyz", "May serve", elements.JSON)
-    ready["get"]["responses"] |= elements.refusals(("unavailable",))
-    keys = _open("jwks", "Keys of the development issuer", elements.JSON)
-    keys["get"]["responses"] |= elements.refusals(("not_found",))
     versions = "/subjects/{subject}/versions"
     one = ("subject", "version")
     return {
-        "/healthz": _open("healthz", "Alive", elements.JSON),
-        "/readyz": ready,
-        "/.well-known/jwks.json": keys,
-        "/schemas/ids/{schema_id}": _open("schema_by_id", "A schema", _REGISTRY, ("schema_id",), lost=True),
-        "/subjects": _open("subjects", "All subjects", _REGISTRY),
-        "/subjects/{subject}": _asking("look_up_schema", "Which version a schema is"),
-        versions: _open("versions", "The versions of a subject", _REGISTRY, ("subject",), lost=True)
-        | _asking("register_schema", "The id of a schema that is there; nothing new is taken"),
-        f"{versions}/{{version}}": _open("version_of", "One version", _REGISTRY, one, lost=True),
-        "/config": _open("config", "How versions go together", _REGISTRY),
-        "/config/{subject}": _open("config_of", "How those of a subject do", _REGISTRY, ("subject",), lost=True),
+        "/healthz": _alive("healthz", "Alive"),
+        "/readyz": _alive("readyz", "May serve", "unavailable"),
+        "/.well-known/jwks.json": _alive("jwks", "Keys of the development issuer", "not_found"),
+        "/schemas/ids/{schema_id}": _registry("schema_by_id", "A schema", ("schema_id",), ("subject", *_SHOWN)),
+        "/subjects": _registry("subjects", "All subjects", (), ("subjectPrefix", *_LISTED)),
+        "/subjects/{subject}": _asking("look_up_schema", "Which version a schema is", "normalize", "deleted", "format"),
+        versions: _registry("versions", "The versions of a subject", ("subject",), _LISTED)
+        | _asking("register_schema", "The id of a schema that is there; nothing new is taken", "normalize", "format"),
+        f"{versions}/{{version}}": _registry("version_of", "One version", one, ("deleted", *_SHOWN)),
+        "/config": _registry("config", "How versions go together", (), ("defaultToGlobal",)),
+        "/config/{subject}": _registry("config_of", "How those of a subject do", ("subject",), ("defaultToGlobal",)),
     }

@@ -2,21 +2,26 @@
 
 Schemas are public and come from the checked-in table; nothing new can be registered here. Subjects are named as by
 Confluent's TopicRecordNameStrategy: topic, a dash, the record's name with its namespace. The shorter names of before,
-without the namespace, are still found.
+without the namespace, are still found. Query values are Confluent's; those that make no difference here (nothing is
+deleted, no schema refers to another one) are taken and mean nothing.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.http import reading, strict_json
+from ingress.http import problems, reading, strict_json
 from schemas import codec, errors, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _SUBJECT_NOT_FOUND: Final = (40401, "Subject not found.")
@@ -29,32 +34,40 @@ _READ_ONLY: Final = (42205, "The registry is read-only, and the subject has no s
 _COMPATIBILITY: Final = "BACKWARD_TRANSITIVE"
 _TYPES: Final = (MEDIA_TYPE, "application/vnd.schemaregistry+json", *reading.JSON)
 
+#: where the routes of this module begin: clients of Kafka ask there, for any subject and without a token
+PATHS: Final = ("/schemas/", "/subjects", "/config")
+EVERYTHING: Final = -1  # as a limit
+NUMBER_MAX: Final = 2**31 - 1
+_EVERY_CONTEXT: Final = ":*:"
+
 router: Final = APIRouter(tags=["schema registry"])
 
 
 @router.get("/schemas/ids/{schema_id}", summary="One schema by its id")
-async def schema_by_id(schema_id: str) -> Response:
-    """The text of a schema, as the deserializers of Kafka clients ask for it."""
+async def schema_by_id(request: Request, schema_id: str) -> Response:  # noqa: ARG001 - whose query is looked at
+    """The text of a schema, as the deserializers of Kafka clients ask for it, whatever subject they have in mind."""
     number = int(schema_id) if schema_id.isascii() and schema_id.isdigit() and len(schema_id) < _DIGITS_MAX else -1
     schema = codec.schemas_by_id().get(number)
     return _missing(*_SCHEMA_NOT_FOUND) if schema is None else _json({"schema": schema.text})
 
 
 @router.get("/subjects", summary="All subjects")
-async def subjects() -> Response:
-    """The names of all subjects."""
-    return _json(sorted({_subject(schema) for schema in codec.schemas_by_id().values()}))
+async def subjects(request: Request) -> Response:
+    """The names of all subjects, or of those that begin so."""
+    begin = request.query_params.get("subjectPrefix", "").removeprefix(_EVERY_CONTEXT)
+    found = sorted({_subject(schema) for schema in codec.schemas_by_id().values()})
+    return _listed(request, [name for name in found if name.startswith(begin)])
 
 
 @router.get("/subjects/{subject}/versions", summary="The versions of a subject")
-async def versions(subject: str) -> Response:
+async def versions(request: Request, subject: str) -> Response:
     """The version numbers of a subject."""
     found = sorted(schema.version for schema in _of(subject))
-    return _json(found) if found else _missing(*_SUBJECT_NOT_FOUND)
+    return _listed(request, found) if found else _missing(*_SUBJECT_NOT_FOUND)
 
 
 @router.get("/subjects/{subject}/versions/{version}", summary="One version of a subject")
-async def version_of(subject: str, version: str) -> Response:
+async def version_of(request: Request, subject: str, version: str) -> Response:  # noqa: ARG001 - as above
     """One version of a subject by its number, or the newest as ``latest``."""
     found = {schema.version: schema for schema in _of(subject)}
     if not found:
@@ -72,15 +85,16 @@ async def version_of(subject: str, version: str) -> Response:
 
 
 @router.get("/config", summary="How versions go together")
-async def config() -> Response:
+async def config(request: Request) -> Response:  # noqa: ARG001 - as above
     """The one level of compatibility, of every subject."""
     return _json({"compatibilityLevel": _COMPATIBILITY})
 
 
 @router.get("/config/{subject}", summary="How the versions of a subject go together")
-async def config_of(subject: str) -> Response:
-    """The level of compatibility of a subject."""
-    return _json({"compatibilityLevel": _COMPATIBILITY}) if _of(subject) else _missing(*_SUBJECT_NOT_FOUND)
+async def config_of(request: Request, subject: str) -> Response:
+    """The level of compatibility of a subject; by ``defaultToGlobal`` of any."""
+    is_known = _is_true(request, "defaultToGlobal") or _of(subject)
+    return _json({"compatibilityLevel": _COMPATIBILITY}) if is_known else _missing(*_SUBJECT_NOT_FOUND)
 
 
 @router.post("/subjects/{subject}", summary="Which version a schema is")
@@ -103,6 +117,17 @@ async def register(request: Request, subject: str) -> Response:
     if asked is None:
         return _missing(*_INVALID_SCHEMA)
     return _missing(*_READ_ONLY) if found is None else _json({"id": found.schema_id})
+
+
+def refusal(error: errors.PlatformError | HTTPException, headers: Mapping[str, str]) -> Response:
+    """What was refused before a route of this module could answer, as clients of Confluent's read it."""
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, str(error.detail)
+    else:
+        status, message = problems.row(error.code).status, error.public
+    answer = _missing(status, message, status)
+    answer.headers.update(headers)
+    return answer
 
 
 _DIGITS_MAX: Final = 10
@@ -154,10 +179,31 @@ def _bare(schema: Any) -> Any:
     return schema
 
 
+def _listed(request: Request, found: list[Any]) -> Response:
+    """A list, or the part of it that is asked for. Raises MalformedRequest."""
+    first, limit = _number(request, "offset", 0), _number(request, "limit", EVERYTHING)
+    if _is_true(request, "deletedOnly") or _is_true(request, "deleted_only"):
+        found = []
+    return _json(found[first:][: None if limit == EVERYTHING else limit])
+
+
+def _is_true(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() == "true"
+
+
+def _number(request: Request, name: str, otherwise: int) -> int:
+    """From the value that stands for nothing said, up to ``NUMBER_MAX``."""
+    text = request.query_params.get(name, str(otherwise))
+    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) <= NUMBER_MAX
+    if not is_number and text != str(otherwise):
+        raise errors.MalformedRequest(f"The query value {name} must be a number from {otherwise} to {NUMBER_MAX}.")
+    return int(text)
+
+
 def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type=MEDIA_TYPE)
 
 
-def _missing(error_code: int, message: str) -> Response:
+def _missing(error_code: int, message: str, status: int | None = None) -> Response:
     """Confluent's error document; the first three digits of its code are the status."""
-    return _json({"error_code": error_code, "message": message}, error_code // _STATUS_DIGITS)
+    return _json({"error_code": error_code, "message": message}, status or error_code // _STATUS_DIGITS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ingress import limits
+from ingress.http import registry
 from ingress.http.quotas import Burst, CallersAndStrangers
 from ingress.limiter.api_limits import PROVEN_OTHERWISE, is_exempt
 from schemas import errors
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _CALLERS: Final = Burst("api_caller", "tenant", limits.BURST_OF_CALLER_MAX, limits.RATE_OF_CALLER)
 _STRANGERS: Final = Burst("api_strangers", "network", limits.BURST_OF_STRANGERS_MAX, limits.RATE_OF_STRANGERS)
 #: whose callers are counted there, and schemas, which clients of Kafka ask for without a token: they are in memory
-_NOT_COUNTED: Final = (*PROVEN_OTHERWISE, "/schemas/", "/subjects", "/config")
+_NOT_COUNTED: Final = (*PROVEN_OTHERWISE, *registry.PATHS)
 #: of one ingress process
 BURSTS: Final = (_CALLERS, _STRANGERS)
 

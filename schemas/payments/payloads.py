@@ -23,7 +23,9 @@ _FOR_PAYER: Final[Fields] = {
     "statement_descriptor": Field(
         own.DESCRIPTOR, "for the payer's statement, behind the merchant's name", None, nullable=True, since=3
     ),
-    "return_url": Field(types.WEB_ADDRESS, "where the payer goes after a challenge", None, nullable=True, since=3),
+    "return_url": Field(
+        types.CALLERS_WEB_ADDRESS, "where the payer goes after a challenge", None, nullable=True, since=3
+    ),
 }
 
 CREATE_INTENT: Final[Fields] = {
@@ -45,7 +47,11 @@ CONFIRM: Final[Fields] = {
     "customer_country": Field(own.COUNTRY, "the payer's country, ISO 3166-1 alpha-2", None, nullable=True, since=2),
     "card_country": Field(own.COUNTRY, "the country of the card, ISO 3166-1 alpha-2", None, nullable=True, since=2),
     "return_url": Field(
-        types.WEB_ADDRESS, "where the payer goes after a challenge; replaces the intent's", None, nullable=True, since=3
+        types.CALLERS_WEB_ADDRESS,
+        "where the payer goes after a challenge; replaces the intent's",
+        None,
+        nullable=True,
+        since=3,
     ),
 }
 UPDATE_INTENT: Final[Fields] = {

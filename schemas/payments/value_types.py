@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Final
 
-from schemas import limits, validation
+from schemas import card_number, limits, validation
 from schemas import value_types as types
 from schemas.payments import limits as payments_limits
 from schemas.validation import ValueType
@@ -40,7 +40,7 @@ def _evidence(value: object) -> str | None:
             return f"a kind {reason}"
         if reason := validation.free_text(text, payments_limits.EVIDENCE_TEXT_LENGTH_MAX):
             return f"the evidence of {kind[:20]!r} {reason}"
-    return None
+    return f"taken together {card_number.REFUSED}" if card_number.is_split_over(value) else None
 
 
 def _entries(value: object) -> str | None:
@@ -149,6 +149,7 @@ EVIDENCE: Final = ValueType(
         payments_limits.EVIDENCE_TEXT_LENGTH_MAX,
         1,
     ),
+    written=True,
 )
 ENTRIES: Final = ValueType(
     _entries,

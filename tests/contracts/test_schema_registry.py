@@ -10,7 +10,10 @@ from typing import Any
 
 import fastavro
 import httpx
+import httpx2
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastapi import FastAPI
 
 from ingress.app import create_app
@@ -130,6 +133,76 @@ def test_nothing_can_be_registered(app: FastAPI) -> None:
     ):
         answer = post(app, path, body)
         assert (answer.status_code, answer.json()["error_code"]) == (status, code), path
+
+
+@pytest.fixture
+def client(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> SchemaRegistryClient:
+    """Confluent's own, whose calls are answered in this process."""
+    made = SchemaRegistryClient({"url": "http://ingress", "max.retries": 0})
+
+    def ask(_base: str, url: str, method: str, headers: Any, body: Any = None, query: Any = None) -> httpx2.Response:
+        answer = call(app, method, f"/{url}", headers=headers, content=body, params=query)
+        return httpx2.Response(answer.status_code, headers=dict(answer.headers), content=answer.content)
+
+    monkeypatch.setattr(made._rest_client, "send_http_request", ask)
+    return made
+
+
+def test_confluents_client_finds_what_it_asks_for(client: SchemaRegistryClient) -> None:
+    for declared in list(codec.schemas_by_id().values())[:5]:
+        (subject,) = {s for s in client.get_subjects() if s.rpartition(".")[2] == declared.subject.rpartition("-")[2]}
+        schema = Schema(declared.text, "AVRO")
+        assert client.register_schema(subject, schema) == declared.schema_id
+        assert client.register_schema(subject, schema, normalize_schemas=True) == declared.schema_id
+        found = client.lookup_schema(subject, schema)
+        assert (found.schema_id, found.version, found.subject) == (declared.schema_id, declared.version, subject)
+        assert client.get_version(subject, declared.version).schema_id == declared.schema_id
+        assert declared.version in client.get_versions(subject)
+        assert client.get_latest_version(subject).version == max(client.get_versions(subject))
+        assert client.get_schema(declared.schema_id, "a.topic-value").schema_str == declared.text
+        assert client.get_compatibility(subject) == client.get_compatibility() == "BACKWARD_TRANSITIVE"
+
+
+def test_confluents_client_is_told_why_not(client: SchemaRegistryClient) -> None:
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema("none", Schema('{"type": "record", "name": "Other", "fields": []}', "AVRO"))
+    assert (refused.value.http_status_code, refused.value.error_code) == (422, 42205)
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.get_latest_version("none")
+    assert (refused.value.http_status_code, refused.value.error_code) == (404, 40401)
+
+
+def test_lists_in_parts(app: FastAPI) -> None:
+    everything = get(app, "/subjects")
+    assert get(app, "/subjects?deleted=true&subjectPrefix=:*:") == everything
+    assert get(app, "/subjects?offset=1&limit=2&deleted=False") == everything[1:3]
+    assert get(app, "/subjects?limit=-1") == everything
+    assert get(app, "/subjects?subjectPrefix=events.") == [name for name in everything if name.startswith("events.")]
+    assert get(app, "/subjects?deletedOnly=true") == get(app, "/subjects?deleted_only=True") == []
+    assert get(app, f"/subjects/{everything[0]}/versions?offset=0&limit=0") == []
+    assert get(app, "/config/none?defaultToGlobal=true") == get(app, "/config")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/subjects?foo=bar", 400),
+        ("GET", "/subjects?limit=few", 400),
+        ("GET", "/subjects?limit=-2", 400),
+        ("GET", "/subjects?offset=99999999999", 400),
+        ("POST", "/subjects/x/versions?normalise=true", 400),
+        ("POST", "/subjects/x?normalize=%ff", 400),
+        ("DELETE", "/subjects/x", 405),
+        ("GET", "/schemas/guids/x", 404),
+        ("POST", "/subjects/x", 415),
+    ],
+)
+def test_whatever_is_refused_there_has_confluents_form(app: FastAPI, method: str, path: str, status: int) -> None:
+    answer = call(app, method, path, content=b"{}" if status == 415 else b"", headers={"Content-Type": "text/plain"})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE)
+    assert answer.json()["error_code"] == status
+    assert answer.json()["message"]
+    assert ("Allow" in answer.headers) == (status == 405)
 
 
 def post(app: FastAPI, path: str, body: dict[str, Any]) -> httpx.Response:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
+from textwrap import wrap
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import assume, given
@@ -14,11 +15,15 @@ from starlette.datastructures import Headers
 
 from ingress.commands import envelope
 from ingress.payments.merchants.endpoints import Endpoints, _why_not_description
-from schemas import errors, validation
-from schemas.card_number import REFUSED, holds_card_number, network_of, passes_luhn, url_holds_card_number
-from schemas.payments import payloads, repair
+from schemas import errors, identity, validation
+from schemas.card_networks import network_of, passes_luhn
+from schemas.card_number import REFUSED, holds_card_number, url_holds_card_number
+from schemas.payments import payloads, repair, value_types
 from schemas.services import OPERATIONS
 from tests.unit.vault.test_vault_card import PUBLISHED, check_digit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VISA = "4242424242424242"
 REAL = sorted(number for number, network in PUBLISHED.items() if network != "unknown")
@@ -40,16 +45,44 @@ def test_separators_hide_nothing(number: str, data: st.DataObject) -> None:
     assert holds_card_number(number[0] + "".join(s + d for s, d in zip(pieces, number[1:], strict=True)))
 
 
-@pytest.mark.parametrize("text", ["４２４２４２４２４２４２４２４２", "٤٢٤٢٤٢٤٢٤٢٤٢٤٢٤٢", "４２４２ 4242 ٤٢٤٢ 4242"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "４２４２４２４２４２４２４２４２",
+        "٤٢٤٢٤٢٤٢٤٢٤٢٤٢٤٢",
+        "４２４２ 4242 ٤٢٤٢ 4242",
+        "⁴²" * 8,
+        "④②④② " * 4,
+        "➃➁" * 8,
+        "₄₂" * 8,
+    ]
+    + ["4\ufe0f\u20e32\ufe0f\u20e3" * 8, "\U0001d7d2\U0001d7d0" * 8],
+)
 def test_digits_of_other_scripts_are_digits(text: str) -> None:
     assert holds_card_number(text)
 
 
-@pytest.mark.parametrize("mark", [*"./\\,:;_|*+~=&'", " / ", ", ", "\u00b7", "\u200b", "\u2060-\u200d", "\u0336"])
+@pytest.mark.parametrize(
+    "mark", [*"./\\,:;_|*+~=&'!?<>", " / ", ", ", "\u00b7", "\u200b", "\u2060-\u200d", "\u0336", *"‹›→", ") (", "..."]
+)
 def test_no_mark_between_groups_hides_a_number(mark: str) -> None:
     for number in ("4242 4242 4242 4242", "3782 822463 10005", "3056 930902 5904", "42 42 42 42 42 42 42 42"):
         assert holds_card_number(f"order {number.replace(' ', mark)} paid")
     assert holds_card_number(mark.join(VISA))
+
+
+@pytest.mark.parametrize("mark", [*"x#€%", " x ", " $", "und", "%20", "%C2%A0"])
+def test_letters_and_signs_between_groups_of_four_hide_nothing(mark: str) -> None:
+    for number in ("4242 4242 4242 4242", "3782 822463 10005", "3056 930902 5904"):
+        assert holds_card_number(f"order {number.replace(' ', mark)} paid")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"cc{VISA}", f"{VISA}a", f"deadbeef{VISA}"[2:], f"+{VISA}", f"+1 {VISA}", f"(4242)(4242)(4242)(4242), {VISA[:8]}"],
+)
+def test_what_stands_beside_a_number_hides_nothing(text: str) -> None:
+    assert holds_card_number(text)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +118,41 @@ def webhook_url_refused(url: str) -> bool:
         {"pan2": "4242", "pan1": "424242424242"},
         {"pan 9": "4242", "pan 10": "424242424242"},
         {"42424242": "42424242"},
+        {"pan_1": "４２４２４２４２", "pan_2": "⁴²⁴²⁴²⁴²"},
     ],
 )
 def test_a_number_in_pieces_is_found(texts: dict[str, str]) -> None:
-    reason = validation.metadata(texts)
-    assert reason is not None
-    assert reason.endswith(REFUSED)
-    assert "42" not in reason
+    for reason in (validation.metadata(texts), value_types.EVIDENCE.check(texts)):
+        assert reason is not None
+        assert reason.endswith(REFUSED)
+        assert "42" not in reason
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"reference": "42424242", "description": "42424242"},
+        {"reference": "4242-4242", "description": "4242.4242"},
+        {"reference": "4242", "description": "4242", "metadata": {"a": "4242", "b": "4242"}},
+        {"description": "4242", "metadata": {"a": "4242", "b": "4242", "c": "4242"}},
+    ],
+)
+def test_a_number_in_pieces_over_one_command_is_found(texts: dict[str, object]) -> None:
+    _, (error,) = validation.normalize(payloads.CREATE_INTENT, CREATE | texts)
+    assert error == {"field": "payload", "reason": f"taken together {REFUSED}"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"reference": "42424242", "description": "424242424242"},
+        {"reference": "42424242", "metadata": {"customer": "42424242"}},
+        {"reference": "42424242", "description": "order 42424242"},
+        {"reference": "42424242", "description": "42424243"},
+    ],
+)
+def test_numbers_of_one_command_are_no_card(texts: dict[str, object]) -> None:
+    assert validation.normalize(payloads.CREATE_INTENT, CREATE | texts)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -136,6 +197,14 @@ def test_uuids_and_hashes_are_no_cards(one: uuid.UUID, digest: bytes) -> None:
         "42424242-4242-4424-8242-424242424242",  # a UUID, whatever its digits
         "0" * 8 + "ab" + VISA,  # a piece of a hash
         "+4915112345670",  # a telephone number of thirteen digits that Luhn likes
+        "+49 151 1234 5670",
+        "https://shop.example/r?tel=%2B4915112345670",
+        "GB68 NWBK 6016 1331 9200 06",  # the account's digits are a number of Maestro
+        "GB68NWBK60161331920006",
+        "00-0af7651916cd43dd8448eb211c80319c-4242424242424242-01",  # a traceparent
+        "$34 $36 $33 $59 $30 $96 $31 $62 $1",
+        "4111 x 1111 a 1111 x 1111",
+        "100% of 424242, 42% of 424242",
         "2026-06-15T12:00:00.123456Z",
         "41.40338, 2.17403",  # a place, whose digits Luhn likes
         "4,242,424,242,424,242",  # an amount
@@ -158,6 +227,38 @@ def test_any_text_is_judged(text: str) -> None:
     assert holds_card_number(text) in (True, False)
 
 
+def iban_of(account: str) -> str:
+    check = 98 - int("".join(str(int(c, 36)) for c in f"{account}DE00")) % 97
+    return f"DE{check:02d}{account}"
+
+
+#: what callers write every day, of drawn digits
+EVERY_DAY: dict[str, Callable[[str], str]] = {
+    "id": lambda d: identity.derived_id("pi", "m_1", "POST /v1/x", d),
+    "iban": lambda d: iban_of(d[:18]),
+    "printed iban": lambda d: " ".join(wrap(iban_of(d[:18]), 4)),
+    "telephone": lambda d: f"+49 {d[:3]} {d[3:6]} {d[6:10]}",
+    "telephones": lambda d: f"({d[:3]}) {d[3:6]}-{d[6:10]} or ({d[10:13]}) {d[13:16]}-{d[16:20]}",
+    "time": lambda d: f"2026-1{d[0]}-2{d[1]}T1{d[2]}:4{d[3]}:3{d[4]}.{d[5:11]}Z",
+    "time in a name": lambda d: f"202611{d[:2]}T{d[2:8]}Z-{d[8:12]}",
+    "traceparent": lambda d: f"00-{d}4bf92f3577b4-{d[:16]}-01",
+    "trace": lambda d: f"{d}a3ce929d0e0e",
+    "prices": lambda d: ", ".join(f"${d[n : n + 2]}.{d[n + 2 : n + 4]}" for n in range(0, 20, 4)),
+    "shares": lambda d: "% ".join(wrap(d, 2)) + "%",
+    "sizes": lambda d: f"{d[:4]}x{d[4:8]}x{d[8:12]}",
+    "number": lambda d: f"order {d[:11]} of {d[11:19]}",
+    "place": lambda d: f"4{d[0]}.{d[1:7]}, 1{d[7]}.{d[8:14]}",
+    "address": lambda d: f"https://shop.example/back?at=17{d[:8]}&order={d[8:16]}&next=%2Fcart%3Fn%3D{d[16:20]}",
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_DAY)
+def test_what_callers_write_every_day_is_no_card(kind: str) -> None:
+    for n in range(400):
+        text = EVERY_DAY[kind](f"{identity.lot(kind, str(n)) % 10**20:020d}")
+        assert not holds_card_number(text), text
+
+
 CREATE = {"amount": 1, "currency": "USD"}
 REFUND = {"payment_intent": "pi_a"}
 
@@ -172,6 +273,10 @@ REFUND = {"payment_intent": "pi_a"}
         (payloads.CREATE_REFUND, {"payment_intent": VISA}, "payload.payment_intent"),
         (repair.DECISION, {"note": f"refund to {VISA}"}, "payload.note"),
         (payloads.CONFIRM, {VISA: "x"}, "payload.(a card number)"),
+        (payloads.CREATE_INTENT, CREATE | {"return_url": f"https://shop.example/?pan={VISA}"}, "payload.return_url"),
+        (payloads.UPDATE_INTENT, {"return_url": f"https://shop.example/{VISA[:8]}%2D{VISA[8:]}"}, "payload.return_url"),
+        (payloads.CONFIRM, {"return_url": "https://shop.example/4242+4242+4242+4242"}, "payload.return_url"),
+        (payloads.DISPUTE_EVIDENCE, {"dispute": "dp_1", "evidence": {"receipt": VISA}}, "payload.evidence"),
     ],
 )
 def test_fields_that_callers_write_freely(table: validation.Fields, payload: dict[str, object], field: str) -> None:
@@ -197,17 +302,22 @@ def test_an_idempotency_key_is_refused_before_anything_else() -> None:
     assert "4242" not in refused.value.public
     with pytest.raises(errors.MalformedRequest, match="never send card numbers here"):
         _call(CREATE, {"Idempotency-Key": VISA})
+    for key in (f"+{VISA}", f"cc{VISA}", "4242#4242#4242#4242", "4242%204242%204242%204242"):
+        with pytest.raises(errors.MalformedRequest, match="never send card numbers here"):
+            _call(CREATE, {"Idempotency-Key": key})
 
 
 def test_a_request_id_and_a_route() -> None:
     with pytest.raises(errors.InvalidCommand) as refused:
         _call({"idempotency_key": "k", "payload": CREATE}, {"X-Request-Id": VISA})
     assert refused.value.errors == [{"field": "request_id", "reason": REFUSED}]
-    with pytest.raises(errors.NotFound):
-        _call({"idempotency_key": "k"}, path_id=VISA)
+    for path_id in (VISA, f"pi_c{VISA}", "pi_4242x4242x4242x4242"):
+        with pytest.raises(errors.NotFound):
+            _call({"idempotency_key": "k"}, path_id=path_id)
 
 
 def test_identities_of_facts_are_the_processors_own() -> None:
     """Adyen's references have sixteen digits: what a processor calls a payment is not the caller's free text."""
     outcome = {"operation_id": "op_a_1", "attempt": 1, "status": "captured", "provider_ref": VISA}
+    outcome["redirect_url"] = f"https://bank.example/challenge/{VISA}"
     assert validation.normalize(payloads.ATTEMPT_OUTCOME, outcome)[1] == []

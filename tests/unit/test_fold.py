@@ -278,7 +278,14 @@ def test_identities_that_cannot_be_stored(name: str, length_max: int) -> None:
         assert fault.startswith(name)
 
 
-@pytest.mark.parametrize("change", [{"idempotency_key": "4242424242424242"}, {"payload": CARD_IN_METADATA}])
+CARDS: list[dict[str, Any]] = [
+    {"idempotency_key": "4242424242424242"},
+    {"request_id": "4242424242424242"},
+    {"payload": CARD_IN_METADATA},
+]
+
+
+@pytest.mark.parametrize("change", CARDS)
 def test_a_card_number_is_refused_and_not_stored(change: dict[str, Any]) -> None:
     """Whoever writes the topic past the ingress: the owner keeps no identity, event or aggregate of it."""
     folded, memory = fold(msgspec.structs.replace(CREATE, **change))

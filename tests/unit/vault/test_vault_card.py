@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.card_number import NETWORKS, network_of, passes_luhn
+from schemas.card_networks import NETWORKS, network_of, passes_luhn
 from vault.card import Card, read_card
 
 NOW = datetime(2026, 6, 15, tzinfo=UTC)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from vault.app import Edge
+from schemas import errors
+from vault.app import Edge, create_app
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,6 +41,27 @@ def test_a_bug_is_told_by_its_place_alone(capfd: pytest.CaptureFixture[str], cap
     assert "ValueError" in out + err
     assert "test_vault_edge.py" in out + err
     assert NUMBER not in out + err + caplog.text + answer.text
+
+
+@pytest.mark.parametrize("path", ["/v1/tokens", "/v1/tokens/tok_1", "/v1/forward", "/healthz"])
+def test_a_query_value_that_would_be_ignored_is_refused(path: str) -> None:
+    """Before anybody is asked who calls; and it is not repeated."""
+    vault: Any = SimpleNamespace(holder=holder, trusted_proxies=())
+
+    async def call() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(create_app(vault))
+        async with httpx.AsyncClient(transport=transport, base_url="http://vault") as client:
+            method = "POST" if path in {"/v1/tokens", "/v1/forward"} else "GET"
+            return [await client.request(method, f"{path}?expand={NUMBER}"), await client.get("/healthz")]
+
+    refused, alive = asyncio.run(call())
+    assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request")
+    assert NUMBER not in refused.text
+    assert alive.status_code == 200
+
+
+async def holder(_: object) -> str:
+    raise errors.Unauthenticated
 
 
 def test_an_answer_that_had_begun_is_not_begun_again() -> None:
