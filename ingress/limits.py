@@ -47,7 +47,9 @@ BODY_READ_S: Final = 60.0  # for a body to come, from the first look at it; two 
 EXPECTED_VERSION_MAX: Final = 2**53 - 1
 DEADLINE_MS_MAX: Final = 3_600_000
 DEADLINE_GRACE_MS: Final = 250  # a wait that ends with the deadline still hears "expired"
-DEADLINE_SETTLED_S: Final = 60  # past a deadline by this, an owner can neither start nor finish the command
+#: past a deadline by this, an owner can neither start nor finish the command: our clock may be ahead by
+#: CLOCK_OFF_MAX_S and the owner's behind by OWNER_CLOCK_OFF_MAX_S, and its transactions, tried again, take a while
+DEADLINE_SETTLED_S: Final = 180
 PREFER_LENGTH_MAX: Final = 256
 QUERY_TEXT_LENGTH_MAX: Final = 1_024  # cursors
 RETRY_AFTER_S: Final = 1
