@@ -49,7 +49,7 @@ API_ROUTERS: Final = (
     registry.router,
 )
 PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.pages)
-_BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLER_MAX, limits.REQUESTS_OF_STRANGERS_MAX, limits.REQUESTS_OF_ADDRESS_MAX)
+_BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLERS_MAX, limits.REQUESTS_OF_STRANGERS_MAX)
 CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
 ROUTERS: Final = (*API_ROUTERS, reference.router, *PAGES, *CONSOLE_ROUTERS)
 

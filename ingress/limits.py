@@ -9,7 +9,9 @@ COMMANDS_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # one NDJSON request
 COMMANDS_LINES_MAX: Final = 2_000
 JSON_DEPTH_MAX: Final = 32
 HEADERS_MAX: Final = 64
-HEADERS_READ_TIMEOUT_MS: Final = 10_000  # for the header fields of a request; past it the line is cut
+#: for the header fields of a request; past it the line is cut. Also how long a connection may be idle: longer than the
+#: 5 s after which common clients close theirs, or they would send into one that is just being cut
+HEADERS_READ_TIMEOUT_MS: Final = 6_000
 RESULT_WAIT_DEFAULT_S: Final = 10
 RESULT_WAIT_MAX_S: Final = 30
 RESULT_STORE_POLL_FIRST_MS: Final = 250  # the stored result is the truth that a lost reply falls back to
@@ -22,9 +24,8 @@ PAGE_LIMIT_MAX: Final = 100
 EVENTS_PAGE_LIMIT_MAX: Final = 500
 EVENT_STREAMS_MAX: Final = 500  # open SSE streams of one ingress process
 EVENT_STREAMS_OF_CALLER_MAX: Final = 100  # of those
-REQUESTS_OF_CALLER_MAX: Final = 1_024  # under way in one process: half of what it takes
+REQUESTS_OF_CALLERS_MAX: Final = 3_072  # under way in one process; one alone gets half, two a third each (Slots)
 REQUESTS_OF_STRANGERS_MAX: Final = 512  # of all who show no token, processors' webhooks and sign-ins among them
-REQUESTS_OF_ADDRESS_MAX: Final = 256  # of those, from one address
 BURST_OF_CALLER_MAX: Final = 20_000  # requests of one caller at once, to one process; past it 429
 RATE_OF_CALLER: Final = 1_000  # a second, from then on
 BURST_OF_STRANGERS_MAX: Final = 5_000  # requests of one network without a valid token or session
@@ -46,7 +47,9 @@ BODY_READ_S: Final = 60.0  # for a body to come, from the first look at it; two 
 EXPECTED_VERSION_MAX: Final = 2**53 - 1
 DEADLINE_MS_MAX: Final = 3_600_000
 DEADLINE_GRACE_MS: Final = 250  # a wait that ends with the deadline still hears "expired"
-DEADLINE_SETTLED_S: Final = 60  # past a deadline by this, an owner can neither start nor finish the command
+#: past a deadline by this, an owner can neither start nor finish the command: our clock may be ahead by
+#: CLOCK_OFF_MAX_S and the owner's behind by OWNER_CLOCK_OFF_MAX_S, and its transactions, tried again, take a while
+DEADLINE_SETTLED_S: Final = 180
 PREFER_LENGTH_MAX: Final = 256
 QUERY_TEXT_LENGTH_MAX: Final = 1_024  # cursors
 RETRY_AFTER_S: Final = 1
@@ -90,7 +93,9 @@ JWKS_TIMEOUT_S: Final = 3
 SIGN_IN_TIMEOUT_S: Final = 5  # of a question to the issuer while a person waits
 SIGN_IN_BEGUN_S: Final = 600  # for how long a person may be at the issuer
 SIGN_IN_REASON_LENGTH_MAX: Final = 80  # of what the issuer says when it lets nobody in
-INGRESS_CONNECTIONS_MAX: Final = 2_048  # requests under way in one process
+CONNECTIONS_MAX: Final = 65_536  # open at one process: more than one address has ports; nearly all say nothing
+CONNECTIONS_WAITING_MAX: Final = 2_048  # to be taken, in the kernel
+FILES_OF_PROCESS_MAX: Final = 512  # besides connections of callers
 INGRESS_DRAIN_TIMEOUT_S: Final = 10
 INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a draining process has sent
 READY_CACHE_MS: Final = 500

@@ -10,14 +10,8 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
-import psutil
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.log import LogLevels
-from granian.server.embed import Server
-
-from ingress import limits
 from ingress.app import create_app
+from ingress.http.serving import server_of, until_listening
 from ingress.state import Ingress
 
 if TYPE_CHECKING:
@@ -30,18 +24,7 @@ async def serve(config: IngressConfig, host: str, port: int, started: Callable[[
     """Serves until SIGTERM or SIGINT, then answers what is open and ends."""
     ingress = Ingress(config)
     await ingress.start()
-    server = Server(
-        create_app(ingress),
-        address=host,
-        port=port,
-        interface=Interfaces.ASGINL,
-        http=HTTPModes.http1,  # one connection is one request at a time: nobody gets thousands by one of HTTP/2
-        http1_settings=HTTP1Settings(header_read_timeout=limits.HEADERS_READ_TIMEOUT_MS),
-        websockets=False,
-        log_level=LogLevels.error,
-        backlog=limits.INGRESS_CONNECTIONS_MAX,
-        backpressure=limits.INGRESS_CONNECTIONS_MAX,
-    )
+    server = server_of(create_app(ingress), host, port)
 
     def stop() -> None:
         # Waits and streams first: granian lets every open request finish.
@@ -53,16 +36,9 @@ async def serve(config: IngressConfig, host: str, port: int, started: Callable[[
         loop.add_signal_handler(number, stop)
     serving = loop.create_task(server.serve())
     try:
-        while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it
-            await asyncio.sleep(limits.LISTEN_POLL_INTERVAL_S)
+        await until_listening(serving, port)
         if started is not None:
             started(ingress)
         await serving
     finally:
         await ingress.close()
-
-
-def _listens(port: int) -> bool:
-    """True once this very process accepts on the port: a connection could be answered by another one."""
-    found = psutil.Process().net_connections(kind="tcp")
-    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in found)

@@ -24,7 +24,7 @@ from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, identity
 from vault import forwarding, limits, metrics, quotas, sealing, token_request
-from vault.audit import WORKER
+from vault.audit import OUR_WORKERS, WORKER
 from vault.key_file import VaultKeysUnusable
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 READ: Final = "payments:read"
 WRITE: Final = "payments:write"
-_BOUNDS: Final = Bounds(
-    limits.VAULT_REQUESTS_OF_CALLER_MAX, limits.VAULT_REQUESTS_OF_STRANGERS_MAX, limits.VAULT_REQUESTS_OF_ADDRESS_MAX
-)
+_BOUNDS: Final = Bounds(limits.VAULT_REQUESTS_OF_CALLERS_MAX, limits.VAULT_REQUESTS_OF_STRANGERS_MAX)
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -159,7 +157,10 @@ def _unasked(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Re
 def _guarded(app: ASGIApp, vault: Vault) -> ASGIApp:
     askers = quotas.askers(vault.holder, vault.trusted_proxies)
     limited = QuotaMiddleware(app, of_process(*quotas.BURSTS), askers, refusal, idempotency_key)
-    return WholeRequests(Edge(Slots(limited, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies)))
+    bounded = Slots(
+        limited, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies, bound_elsewhere=(OUR_WORKERS,)
+    )
+    return WholeRequests(Edge(bounded))
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vault.store import VaultStore
 
 WORKER: Final = "worker"  # who knows the internal secret
+OUR_WORKERS: Final = "\0worker"  # the same, where names of merchants are told apart: none has such a character
 TOKENS: Final = "tokens"
 
 

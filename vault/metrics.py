@@ -17,5 +17,5 @@ FORWARDS_OPEN: Final = Gauge("millrace_vault_forwards_open", "Calls to processor
 ANSWERS_SCRUBBED: Final = Counter("millrace_vault_answers_scrubbed", "Answers of processors that held the number")
 # Above zero: a stored card was changed, or sealed with a key of another file.
 CARDS_UNREADABLE: Final = Counter("millrace_vault_cards_unreadable", "Cards that did not open")
-# Any: somebody has too many requests under way (VAULT_REQUESTS_OF_CALLER_MAX, _OF_ADDRESS_MAX); others are served.
+# Any: somebody has too many requests under way (VAULT_REQUESTS_OF_CALLERS_MAX, _OF_STRANGERS_MAX); others are served.
 SLOTS_REFUSED: Final = Counter("millrace_vault_slots_refused", "Requests past the bound of their caller", ["kind"])

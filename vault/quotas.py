@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingress.http.quotas import Burst, CallersAndStrangers
 from vault import limits
-from vault.audit import WORKER
+from vault.audit import OUR_WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,6 +31,6 @@ def askers(
 
     async def counted(headers: Headers) -> str | None:
         name = await name_of(headers.get("authorization"))
-        return None if name == WORKER else name
+        return None if name == OUR_WORKERS else name
 
     return CallersAndStrangers(counted, *BURSTS, lambda path: path not in _NOT_COUNTED, trusted_proxies)

@@ -9,14 +9,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
-import psutil
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.log import LogLevels
-from granian.server.embed import Server
-
-from ingress import limits as ingress_limits
-from vault import limits as vault_limits
+from ingress.http.serving import server_of, until_listening
 from vault.app import create_app
 from vault.state import Vault
 
@@ -49,32 +42,13 @@ async def serve(config: VaultConfig, host: str, port: int, started: Callable[[Wh
         if ending.done():
             return
         starting.result()
-        server = Server(
-            create_app(vault),
-            address=host,
-            port=port,
-            interface=Interfaces.ASGINL,
-            http=HTTPModes.http1,  # one connection is one request at a time: nobody gets thousands by one of HTTP/2
-            http1_settings=HTTP1Settings(header_read_timeout=ingress_limits.HEADERS_READ_TIMEOUT_MS),
-            websockets=False,
-            log_level=LogLevels.error,
-            log_access=False,
-            backlog=vault_limits.VAULT_CONNECTIONS_MAX,
-            backpressure=vault_limits.VAULT_CONNECTIONS_MAX,
-        )
+        server = server_of(create_app(vault), host, port)
         serving = loop.create_task(server.serve())
         ending.add_done_callback(lambda _: server.stop())  # type: ignore[no-untyped-call] # granian leaves it bare
-        while not serving.done() and not _listens(port):  # noqa: ASYNC110 - granian gives no event for it
-            await asyncio.sleep(ingress_limits.LISTEN_POLL_INTERVAL_S)
+        await until_listening(serving, port)
         listening.set()
         await serving
     finally:
         starting.cancel()
         await asyncio.wait((starting,))
         await vault.close()
-
-
-def _listens(port: int) -> bool:
-    """True once this very process accepts on the port: a connection could be answered by another one."""
-    found = psutil.Process().net_connections(kind="tcp")
-    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in found)

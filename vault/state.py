@@ -19,7 +19,7 @@ from ingress.identity.signed_requests import SignedRequests
 from ingress.trust import Trust
 from schemas import errors
 from vault import metrics
-from vault.audit import WORKER, VaultAudit
+from vault.audit import OUR_WORKERS, VaultAudit
 from vault.cards import Cards
 from vault.forwarding import Destination, Forwarder
 from vault.key_file import KeyFile, VaultKeysUnusable
@@ -99,7 +99,7 @@ class Vault:
 
     async def holder(self, authorization: str | None) -> str:
         """Who has its places: a merchant, or our workers. Raises Unauthenticated for everybody else."""
-        return WORKER if self._is_worker(authorization) else await self._authenticator.principal(authorization)
+        return OUR_WORKERS if self._is_worker(authorization) else await self._authenticator.principal(authorization)
 
     def require_worker(self, request: Request) -> None:
         """Raises Unauthenticated unless the caller knows the internal secret."""

@@ -81,7 +81,7 @@ class LazyCommands(TyperGroup):
         return command
 
 
-app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=LazyCommands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _tell_version(asked: bool) -> None:

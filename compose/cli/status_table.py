@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _COLOURS: Final = {
     "starting": "yellow",
     "ready": "green",
+    "silent": "red",
     "restarting": "red",
     "stopped": "dim",
 }

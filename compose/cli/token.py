@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from typing import Annotated
 
@@ -37,7 +38,7 @@ def token(
     ttl: Annotated[int, typer.Option(help="Seconds until it expires.")] = limits.TOKEN_TTL_DEFAULT_S,
 ) -> None:
     """Print a token and nothing else: of a merchant, a tenant or a user (of several, one each), or of staff."""
-    from ingress.identity.issuer import SCOPES_OF, issue_token  # noqa: PLC0415 - imports cryptography
+    from ingress.identity.issuer import KNOWN_SCOPES, SCOPES_OF, issue_token  # noqa: PLC0415 - imports cryptography
     from ingress.identity.roles import STAFF  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
 
@@ -54,6 +55,8 @@ def token(
     settings = load_settings()
     keys = settings.development_issuer(settings.the_home().path / "keys")
     scopes = tuple(part for text in scope for part in text.split()) if scope else SCOPES_OF[kind]
+    for unknown in (one for one in scopes if one not in KNOWN_SCOPES):
+        raise StackError(_unknown(unknown, KNOWN_SCOPES))
     if kind == "merchant" and STAFF.issuperset(scopes):
         print(f"A token of staff names no merchant: this one is of the person {names[0]} (--staff).", file=sys.stderr)
         kind = "staff"
@@ -62,3 +65,9 @@ def token(
             print(issue_token(keys, name, scopes, ttl, kind=kind, subject=subject, audience=settings.audience[0]))  # type: ignore[arg-type] # one of the kinds
     except PlatformError as error:
         raise StackError(error.public) from error
+
+
+def _unknown(scope: str, known: frozenset[str]) -> str:
+    near = difflib.get_close_matches(scope, known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else "."
+    return f"there is no scope {scope[: limits.SCOPE_LENGTH_MAX]!r}{meant} There are {', '.join(sorted(known))}"

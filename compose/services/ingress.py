@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from compose.services.limiting import OwnSnapshots, api_limiter
-from compose.services.ops import asked_on, serve_ops
+from compose.services.ops import asked_on, serve_ops, turning
 from compose.stack.ports import LOOPBACK
 from dataflows.owner.collector import collect_rarely
 from ingress.config import IngressConfig
@@ -72,7 +72,7 @@ async def _serve_limited(
     def started(ingress: Ingress) -> None:
         snapshots.begin(ingress.parts.get(QuotaPolicies))
         collect_rarely()
-        serve_ops(None, asked_on(loop, ingress.why_not_ready))
+        serve_ops(None, asked_on(loop, ingress.why_not_ready), alive=turning(loop))
 
     await serve(config, LOOPBACK, addresses.ingress_port, started)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from compose.services.limiting import kept_going
-from compose.services.ops import LOOPBACK, serve_ops
+from compose.services.ops import LOOPBACK, serve_ops, turning
 from compose.services.owner_quotas import OwnerQuotas
 from compose.settings.limiter_gateways import gateway_address, gateways_everywhere
 from compose.stack.errors import StackError
@@ -109,7 +109,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     with suppress(StoreUnavailable):
         await store.load()
     listening = asyncio.Event()
-    serve_ops(None, lambda: _why_not_ready(store, follower, listening) or True)
+    alive = turning(asyncio.get_running_loop())
+    serve_ops(None, lambda: _why_not_ready(store, follower, listening) or True, alive=alive)
     # a part that fails ends the process; the supervisor starts another
     async with kept_going(limiter, store, recorder, follower, lambda _: ended.set()):
         # Without policies nothing would be limited: until then others are asked, and callers' failure modes decide.

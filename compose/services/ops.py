@@ -1,6 +1,7 @@
 """The loopback port of one process for its operator: /healthz, /startz, /readyz and Prometheus /metrics.
 
 /startz is asked by the supervisor: a process that has started and yet cannot serve everything is not started again.
+/healthz is, too, for ever: a process whose loop or lanes hang is not healthy, though these threads here answer.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from concurrent.futures import CancelledError
 from functools import partial
 from http import HTTPStatus
@@ -34,8 +36,15 @@ class OpsServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, ready: Callable[[], bool | str], started: Callable[[], bool | str]) -> None:
+    def __init__(
+        self,
+        port: int,
+        ready: Callable[[], bool | str],
+        started: Callable[[], bool | str],
+        alive: Callable[[], bool | str] = lambda: True,
+    ) -> None:
         super().__init__((LOOPBACK, port), _Handler)
+        self.alive = alive
         self.ready = ready
         self.started = started
 
@@ -47,16 +56,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         match self.path:
             case "/healthz":
-                self._send(HTTPStatus.OK, _TEXT, b"ok\n")
-            case "/readyz" | "/startz":
-                said = self.server.ready() if self.path == "/readyz" else self.server.started()
-                status = HTTPStatus.OK if said is True else HTTPStatus.SERVICE_UNAVAILABLE
-                reason = "ready" if said is True else said or "not ready"
-                self._send(status, _TEXT, f"{reason}\n".encode())
+                self._tell(self.server.alive(), "ok")
+            case "/readyz":
+                self._tell(self.server.ready(), "ready")
+            case "/startz":
+                self._tell(self.server.started(), "ready")
             case "/metrics":
                 self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest())
             case _:
                 self._send(HTTPStatus.NOT_FOUND, _TEXT, b"there are /healthz, /startz, /readyz and /metrics\n")
+
+    def _tell(self, said: bool | str, good: str) -> None:
+        status = HTTPStatus.OK if said is True else HTTPStatus.SERVICE_UNAVAILABLE
+        reason = good if said is True else said or f"not {good}"
+        self._send(status, _TEXT, f"{reason}\n".encode())
 
     def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
         self.send_response(status)
@@ -92,12 +105,34 @@ def asked_on(
     return ready
 
 
+def turning(loop: asyncio.AbstractEventLoop) -> Callable[[], bool | str]:
+    """Whether the loop turns, for ``serve_ops``; made by the loop's own thread. One that hangs runs nothing."""
+    turned_at = time.monotonic()
+
+    def turn() -> None:
+        nonlocal turned_at
+        turned_at = time.monotonic()
+        loop.call_later(limits.LOOP_BEAT_INTERVAL_S, turn)
+
+    def alive() -> bool | str:
+        silent_s = time.monotonic() - turned_at
+        return silent_s < limits.LOOP_SILENT_MAX_S or f"the loop has not turned for {silent_s:.0f} s"
+
+    turn()
+    return alive
+
+
 def serve_ops(
-    port: int | None, ready: Callable[[], bool | str], *, started: Callable[[], bool | str] | None = None
+    port: int | None,
+    ready: Callable[[], bool | str],
+    *,
+    started: Callable[[], bool | str] | None = None,
+    alive: Callable[[], bool | str] = lambda: True,
 ) -> OpsServer | None:
     """Serves health and metrics from a thread until the process ends; ``ready`` answers True or why not.
 
-    ``started`` is as ``ready`` unless given: whether the process is up, whatever it cannot serve.
+    ``started`` is as ``ready`` unless given: whether the process is up, whatever it cannot serve. ``alive``: whether it
+    goes on by itself; one that does not for long is killed and started again.
     ``port`` None takes ``MILLRACE_OPS_PORT``; without either nothing is served and None is returned. Raises StackError
     when the port is busy.
     """
@@ -105,7 +140,7 @@ def serve_ops(
     if not chosen:
         return None
     try:
-        server = OpsServer(chosen, ready, started or ready)
+        server = OpsServer(chosen, ready, started or ready, alive)
     except OSError as error:
         raise StackError(f"{PORT_VARIABLE}={chosen}: {error.strerror}; choose a free port, or 0 for none") from error
     serve = partial(server.serve_forever, poll_interval=_LOOKS_FOR_ITS_END_S)

@@ -40,7 +40,7 @@ class PartitionOwner:
         self._periodic: list[PeriodicTask] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
         signal.signal(signal.SIGINT, lambda *_: self.stop.set())
-        serve_ops(None, self._ready, started=self._started)
+        serve_ops(None, self._ready, started=self._started, alive=self._alive)
 
     def run_periodically(self, name: str, task: Callable[[psycopg.Connection[Any]], object], every_s: float) -> None:
         """Runs ``task`` periodically until the end of ``run``."""
@@ -67,6 +67,9 @@ class PartitionOwner:
             return True
         away = (periodic.why_away for periodic in self._periodic)
         return next(filter(None, away), "not in the consumer group yet")
+
+    def _alive(self) -> bool | str:
+        return True if self._process is None else self._process.hanging() or True
 
     def _ready(self) -> bool | str:
         still = self._process.standing_still() if self._process is not None else {}

@@ -8,7 +8,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Final
 
-from compose.services.ops import serve_ops
+from compose.services.ops import serve_ops, turning
 from compose.stack.errors import StackError
 from dataflows.payments.attempts.dispatch_store import DispatchStore
 from dataflows.payments.attempts.event_reader import FOLLOWED, AttemptEventReader
@@ -75,7 +75,7 @@ async def _work(settings: Settings, name: str) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
-    serve_ops(None, lambda: worker.why_not_ready() or True)
+    serve_ops(None, lambda: worker.why_not_ready() or True, alive=turning(loop))
     try:
         await worker.run()
     finally:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from compose.services.ops import asked_on, serve_ops
+from compose.services.ops import asked_on, serve_ops, turning
 from compose.stack.ports import LOOPBACK
 from ingress.social.media.origin import Origin
 from ingress.social.media.origin_server import serve
@@ -31,5 +31,5 @@ async def _serve(settings: Settings) -> None:
         origin,
         LOOPBACK,
         addresses.media_port,
-        started=lambda: serve_ops(None, asked_on(loop, origin.why_not_ready)),
+        started=lambda: serve_ops(None, asked_on(loop, origin.why_not_ready), alive=turning(loop)),
     )

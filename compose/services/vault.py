@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from compose.services.ops import asked_on, serve_ops
+from compose.services.ops import asked_on, serve_ops, turning
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from schemas.client_network import client_network
@@ -54,6 +54,6 @@ async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
 
     def started(why_not_ready: WhyNotReady) -> None:
-        serve_ops(None, asked_on(loop, why_not_ready))
+        serve_ops(None, asked_on(loop, why_not_ready), alive=turning(loop))
 
     await serve(config, LOOPBACK, addresses.vault_port, started)

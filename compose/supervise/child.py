@@ -29,8 +29,8 @@ _MINUTE_S = 60.0
 class ChildSpec:
     """What to run, how to know that it serves, and how to end it.
 
-    ``silent`` is asked of one that serves: None when it answers, else why not. Without it one that runs is left alone,
-    as a server is that recovers or waits for its disk.
+    ``silent`` is asked of one that serves: None when it answers, else why not. One that does not answer for long is
+    started again, unless it is ``left_alone``, as a server is that recovers or waits for its disk: that is told.
     """
 
     name: str
@@ -46,6 +46,7 @@ class ChildSpec:
     address: str | None = None
     ops_url: str | None = None
     silent: Callable[[], str | None] | None = None
+    left_alone: bool = False
     fork_server: ForkServer | None = None  # None: executed
 
 
@@ -84,7 +85,8 @@ class Child:
         return has_ended or self.condition == "starting" or self._is_to_be_asked()
 
     def _is_to_be_asked(self) -> bool:
-        return self.condition == "ready" and self.spec.silent is not None and time.monotonic() >= self._ask_again_at
+        serves = self.condition in {"ready", "silent"}
+        return serves and self.spec.silent is not None and time.monotonic() >= self._ask_again_at
 
     def check(self) -> bool:
         """Moves the condition on by what is seen now; True when something changed."""
@@ -93,7 +95,7 @@ class Child:
             if time.monotonic() >= self.start_again_at:
                 self.restarts += 1
                 self._start_again()
-        elif self.condition in {"starting", "ready"}:
+        elif self.condition in {"starting", "ready", "silent"}:
             self._look()
         return (self.condition, self.note, self.restarts) != before
 
@@ -133,10 +135,15 @@ class Child:
         They are counted, not timed: a supervisor that stood still itself has asked nothing meanwhile.
         """
         if silence is None:
+            self.condition, self.note = "ready", ""
             self._silences, self._ask_again_at = 0, time.monotonic() + compose_limits.LIVENESS_INTERVAL_S
             return
         self._silences, self._ask_again_at = self._silences + 1, time.monotonic() + compose_limits.LIVENESS_AGAIN_S
-        if self._silences >= compose_limits.LIVENESS_SILENCES_MAX:
+        if self._silences < compose_limits.LIVENESS_SILENCES_MAX:
+            return
+        if self.spec.left_alone:
+            self.condition, self.note = "silent", f"has not answered for long: {silence}"
+        else:
             self.end()
             self.plan_restart(f"frozen: {self._silences} questions had no answer ({silence})")
 

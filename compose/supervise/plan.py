@@ -104,6 +104,8 @@ def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> Ch
         command=server.command,
         environment={**server.environment(), STACK_ID_VARIABLE: stack_id},
         unhealthy=server.unhealthy,
+        silent=server.unhealthy,
+        left_alone=True,
         stop_signal=server.stop_signal,
         start_timeout_s=limits.SERVER_START_TIMEOUT_S,
         restart_timeout_s=limits.SERVER_RECOVERY_TIMEOUT_S,

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 #: the mark of every process of one run; see ``compose.stack.processes.marked``
 STACK_ID_VARIABLE: Final = "MILLRACE_STACK_ID"
 
-#: degraded: it serves, but for a process that was there and is not now
+#: degraded: it serves, but for a process that was there and is not now, or answers nothing
 Phase = Literal["starting", "ready", "degraded", "stopping", "stopped", "failed"]
 Kind = Literal["supervisor", "server", "service"]
-Condition = Literal["starting", "ready", "restarting", "stopped"]
+#: silent: it runs, and has answered nothing for long
+Condition = Literal["starting", "ready", "silent", "restarting", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ The spec's order (1, section 3) in two round trips. The caller was authenticated
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import psycopg
@@ -55,11 +55,18 @@ class Share(Struct):
 
 
 class Committer:
-    """Commits rounds over one connection."""
+    """Commits rounds over one connection; ``begins`` is told of every transaction."""
 
-    def __init__(self, connection: OwnerConnection, leases: Leases, size: TransactionSize | None = None) -> None:
+    def __init__(
+        self,
+        connection: OwnerConnection,
+        leases: Leases,
+        size: TransactionSize | None = None,
+        begins: Callable[[], object] = lambda: None,
+    ) -> None:
         self.connection = connection
         self._size = size or TransactionSize()
+        self._begins = begins
         self._trips = RoundTrips(connection)
         self.leases = leases
         self.service = leases.service
@@ -74,6 +81,7 @@ class Committer:
         Raises Fenced when another owner has one of the partitions, ClockOff, UnbalancedPosting and CasMiss as
         InvariantViolation, and psycopg errors; after any of them nothing of the round is in the database.
         """
+        self._begins()
         fail_points.reach("before_claim")
         records, began = sum(len(share.batch.records) for share in shares), time.monotonic()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from dataflows import limits
@@ -79,12 +80,19 @@ class OwnerProcess:
         except BaseException as error:  # noqa: BLE001 - raised by run, when no lane is at work any more
             if self.failure is None:
                 self.failure = error
+        finally:
+            lane.rests()
 
     def standing_still(self) -> dict[int, str]:
         """Partitions of ours that nobody serves, and why; the others go on."""
         halted = dict.fromkeys(self.leases.halted, "halted, see 'millrace partitions list'")
         refused = {p: f"Kafka refuses its events: {reason}" for p, reason in self.publisher.refusals().items()}
         return refused | halted
+
+    def hanging(self) -> str | None:
+        """Why this owner does not go on though nothing failed; None while its lanes turn."""
+        silent_s = max(lane.silent_s() for lane in self.lanes)
+        return None if silent_s < limits.OWNER_LANE_SILENT_MAX_S else f"a lane has not turned for {silent_s:.0f} s"
 
     def close(self) -> None:
         """Leaves the group and closes everything; what was not acknowledged is sent again by the next owner."""
@@ -111,8 +119,21 @@ class Lane:
         self._reader = process.reader
         self._publisher = process.publisher
         self._size = process.size
-        self._committer = Committer(connection, process.leases, process.size)
+        self._committer = Committer(connection, process.leases, process.size, self._turns)
+        self._turned_at: float | None = None  # None while nothing is expected of it
         self._marks = MarkTimer()
+
+    def _turns(self) -> None:
+        self._turned_at = time.monotonic()
+
+    def rests(self) -> None:
+        """It has ended, or waits for Kafka, which may take as long as it likes."""
+        self._turned_at = None
+
+    def silent_s(self) -> float:
+        """For how long it has done nothing of what is expected of it. Any thread may ask."""
+        turned_at = self._turned_at
+        return 0.0 if turned_at is None else time.monotonic() - turned_at
 
     def finished(self) -> bool:
         """True after a drain that was asked for: the only regular end. Raises when another lane has failed."""
@@ -124,6 +145,7 @@ class Lane:
 
     def next_round(self) -> list[PartitionBatch]:
         """The next batches to commit together, none when there are none for now; keeps positions moving meanwhile."""
+        self._turns()
         self._publisher.serve()
         wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_IDLE_WAIT_MS
         batches = self._reader.next_round(wait_ms / 1_000)
@@ -203,6 +225,7 @@ class Lane:
 
     def publish(self, batch: CommittedBatch) -> None:
         """Sends what a commit allows to send; with the last piece of a batch its partition is free for any lane."""
+        self.rests()
         try:
             self._publisher.publish(batch)
             if batch.parked:
@@ -210,6 +233,7 @@ class Lane:
         finally:
             if batch.closes:
                 self._reader.done(batch.partition)
+            self._turns()
 
     def step(self) -> None:
         """One turn of the plain loop."""

@@ -36,7 +36,7 @@ STANDING_STILL: Final = Gauge(
 STREAMS: Final = Gauge("millrace_ingress_event_streams", "Open event streams")
 # Above zero: queries fail or time out; the circuit opens after some in a row.
 STORE_FAILURES: Final = Counter("millrace_ingress_store_failures", "Queries that failed")
-# Any: somebody has too many requests under way (REQUESTS_OF_CALLER_MAX, _OF_ADDRESS_MAX); others are served.
+# Any: somebody has too many requests under way (REQUESTS_OF_CALLERS_MAX, _OF_STRANGERS_MAX); others are served.
 SLOTS_REFUSED: Final = Counter("millrace_ingress_slots_refused", "Requests past the bound of their caller", ["kind"])
 # Any: somebody looks for ids or tokens, or takes far too much along; see the audit log and the case suspicious_access.
 ANOMALIES: Final = Counter("millrace_ingress_suspicious_accesses", "Findings about who asks for what", ["kind"])

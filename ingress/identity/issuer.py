@@ -41,6 +41,16 @@ SCOPES_OF: Final = {
     STAFF_KIND: (roles.OPERATOR,),
 }
 
+#: every scope that a call of ours needs, and no other means anything here
+KNOWN_SCOPES: Final = frozenset(
+    (
+        *(scope for scopes in SCOPES_OF.values() for scope in scopes),
+        *roles.STAFF,
+        *("limits:read", "limits:write", "moderator", "signing_keys:write"),
+        *("support", "support:approve", "tenant:admin", "tenants:admin"),
+    )
+)
+
 #: so long a key that signs no more is believed: the life of a token, clocks that differ, verifiers that look seldom
 KEY_OVERLAP_S: Final = limits.TOKEN_TTL_MAX_S + 2 * limits.CLOCK_SKEW_MAX_S + ingress_limits.JWKS_REFRESH_S
 _CURSOR_KEY_BYTES: Final = 32

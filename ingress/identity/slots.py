@@ -1,8 +1,9 @@
 """How much of one process one caller takes: requests under way, by who proved to be, else by address.
 
-Whoever shows no token, and no session of a page, is a stranger. Strangers share few places, and one address has some
-of those only, so unfinished bodies and hanging waits of anybody leave room for everybody else. Health is asked on
-another listener, and not counted.
+Whoever shows no token, and no session of a page, is a stranger. Callers share many places, strangers few. As long as
+nobody else is there a caller, or a stranger's address, gets half of them; the fuller the process, the less: a place is
+given to whoever has fewer than are free. So unfinished bodies and hanging waits of a few leave room for everybody else.
+Health is asked on another listener, and not counted.
 """
 
 from __future__ import annotations
@@ -33,18 +34,17 @@ Holder = tuple[str, str]  # kind, and which of them
 
 
 class Bounds(NamedTuple):
-    """How many requests may be under way in one process."""
+    """How many requests may be under way in one process: N callers who take all that they get have 1/(N+1) each."""
 
-    of_caller: int
-    of_strangers: int  # all that show no token
-    of_address: int  # of those, from one
+    of_callers: int
+    of_strangers: int  # all that show no token, by address
 
 
 class Slots:
     """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread.
 
     ``name_of`` tells who an Authorization field proves to be, or raises what is wrong with it; where it proves nobody,
-    ``sessions`` tell who a cookie is of.
+    ``sessions`` tell who a cookie is of. ``bound_elsewhere``: names of ours that are not counted.
     """
 
     def __init__(
@@ -55,15 +55,17 @@ class Slots:
         refused: Counter,
         trusted_proxies: Sequence[Network] = (),
         sessions: Sequence[Callable[[Headers], Caller | None]] = (),
+        bound_elsewhere: Sequence[str] = (),
     ) -> None:
         self._sessions = sessions
         self._app = app
         self._name_of = name_of
-        self._bounds = bounds
+        self._bounds = {_CALLER: bounds.of_callers, _STRANGER: bounds.of_strangers}
+        self._not_bound = frozenset((_CALLER, name) for name in bound_elsewhere)
         self._refused = refused
         self._trusted_proxies = trusted_proxies
         self._taken: dict[Holder, int] = {}
-        self._strangers = 0
+        self._under_way = {_CALLER: 0, _STRANGER: 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on while its caller has a place left."""
@@ -71,6 +73,9 @@ class Slots:
             await self._app(scope, receive, send)
             return
         holder = await self._holder(scope)
+        if holder in self._not_bound:
+            await self._app(scope, receive, send)
+            return
         if not self._take(holder):
             self._refused.labels(holder[0]).inc()
             await _refusal()(scope, receive, send)
@@ -91,18 +96,15 @@ class Slots:
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
 
     def _take(self, holder: Holder) -> bool:
-        taken = self._taken.get(holder, 0)
-        if holder[0] == _CALLER:
-            may = taken < self._bounds.of_caller
-        else:
-            may = taken < self._bounds.of_address and self._strangers < self._bounds.of_strangers
-            self._strangers += may
-        if may:
-            self._taken[holder] = taken + 1
-        return may
+        taken, free = self._taken.get(holder, 0), self._bounds[holder[0]] - self._under_way[holder[0]]
+        if taken >= free:
+            return False
+        self._taken[holder] = taken + 1
+        self._under_way[holder[0]] += 1
+        return True
 
     def _give_back(self, holder: Holder) -> None:
-        self._strangers -= holder[0] == _STRANGER
+        self._under_way[holder[0]] -= 1
         left = self._taken[holder] - 1
         if left:
             self._taken[holder] = left

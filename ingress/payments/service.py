@@ -108,7 +108,7 @@ class PaymentsHttp(HttpService):
             )
         )
         self._trusted_proxies = platform.config.trusted_proxies
-        self._webhooks = add(WebhookGateway(dsn, config.webhook_secrets))
+        self._webhooks = add(WebhookGateway(dsn, config.webhook_secrets, platform.denials.require_clock))
 
     def middleware(self, authenticator: Authenticator) -> Sequence[Middleware]:
         """What one network may tell as a processor is bounded."""

@@ -142,6 +142,31 @@ def test_killed_servers_come_back_with_their_data(filled: Operator) -> None:
     assert all(f"{name}: restarting - killed by SIGKILL" in log for name in SERVERS)
 
 
+def test_frozen_servers_are_told_and_left_alone(filled: Operator) -> None:
+    """Whoever looks sees that the stack is not whole, and which servers answer nothing; they go on where they were."""
+    filled.up()
+    frozen = {name: filled.process(name) for name in SERVERS}
+    for process in frozen.values():
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: conditions(filled) == {"silent"}, within_s=120, what="all are told to be silent")
+        told = filled.run("status")
+        assert told.returncode != 0
+        assert "degraded" in told.stdout
+        assert "has not answered for long" in " ".join(told.stdout.split())
+    finally:
+        for process in frozen.values():
+            os.kill(process.pid, signal.SIGCONT)
+    eventually(lambda: conditions(filled) == {"ready"}, within_s=120, what="all answer again")
+    assert filled.run("status").returncode == 0
+    assert {name: filled.process(name) for name in SERVERS} == frozen
+    assert_all_kept(filled.settings())
+
+
+def conditions(stack: Operator) -> set[str]:
+    return {entry.condition for entry in stack.state().processes if entry.name in SERVERS}
+
+
 def test_a_killed_supervisor_leaves_nothing(filled: Operator) -> None:
     """kill -9 of the supervisor: the guard stops what is left, and the next ``up`` has the data."""
     filled.up()

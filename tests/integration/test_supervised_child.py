@@ -32,6 +32,8 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
         timeout_s: float = 10,
         restart_timeout_s: float | None = None,
         silent: Callable[[], str | None] | None = None,
+        *,
+        left_alone: bool = False,
     ) -> Child:
         spec = ChildSpec(
             name="tried",
@@ -45,6 +47,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Child]]:
             log=tmp_path / "tried.log",
             folder=tmp_path,
             silent=silent,
+            left_alone=left_alone,
         )
         made.append(Child(spec))
         return made[-1]
@@ -199,6 +202,30 @@ def test_one_that_froze_is_killed_and_started_again(
     assert first is not None
     assert not first.alive()
     silence[0] = None
+    eventually(lambda: child.check() and child.condition == "ready", what="it runs again")
+    assert child.restarts == 1
+
+
+def test_one_that_is_left_alone_is_told_to_be_silent_until_it_answers(
+    make: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server that recovers or waits for its disk; one that dies meanwhile is started again."""
+    for name in ("LIVENESS_INTERVAL_S", "LIVENESS_AGAIN_S", "RESTART_BACKOFF_FIRST_S"):
+        monkeypatch.setattr(limits, name, 0.0)
+    silence: list[str | None] = ["timed out"]
+    child = make(SERVES, silent=lambda: silence[0], left_alone=True)
+    first_start(child)
+    first = child.process
+    told = [child.check() for _ in range(limits.LIVENESS_SILENCES_MAX + 2)]
+    assert told == [False] * (limits.LIVENESS_SILENCES_MAX - 1) + [True, False, False]
+    assert (child.condition, child.note) == ("silent", "has not answered for long: timed out")
+    assert child.is_due()
+    silence[0] = None
+    assert child.check()
+    assert (child.condition, child.note, child.restarts, child.process) == ("ready", "", 0, first)
+    silence[0] = "timed out"
+    eventually(lambda: child.check() and child.condition == "silent", what="it is silent again")
+    child.send(signal.SIGKILL)
     eventually(lambda: child.check() and child.condition == "ready", what="it runs again")
     assert child.restarts == 1
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from ingress import limits
+from ingress.http.serving import connections_max
 from tests.eventually import becomes
 from tests.worlds.public_system import public
 
@@ -35,6 +36,7 @@ pytestmark = [
 _PAYMENTS: Final = 60
 _FLOODING: Final = 16  # threads
 _P99: Final = 0.99
+_SILENT: Final = 9_000  # at once
 _UNFINISHED: Final = b"POST /v1/payment_intents HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\n"
 
 
@@ -99,9 +101,53 @@ def _hanging(public: PublicSystem) -> Iterator[list[int]]:
     address = httpx.URL(public.base_url)
     token = f"Authorization: Bearer {public.token('m_hanging')}\r\n".encode()
     with contextlib.ExitStack() as held:
-        for number in range(limits.REQUESTS_OF_ADDRESS_MAX + 64):
+        for number in range(limits.REQUESTS_OF_STRANGERS_MAX // 2 + 64):
             line = held.enter_context(socket.create_connection((address.host, address.port or 80)))
             line.sendall(_UNFINISHED + (token if number % 2 else b"") + b"Content-Length: 9\r\n\r\n{")
+        yield []
+
+
+def _silent_lines(public: PublicSystem, ended: threading.Event) -> None:
+    """Opens connections that say nothing, or never end their header fields, and opens anew what was cut."""
+    address = httpx.URL(public.base_url)
+    held: list[socket.socket] = []
+    while not ended.is_set():
+        with contextlib.suppress(OSError):
+            line = socket.create_connection((address.host, address.port or 80), timeout=5)
+            held.append(line)
+            line.sendall(b"" if len(held) % 2 else _UNFINISHED)
+        if len(held) >= _SILENT:
+            for line in held[: _SILENT // 2]:
+                line.close()
+            del held[: _SILENT // 2]
+    for line in held:
+        line.close()
+
+
+@contextlib.contextmanager
+def _silent(public: PublicSystem) -> Iterator[list[int]]:
+    """More lines that say nothing than there are places for requests in all processes."""
+    connections_max()  # this process's own files, too
+    ended = threading.Event()
+    opening = threading.Thread(target=_silent_lines, args=(public, ended))
+    opening.start()
+    try:
+        yield []
+    finally:
+        ended.set()
+        opening.join()
+
+
+@contextlib.contextmanager
+def _waiting(public: PublicSystem) -> Iterator[list[int]]:
+    """Two merchants take every place that they get, and hold on to it."""
+    connections_max()
+    address = httpx.URL(public.base_url)
+    tokens = [f"Authorization: Bearer {public.token(f'm_waiting_{n}')}\r\n".encode() for n in range(2)]
+    with contextlib.ExitStack() as held:
+        for number in range(limits.REQUESTS_OF_CALLERS_MAX * 2):
+            line = held.enter_context(socket.create_connection((address.host, address.port or 80)))
+            line.sendall(_UNFINISHED + tokens[number % 2] + b"Content-Length: 9\r\n\r\n{")
         yield []
 
 
@@ -112,6 +158,8 @@ FLOODS: Final = {
     "forged paths": lambda public: _asked(public, _forged_path),
     "a greedy merchant": _greedy,
     "unfinished requests": _hanging,
+    "lines that say nothing": _silent,
+    "two merchants that wait": _waiting,
 }
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import http.client
 import threading
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from compose import limits
-from compose.services.ops import OpsServer, asked_on
+from compose.services.ops import OpsServer, asked_on, turning
+from dataflows import limits as dataflows_limits
+from dataflows.owner.process import Lane, OwnerProcess
+from dataflows.owner.transaction_size import TransactionSize
+from tests.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -69,6 +74,69 @@ def test_a_process_that_is_ending_says_so(loop: asyncio.AbstractEventLoop) -> No
     assert asked_on(closed, why_not_ready)() == "the process is ending"
 
 
+def test_a_loop_that_hangs_is_not_alive_until_it_turns_again(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LOOP_BEAT_INTERVAL_S", 0.0)
+    monkeypatch.setattr(limits, "LOOP_SILENT_MAX_S", 3_600.0)
+
+    async def watched() -> Callable[[], bool | str]:
+        return turning(asyncio.get_running_loop())
+
+    alive = asyncio.run_coroutine_threadsafe(watched(), loop).result(20)
+    assert alive() is True
+    go_on = threading.Event()
+    loop.call_soon_threadsafe(go_on.wait)
+    monkeypatch.setattr(limits, "LOOP_SILENT_MAX_S", 0.5)
+    eventually(lambda: alive() is not True, what="it is seen that the loop hangs")
+    assert "the loop has not turned for" in str(alive())
+    go_on.set()
+    eventually(lambda: alive() is True, what="it turns again")
+
+
+def test_a_lane_that_hangs_is_told_and_one_that_waits_for_kafka_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataflows_limits, "OWNER_LANE_SILENT_MAX_S", 0.1)
+    go_on, waits = threading.Event(), threading.Event()
+
+    class Hanging:
+        """A reader and a publisher of which every call that takes long waits for us."""
+
+        service = None
+        refusals = dict
+        serve = staticmethod(lambda: None)
+        backlog = staticmethod(lambda: 0)
+        all = staticmethod(list)
+        done = staticmethod(lambda _: None)
+
+        def next_round(self, _: float) -> list[Any]:
+            waits.set()
+            go_on.wait(60)
+            return []
+
+        publish = next_round
+
+    hanging: Any = Hanging()
+    process = OwnerProcess.__new__(OwnerProcess)
+    process.leases = process.reader = process.publisher = hanging
+    process.size, process.failure = TransactionSize(), None
+    lane: Any = Lane(process, cast("Any", SimpleNamespace()))  # it has no transaction here
+    process.lanes = [lane]
+    assert process.hanging() is None  # nothing is expected yet
+    batch: Any = SimpleNamespace(parked=0, closes=False)
+    for call, is_told in ((lane.next_round, True), (lambda: lane.publish(batch), False)):
+        go_on.clear()
+        waits.clear()
+        turned = threading.Thread(target=process._turn, args=(lambda _, call=call: call(), lane))
+        turned.start()
+        assert waits.wait(20)
+        if is_told:
+            eventually(lambda: process.hanging() is not None, what="it is told")
+        assert (process.hanging() is not None) is is_told
+        go_on.set()
+        turned.join()
+        assert process.hanging() is None  # it has ended
+
+
 @pytest.mark.parametrize(("path", "status"), [("/readyz", 503), ("/startz", 200), ("/healthz", 200)])
 def test_a_process_that_cannot_serve_everything_has_started(path: str, status: int) -> None:
     """The supervisor would start an owner with one halted partition again and again, and nobody would serve the others."""
@@ -87,3 +155,19 @@ def test_a_process_that_cannot_serve_everything_has_started(path: str, status: i
         server.server_close()
     assert answer.status == status
     assert (b"partition 3 stands still" in said) is (path == "/readyz")
+
+
+def test_a_process_that_hangs_is_not_healthy() -> None:
+    server = OpsServer(0, lambda: True, lambda: True, lambda: "the loop has not turned for 31 s")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (503, b"the loop has not turned for 31 s\n")
+        connection.close()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -79,14 +79,14 @@ def test_each_takes_from_its_own() -> None:
 
     async def flood() -> None:
         app = Hanging()
-        bounds = Bounds(of_caller=3, of_strangers=5, of_address=2)
+        bounds = Bounds(of_callers=6, of_strangers=4)
         slots = Slots(app, believed, bounds, refusals, sessions=[by_cookie])
         async with asyncio.TaskGroup() as hanging:
-            wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(5)]
+            wanted = [("m_1", "192.0.2.1")] * 3 + [(None, f"192.0.2.{n // 2}") for n in range(3)]
             for name, address in wanted:
                 hanging.create_task(asked(slots, name, address))
             await app.began(len(wanted))
-            for name, address in (("m_1", "192.0.2.9"), (None, "192.0.2.0"), (None, "192.0.2.9")):
+            for name, address in (("m_1", "192.0.2.9"), (None, "192.0.2.0"), (None, "192.0.2.1")):
                 refused = await asked(slots, name, address)
                 assert (refused["status"], (b"connection", b"close") in refused["headers"]) == (503, True)
             hanging.create_task(asked(slots, "m_2", "192.0.2.0"))  # who proves to be somebody has places of its own
@@ -94,12 +94,50 @@ def test_each_takes_from_its_own() -> None:
             hanging.create_task(asked(slots, None, "192.0.2.0", cookie="user:u_1"))  # by the session of a page
             await app.began(3)
             app.go_on.set()
-        assert (slots._taken, slots._strangers) == ({}, 0)
+        assert (slots._taken, set(slots._under_way.values())) == ({}, {0})
         assert [(await asked(slots, name))["status"] for name in ("m_1", None)] == [200, 200]
 
     asyncio.run(flood())
     told = {kind: refused_by_kind.get_sample_value("refused_total", {"kind": kind}) for kind in ("caller", "stranger")}
     assert told == {"caller": 1, "stranger": 2}
+
+
+@pytest.mark.parametrize("greedy", [1, 2, 3, 7])
+def test_however_many_take_all_that_they_get_the_next_one_has_places(greedy: int) -> None:
+    """Callers who wait for ever, one place after the other, and a quiet one beside them."""
+
+    async def flood() -> None:
+        app, refusals = Hanging(), Counter("refused", "by kind", ["kind"], registry=CollectorRegistry())
+        slots = Slots(app, believed, Bounds(of_callers=48, of_strangers=8), refusals)
+        async with asyncio.TaskGroup() as hanging:
+            for number in range(48 * greedy):
+                hanging.create_task(asked(slots, f"m_{number % greedy}"))
+            share = 48 // (greedy + 1)
+            await app.began(share * greedy)
+            assert set(slots._taken.values()) == {share}
+            for _ in range(share // 2):
+                hanging.create_task(asked(slots, "quiet"))
+            await app.began(share // 2)
+            app.go_on.set()
+        assert slots._taken == {}
+
+    asyncio.run(flood())
+
+
+def test_our_own_are_bound_elsewhere() -> None:
+    async def flood() -> None:
+        app, refusals = Hanging(), Counter("refused", "by kind", ["kind"], registry=CollectorRegistry())
+        slots = Slots(app, believed, Bounds(2, 2), refusals, bound_elsewhere=("ours",))
+        async with asyncio.TaskGroup() as hanging:
+            for _ in range(5):
+                hanging.create_task(asked(slots, "ours"))
+            await app.began(5)
+            hanging.create_task(asked(slots, "m_1"))
+            await app.began(1)
+            app.go_on.set()
+        assert slots._taken == {}
+
+    asyncio.run(flood())
 
 
 def test_streams_of_one_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

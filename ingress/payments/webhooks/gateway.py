@@ -23,11 +23,21 @@ if TYPE_CHECKING:
 
 
 class WebhookGateway:
-    """Every processor that we have secrets of. ``open`` before use, ``close`` after."""
+    """Every processor that we have secrets of. ``open`` before use, ``close`` after.
 
-    def __init__(self, dsn: str, secrets: Mapping[str, Sequence[str]], clock: Callable[[], float] = time.time) -> None:
+    ``require_clock`` raises Unavailable while the clock is too far off to tell an old signature from a new one.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        secrets: Mapping[str, Sequence[str]],
+        require_clock: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._keys = {name: signatures.read_secrets(adapter_of(name), given) for name, given in secrets.items()}
         self._inbox = Inbox(dsn)
+        self._require_clock = require_clock
         self._clock = clock
 
     async def open(self) -> None:
@@ -47,7 +57,7 @@ class WebhookGateway:
         """Returns once everything that is genuine in the body is durable.
 
         Raises InvalidSignature when nothing is genuine, MalformedRequest when nothing is an event, Unavailable when the
-        events are not known to be durable.
+        events are not known to be durable, or when by our clock nothing can be told of their age.
         """
         try:
             found = self._verified(processor, headers, raw)
@@ -57,6 +67,9 @@ class WebhookGateway:
         except errors.MalformedRequest:
             _count(processor, "malformed")
             raise
+        except errors.Unavailable:
+            _count(processor, "untimed")
+            raise
         stored = await self._inbox.keep(found)
         _count(processor, "stored", stored)
         _count(processor, "repeated", len(found) - stored)
@@ -65,6 +78,7 @@ class WebhookGateway:
         keys, scheme = self._keys[processor], adapter_of(processor)
         if scheme == "adyen":
             return _verified_items(raw, keys)
+        self._require_clock()
         if scheme == "stripe":
             signatures.check_stripe(raw, _only(headers, "stripe-signature"), keys, self._clock())
             return [events.event_of(processor, raw, None)]

@@ -29,7 +29,7 @@ def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) ->
 
     async def deliver() -> list[httpx.Response]:
         dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
-        gateway = WebhookGateway(dsn, SECRETS, clock=lambda: vectors.NOW)
+        gateway = WebhookGateway(dsn, SECRETS, lambda: None, clock=lambda: vectors.NOW)
         await gateway.open()
         parts = Parts()
         parts.add(gateway)

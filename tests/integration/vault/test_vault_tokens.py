@@ -263,7 +263,7 @@ def test_who_hangs_on_leaves_room_for_others(world: VaultWorld) -> None:
     head = f"POST /v1/tokens HTTP/1.1\r\nHost: vault\r\nAuthorization: {greedy.http.headers['authorization']}\r\n"
     unfinished = f"{head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{{".encode()
     with contextlib.ExitStack() as hanging:
-        for _ in range(limits.VAULT_REQUESTS_OF_CALLER_MAX):
+        for _ in range(limits.VAULT_REQUESTS_OF_CALLERS_MAX // 2):
             line = hanging.enter_context(socket.create_connection((address.host, address.port or 80)))
             line.sendall(unfinished)
         eventually(lambda: greedy.tokenize().status_code == 503, what="the merchant has no place left")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from ingress.payments.webhooks import events
+from ingress.identity.clock import JudgedClock
+from ingress.payments.webhooks import events, metrics
 from ingress.payments.webhooks.gateway import WebhookGateway
 from ingress.payments.webhooks.signatures import InvalidSignature
 from schemas import errors
@@ -43,8 +44,15 @@ def kept() -> Kept:
     return Kept()
 
 
-def receive(kept: Kept, processor: str, raw: bytes, *headers: tuple[str, str]) -> list[events.ProviderEvent]:
-    gateway = WebhookGateway("postgresql://nobody@127.0.0.1:1/none", SECRETS, clock=lambda: NOW)
+def receive(
+    kept: Kept, processor: str, raw: bytes, *headers: tuple[str, str], off_s: float = 0.0
+) -> list[events.ProviderEvent]:
+    """``off_s``: how far our clock is off the database's, and the processor's."""
+    judged = JudgedClock(lambda: NOW + off_s)
+    judged.judge(NOW + off_s, NOW)
+    gateway = WebhookGateway(
+        "postgresql://nobody@127.0.0.1:1/none", SECRETS, judged.require_right, clock=lambda: NOW + off_s
+    )
     gateway._inbox = kept  # type: ignore[assignment] # the same method
     fields = Headers(raw=[(name.lower().encode(), value.encode("latin-1")) for name, value in headers])
     asyncio.run(gateway.receive(processor, fields, raw))
@@ -156,8 +164,28 @@ def test_a_batch_without_a_genuine_item_is_forged(kept: Kept, raw: bytes) -> Non
     assert kept.events == []
 
 
+@pytest.mark.parametrize("off_s", [3_600.0, -3_600.0, 61.0])
+def test_a_wrong_clock_of_ours_makes_nothing_forged(kept: Kept, off_s: float) -> None:
+    """Genuine ones are told to come again, and old ones not taken for new; what has no time in it needs no clock."""
+    raw = vectors.STRIPE_BODY
+    counted = [("stripe", "forged"), ("simulator", "forged"), ("stripe", "untimed")]
+    before = [_counted(*labels) for labels in counted]
+    with pytest.raises(errors.Unavailable):
+        receive(kept, "stripe", raw, ("Stripe-Signature", vectors.stripe_header(raw)), off_s=off_s)
+    mac = ("webhook-signature", vectors.standard_mac(raw, "msg_1", NOW))
+    with pytest.raises(errors.Unavailable):
+        receive(kept, "simulator", raw, ("webhook-id", "msg_1"), ("webhook-timestamp", str(NOW)), mac, off_s=off_s)
+    assert [_counted(*labels) for labels in counted] == [before[0], before[1], before[2] + 1]
+    assert kept.events == []
+    assert receive(kept, "adyen", batch(vectors.adyen_item()), off_s=off_s)
+
+
+def _counted(processor: str, outcome: str) -> float:
+    return metrics.EVENTS.labels(processor, outcome)._value.get()
+
+
 def test_an_unknown_processor_is_no_route() -> None:
-    gateway = WebhookGateway("postgresql://nobody@127.0.0.1:1/none", SECRETS)
+    gateway = WebhookGateway("postgresql://nobody@127.0.0.1:1/none", SECRETS, lambda: None)
     with pytest.raises(errors.NotFound):
         gateway.require("paypal")
     gateway.require("stripe")
