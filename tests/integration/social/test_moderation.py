@@ -219,7 +219,9 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
         assert post["post_id"] in stranger.ids(public)
     old = urls_of(stranger, post)
     made = decide(moderator, author.name, "remove")
-    refused(stranger.get(path), 404, "not_found")
+    for reader in (stranger, author):  # nobody sees it, its author neither
+        refused(reader.get(path), 404, "not_found")
+        assert post["post_id"] not in reader.home + reader.ids(f"/v1/timelines/user/{author.name}")
     refused(author.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
     assert statuses(old) == {404}
     verified(moderator, made)
