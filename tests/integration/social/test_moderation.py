@@ -179,6 +179,10 @@ def test_a_case_whose_object_is_gone_is_closed_by_none_and_by_nothing_else(
     for object_id in gone:
         report = reporter.send("POST", "/v1/moderation/reports", {"object_id": object_id, "reason": "spam"})
         assert report.status_code == 201
+    judge, assign = SocialUser(system, MODERATORS), f"/v1/moderation/queue/{picture_id}/assign"
+    judge.do("POST", assign)
+    judge.do("POST", "/v1/me/erasure", {"confirm": judge.name})
+    assert moderator.do("POST", assign)["assignee"] == moderator.name
     author.do("DELETE", f"/v1/posts/{deleted['post_id']}", version=1)
     author.do("PATCH", f"/v1/posts/{edited['post_id']}", {"media_ids": []}, version=1)
     leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
