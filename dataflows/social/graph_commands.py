@@ -105,10 +105,13 @@ def _block(batch: SocialBatch, caller: Author, command: Command, now: int) -> Co
 
 
 def _end(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
-    """Ends a block or mute of one's own, whatever became of the other."""
+    """Ends a block of one's own, whatever became of the other, or a mute, unless a block stands between both."""
     word = command.operation.removeprefix("un")
     held = batch.blocks if word == "block" else batch.mutes
     name = str(command.payload["user_id"])
+    between = (batch.blocks.get((caller.user_id, name)), batch.blocks.get((name, caller.user_id)))
+    if word == "mute" and any(block is not None and block.state == "active" for block in between):
+        return refusals.NO_USER
     before = held.get((caller.user_id, name))
     after = edge_decisions.removed(before, now)
     if after is None:

@@ -24,9 +24,11 @@ where exists (select from social_authorize(array[t.viewer], array[t.id]))
 select object_id, effect, decision_id, epoch from moderation_current where object_id = any (%s::text[]);
 
 -- name: cases_read
--- Primary key.
-select object_id, reports, priority, state, assignee, version, opened_at, updated_at
-from moderation_case where object_id = any (%s::text[]);
+-- An erased user has no case any more. Primary keys.
+select c.object_id, c.reports, c.priority, case when c.state = 'assigned' and gone.user_id is not null then 'open' else c.state end,
+       case when gone.user_id is null then c.assignee end, c.version, c.opened_at, c.updated_at
+from moderation_case c left join author gone on gone.user_id = c.assignee and gone.state in ('deleting', 'deleted')
+where c.object_id = any (%s::text[]);
 
 -- name: reports_read
 -- Primary key.

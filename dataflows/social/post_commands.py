@@ -120,22 +120,19 @@ def _react(batch: SocialBatch, author: Author, command: Command, now: int, kind:
     state = "active" if is_given else "removed"
     is_pushed = not author.is_pulled
     if before is None:
-        if not is_given:
-            return refusals.NO_POST
-        after = Reaction(
+        before = Reaction(
             kind=kind,
             user_id=author.user_id,
             post_id=seen.post_id,
-            state=state,
+            state="removed",
             is_pushed=is_pushed,
-            version=1,
+            version=0,
             created_at=now,
             updated_at=now,
         )
-    elif before.state == state:
+    if before.state == state:  # what was never given is not written down either
         return committed(_rendered(before), author, "unchanged")
-    else:
-        after = structs.replace(before, state=state, is_pushed=is_pushed, version=before.version + 1, updated_at=now)
+    after = structs.replace(before, state=state, is_pushed=is_pushed, version=before.version + 1, updated_at=now)
     batch.reactions.put(after)
     if is_given:
         batch.tell(Notice(seen.author_id, kind, author.user_id, seen.post_id, now))

@@ -11,7 +11,6 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from ingress import limits
 from ingress.commands.arrivals import woken
+from ingress.commands.stream_places import StreamPlaces
 from ingress.http import metrics
 from schemas import codec, errors, rendering, services
 
@@ -125,26 +125,21 @@ class EventStreams:
         self._store = store
         self._arrivals = arrivals
         self._listeners: dict[str, set[asyncio.Event]] = {}
-        self._open: Counter[str] = Counter()  # by caller
+        self._places = StreamPlaces()
         self._closing = False
         self._looker: asyncio.Task[None] | None = None
 
     def admit(self, caller: Caller) -> None:
         """A place for one stream, until ``leave``. Raises Overloaded when there is none, or none for this caller."""
-        own = self._open.get(caller.principal, 0)
-        if self._closing or self._open.total() >= limits.EVENT_STREAMS_MAX:
-            raise errors.Overloaded("Too many event streams are open.")
-        if own >= limits.EVENT_STREAMS_OF_CALLER_MAX:
-            raise errors.Overloaded("Too many event streams of this caller are open.")
-        self._open[caller.principal] += 1
+        if self._closing:
+            raise errors.Overloaded("Too many streams are open.")
+        self._places.take(caller)
         metrics.STREAMS.inc()
 
     def leave(self, caller: Caller) -> None:
         """The place is free again."""
         metrics.STREAMS.dec()
-        self._open[caller.principal] -= 1
-        if not self._open[caller.principal]:
-            del self._open[caller.principal]
+        self._places.leave(caller)
 
     def close(self) -> None:
         """Ends every stream; clients resume elsewhere with their last event id."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from ingress import limits
 from ingress.commands import calling
@@ -15,6 +15,7 @@ from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
+from ingress.commands.stream_places import PlacedStream
 from ingress.http import answers, reading
 from ingress.http.parts import parts_of
 from ingress.identity.roles import OPERATORS
@@ -23,9 +24,7 @@ from schemas import errors, services
 from schemas.identity import REQUEST_ID, operator_scope
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
-    from ingress.commands.events import EventFeed, EventStreams, MayRead, Place
+    from ingress.commands.events import EventFeed
     from ingress.identity.caller import Caller
 
 router: Final = APIRouter()
@@ -87,23 +86,7 @@ async def stream_events(request: Request) -> Response:
     place = feed.events.place(caller.principal, cursor) if cursor else await feed.events.end()
     feed.streams.admit(caller)  # nothing is awaited from here to the response, which gives the place back
     may_read = partial(parts_of(request).get(Admissions).require_reads, caller)
-    return _Streamed(feed.streams, caller, place, may_read)
-
-
-class _Streamed(StreamingResponse):
-    """One stream, whose place is free when it has ended, however that came."""
-
-    def __init__(self, streams: EventStreams, caller: Caller, place: Place, may_read: MayRead) -> None:
-        headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
-        super().__init__(streams.stream(caller, place, may_read), headers=headers, media_type="text/event-stream")
-        self._leave = partial(streams.leave, caller)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As every response."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._leave()
+    return PlacedStream(feed.streams.stream(caller, place, may_read), partial(feed.streams.leave, caller))
 
 
 async def _feed(request: Request) -> tuple[Caller, EventFeed]:

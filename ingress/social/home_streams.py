@@ -13,13 +13,14 @@ import msgspec
 
 from ingress import limits as ingress_limits
 from ingress.commands.arrivals import woken
+from ingress.commands.stream_places import StreamPlaces
 from ingress.http import reading
 from schemas import errors
 from schemas.social import limits as social_limits
 from schemas.social.service import SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from starlette.requests import Request
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from ingress.identity.caller import Caller
     from ingress.social.timelines import Timelines
 
+Post = dict[str, Any]
+_PAGE: Final = ingress_limits.PAGE_LIMIT_DEFAULT
+_OLDEST: Final = ("", "")
 _HEARTBEAT: Final = b": alive\n\n"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -38,12 +42,18 @@ class HomeStreams:
         self._timelines = timelines
         self._arrivals = arrivals
         self._open: set[asyncio.Event] = set()
+        self._places = StreamPlaces()
         self._closing = asyncio.Event()
 
-    def admit(self) -> None:
-        """Raises Overloaded when no further stream may be opened."""
-        if self._closing.is_set() or len(self._open) >= ingress_limits.EVENT_STREAMS_MAX:
+    def admit(self, caller: Caller) -> None:
+        """A place for one stream, until ``leave``. Raises Overloaded when there is none, or none for this caller."""
+        if self._closing.is_set():
             raise errors.Overloaded("Too many streams are open.")
+        self._places.take(caller)
+
+    def leave(self, caller: Caller) -> None:
+        """The place is free again."""
+        self._places.leave(caller)
 
     def close(self) -> None:
         """Ends every stream."""
@@ -55,18 +65,16 @@ class HomeStreams:
         """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves.
 
         ``after`` is the post that stood first in a home: what came since is told, too. Of the newest page all is, where
-        it has no such post any more, or had none.
+        the home has no such post any more, or had none.
         """
         heard, looks = asyncio.Event(), 0
         self._open.add(heard)
         try:
-            known = _known([post["post_id"] for post in await self._newest(caller)], after)
+            told = Told(await self._newest(caller, lambda post: not after or post["post_id"] == after), after)
             yield b"retry: 1000\n\n"
             with self._arrivals.listening(heard, SERVICE.events_topic):
                 while not self._closing.is_set() and time.time() < caller.expires_at:
-                    posts = await self._newest(caller)
-                    fresh = [post for post in reversed(posts) if post["post_id"] not in known]
-                    known = [*known, *(post["post_id"] for post in fresh)][-social_limits.HOME_POSTS_MAX :]
+                    fresh = told.fresh(await self._newest(caller, told.reaches))
                     yield b"".join(map(_event, fresh)) or _HEARTBEAT
                     looks = await self._pause(heard, looks)
         except (errors.Unavailable, errors.Gone):
@@ -74,9 +82,16 @@ class HomeStreams:
         finally:
             self._open.discard(heard)
 
-    async def _newest(self, caller: Caller) -> list[dict[str, Any]]:
-        page = await self._timelines.home(caller.user, ingress_limits.PAGE_LIMIT_DEFAULT, None)
-        found: list[dict[str, Any]] = page["data"]
+    async def _newest(self, caller: Caller, is_enough: Callable[[Post], bool]) -> list[Post]:
+        """A home from its newest post on, in pages until one has a post that is enough, or so many of them."""
+        found: list[Post] = []
+        cursor = None
+        for _ in range(social_limits.HOME_STREAM_PAGES_MAX):
+            page = await self._timelines.home(caller.user, _PAGE, cursor)
+            found += page["data"]
+            cursor = page["next_cursor"]
+            if cursor is None or any(map(is_enough, page["data"])):
+                break
         return found
 
     async def _pause(self, heard: asyncio.Event, looks: int) -> int:
@@ -91,11 +106,32 @@ class HomeStreams:
         return 0
 
 
-def _known(ids: list[str], after: str | None) -> list[str]:
-    """What of a home was told, the newest first."""
-    if after is None:
-        return ids
-    return ids[ids.index(after) :] if after in ids else []
+class Told:
+    """What a stream has told of a home, and how far back it looks: what stood below its newest page then is no news."""
+
+    def __init__(self, posts: Sequence[Post], after: str | None) -> None:
+        """All of these but what is newer than ``after``; where that is not there, all but the newest page."""
+        ids = [post["post_id"] for post in posts]
+        if after is not None and after not in ids:
+            posts, ids = posts[:_PAGE], []
+        self._ids = ids if after is None else ids[ids.index(after) :] if ids else []
+        self._since = _place(posts[-1]) if len(posts) >= _PAGE else _OLDEST
+
+    def reaches(self, post: Post) -> bool:
+        """Whether all that stands behind this post was there before."""
+        return post["post_id"] in self._ids or _place(post) < self._since
+
+    def fresh(self, posts: Sequence[Post]) -> list[Post]:
+        """What of a home (the newest first) was not told yet, the oldest first; from now on it was."""
+        found = [post for post in reversed(posts) if post["post_id"] not in self._ids and _place(post) >= self._since]
+        self._ids = [*self._ids, *(post["post_id"] for post in found)][-social_limits.HOME_POSTS_MAX :]
+        if len(posts) >= _PAGE:
+            self._since = max(self._since, _place(posts[_PAGE - 1]))
+        return found
+
+
+def _place(post: Post) -> tuple[str, str]:
+    return post["created_at"], post["post_id"]
 
 
 def _event(post: dict[str, Any]) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from ingress.commands import calling
+from ingress.commands.stream_places import PlacedStream
 from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.social.edges import Edges
@@ -57,10 +59,9 @@ async def stream_home(request: Request) -> Response:
     caller = await calling.caller_of(request, READ)
     parts, after = parts_of(request), asked_after(request)
     await parts.get(Users).present(caller)
-    parts.get(HomeStreams).admit()
-    frames = parts.get(HomeStreams).stream(caller, after)
-    headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
-    return StreamingResponse(frames, headers=headers, media_type="text/event-stream")
+    streams = parts.get(HomeStreams)
+    streams.admit(caller)
+    return PlacedStream(streams.stream(caller, after), partial(streams.leave, caller))
 
 
 @router.get("/v1/timelines/public")

@@ -19,6 +19,7 @@ HOME_DELIVERIES_SENT_MAX: Final = 20_000  # before their answers are read, well 
 HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull
 HOME_EQUAL_TIMES: Final = 16  # posts of one microsecond that a page may begin among
 HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one stream, while events come
+HOME_STREAM_PAGES_MAX: Final = 10  # of one look: so many posts may come between two of them
 HOME_STREAM_LOOKS: Final = 5  # so many after the last event
 HOME_STREAM_UNASKED_S: Final = 5.0  # and then, while none comes
 HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads

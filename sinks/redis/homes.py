@@ -123,9 +123,7 @@ class HomeWriter:
     def drop(self, users: Sequence[str]) -> None:
         """These homes: their readers build them anew."""
         if users:
-            self._redis.unlink(
-                *[_key(user) for user in users]
-            )  # freed beside: thousands of them would hold up the others
+            self._redis.unlink(*[_key(user) for user in users])  # their memory is freed beside, holding up nobody
 
     def close(self) -> None:
         """Disconnects."""

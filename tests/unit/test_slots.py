@@ -156,7 +156,7 @@ def test_streams_of_one_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -
     streams.admit(three)
     for left in (one, two, three):
         streams.leave(left)
-    assert streams._open == {}
+    assert streams._places._open == {}
 
 
 def test_many_refusals_are_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,11 +155,15 @@ class History:
             self.model.block(name, other)
 
     def mute(self, name: str, other: str) -> None:
-        """Mutes, or no more."""
-        if (name, other) in self.model.mutes:
+        """Mutes, or no more; whom a block hides is not there to be muted, or heard again."""
+        if self.model.blocked(name, other):
+            status = self.users[name].send("DELETE", f"/v1/mutes/{other}").status_code
+            if status != _MISSING:
+                raise CallRefused(f"hearing who is not there: {status}")
+        elif (name, other) in self.model.mutes:
             self.users[name].do("DELETE", f"/v1/mutes/{other}")
             self.model.mutes.discard((name, other))
-        elif not self.model.blocked(name, other) and other not in self.model.suspended:
+        elif other not in self.model.suspended:
             self.users[name].do("PUT", f"/v1/mutes/{other}")
             self.model.mutes.add((name, other))
 

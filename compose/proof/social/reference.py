@@ -51,9 +51,11 @@ class Reference:
     def sees(self, viewer: str, post_id: str) -> bool:
         """The rule."""
         post = self.posts[post_id]
-        if post.is_deleted or post.author == viewer:
-            return not post.is_deleted
-        if post.author in self.suspended or self.decisions.get(post_id) == "remove":
+        if post.is_deleted or post.author in self.suspended:
+            return False
+        if post.author == viewer:
+            return True
+        if self.decisions.get(post_id) == "remove":
             return False
         if post.visibility == "private" or self.blocked(viewer, post.author):
             return False

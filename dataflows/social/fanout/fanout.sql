@@ -1,7 +1,8 @@
 -- name: posts_of
--- Those of a batch's posts that still are to be seen by anybody but their authors. Primary key.
-select post_id, created_at from post
-where post_id = any (%(ids)s::text[]) and state = 'published' and visibility <> 'private';
+-- Those of a batch's posts that are there, and who keeps one to itself: it tells of it anew when it opens it, and who reposted
+-- it does not. Primary key.
+select post_id, created_at, case when visibility = 'private' then author_id end from post
+where post_id = any (%(ids)s::text[]) and state = 'published';
 
 -- name: followers_after
 -- The next followers of each user behind one, in the order of ids. Served by follow_followers.

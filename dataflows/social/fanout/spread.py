@@ -57,8 +57,11 @@ class Spread:
         if not shown:
             return
         ids = [post_id for posts in shown.values() for post_id in posts]
-        found = dict(self._rows("posts_of", ids=ids))
-        places = {user: [(found[one], one) for one in posts if one in found] for user, posts in shown.items()}
+        found = {post_id: (at, kept_by) for post_id, at, kept_by in self._rows("posts_of", ids=ids)}
+        places = {
+            user: [(found[one][0], one) for one in posts if one in found and found[one][1] != user]
+            for user, posts in shown.items()
+        }
         for followers in self._followers([user for user, posts in places.items() if posts]):
             self._homes.push([(each, places[user]) for user, each in followers])
 

@@ -1,4 +1,7 @@
--- Open cases below a place, the most urgent first. Served by moderation_queue.
-select object_id, reports, priority, state, assignee, version, opened_at, updated_at from moderation_case
-where state <> 'decided' and (priority, object_id) < (%(priority)s::bigint, %(id)s::text)
-order by priority desc, object_id desc limit %(limit)s::int
+-- Open cases below a place, the most urgent first; an erased user has none any more. Served by moderation_queue.
+select c.object_id, c.reports, c.priority,
+       case when c.state = 'assigned' and gone.user_id is not null then 'open' else c.state end as state,
+       case when gone.user_id is null then c.assignee end as assignee, c.version, c.opened_at, c.updated_at
+from moderation_case c left join author gone on gone.user_id = c.assignee and gone.state in ('deleting', 'deleted')
+where c.state <> 'decided' and (c.priority, c.object_id) < (%(priority)s::bigint, %(id)s::text)
+order by c.priority desc, c.object_id desc limit %(limit)s::int

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from dataflows.social.domain.records import Author, rendered_user
 from ingress import limits as ingress_limits
 from ingress.commands import calling
+from ingress.commands.stream_places import PlacedStream
 from ingress.social.home_streams import HomeStreams, asked_after
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.pages import visit as visits
@@ -46,11 +48,10 @@ async def home(request: Request) -> Response:
 async def stream(request: Request) -> Response:
     """What comes home from now on (server-sent events): the pages ask who is signed in, as often as a look is taken."""
     found = await visits.signed_in(request)
-    streams = found.part(HomeStreams)
-    streams.admit()
-    headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
-    frames = _while_signed_in(found, streams.stream(found.who.caller(), asked_after(request)))
-    return StreamingResponse(frames, headers=headers, media_type="text/event-stream")
+    streams, caller = found.part(HomeStreams), found.who.caller()
+    streams.admit(caller)
+    frames = _while_signed_in(found, streams.stream(caller, asked_after(request)))
+    return PlacedStream(frames, partial(streams.leave, caller))
 
 
 async def _while_signed_in(found: Visit, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -179,6 +179,10 @@ def test_a_case_whose_object_is_gone_is_closed_by_none_and_by_nothing_else(
     for object_id in gone:
         report = reporter.send("POST", "/v1/moderation/reports", {"object_id": object_id, "reason": "spam"})
         assert report.status_code == 201
+    judge, assign = SocialUser(system, MODERATORS), f"/v1/moderation/queue/{picture_id}/assign"
+    judge.do("POST", assign)
+    judge.do("POST", "/v1/me/erasure", {"confirm": judge.name})
+    assert moderator.do("POST", assign)["assignee"] == moderator.name
     author.do("DELETE", f"/v1/posts/{deleted['post_id']}", version=1)
     author.do("PATCH", f"/v1/posts/{edited['post_id']}", {"media_ids": []}, version=1)
     leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
@@ -219,7 +223,9 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
         assert post["post_id"] in stranger.ids(public)
     old = urls_of(stranger, post)
     made = decide(moderator, author.name, "remove")
-    refused(stranger.get(path), 404, "not_found")
+    for reader in (stranger, author):  # nobody sees it, its author neither
+        refused(reader.get(path), 404, "not_found")
+        assert post["post_id"] not in reader.home + reader.ids(f"/v1/timelines/user/{author.name}")
     refused(author.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
     assert statuses(old) == {404}
     verified(moderator, made)

@@ -219,6 +219,7 @@ def test_a_write_that_names_another_version_changes_nothing(people: list[SocialU
             assert problem["current_version"] == current, path
 
     for path in (likes, other):
+        assert fan.do("DELETE", path)["state"] == "removed"  # what was never given is no write
         conflict("POST", path, 0)
         fan.do("POST", path, version=0)
         conflict("DELETE", path, 1)
@@ -263,13 +264,17 @@ def test_a_private_account_asks_and_a_block_ends_edges_both_ways(people: list[So
     kinds = [told["kind"] for told in author.walk("/v1/notifications")]
     assert kinds == ["follow"] or "follow" in kinds
     assert [told["kind"] for told in fan.walk("/v1/notifications")] == ["mention"]
+    mute = f"/v1/mutes/{author.name}"
+    fan.do("PUT", mute)
     author.do("PUT", f"/v1/blocks/{fan.name}")
+    refused(fan.send("DELETE", mute), 404, "not_found")
     assert (fan.home, fan.walk("/v1/notifications")) == ([], [])
     for path in (f"/v1/users/{author.name}", f"/v1/follows/{author.name}", f"/v1/posts/{post['post_id']}"):
         refused(fan.get(path), 404, "not_found")
     refused(fan.send("PUT", f"/v1/follows/{author.name}"), 404, "not_found")
     refused(fan.send("PUT", f"/v1/blocks/{author.name}"), 404, "not_found")
     author.do("DELETE", f"/v1/blocks/{fan.name}")
+    assert fan.do("DELETE", mute)["version"] == 2
     assert fan.read(f"/v1/follows/{author.name}")["state"] == "removed"
     assert author.read("/v1/me")["followers"] == 1
 

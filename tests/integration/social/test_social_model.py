@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers]
 STEPS, USERS, MEDIA = (120, 5, 12) if PROOF else (36, 3, 3)
-_PUSHED = frozenset({"post_published", "post_edited"})
+_PUSHED = frozenset({"post_published", "post_edited", "post_reposted"})
 _CROWD = """
 with put as (
     insert into follow (follower_id, followee_id, state, version, created_at, updated_at)
@@ -247,6 +247,26 @@ def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: Pu
         Spread(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
         assert stored(system, fan) == shown, "filled up"
         connection.execute("delete from post where post_id like 'po_crowds%'")
+
+
+def test_a_repost_comes_home_though_the_post_was_private_when_fan_out_looked(system: PublicSystem) -> None:
+    author, reposter, watcher = (SocialUser(system) for _ in range(3))
+    for user in (author, reposter):
+        user.read("/v1/me")
+    watcher.follow(reposter)
+    assert watcher.home == []
+    post = author.post("reposted")["post_id"]
+    reposter.do("POST", f"/v1/posts/{post}/reposts")
+    author.do("PATCH", f"/v1/posts/{post}", {"visibility": "private"}, version=1)
+    dsn = system.settings.addresses().postgres_dsns["millrace_social_worker"]
+    with (
+        psycopg.connect(dsn, autocommit=True) as connection,
+        closing(HomeWriter(system.settings.addresses().redis_url)) as homes,
+    ):
+        Spread(connection, homes).events([told(reposter, "post_reposted", post)])
+    assert watcher.home == []
+    author.do("PATCH", f"/v1/posts/{post}", {"visibility": "public"}, version=2)
+    assert watcher.home == [post]
 
 
 def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(system: PublicSystem) -> None:

@@ -17,6 +17,7 @@ class Servers:
         self.done: list[Any] = []
         self.followers = {"u_a": ["u_1", "u_2", "u_3"], "u_b": ["u_2"]}
         self.gone: set[str] = set()
+        self.kept: dict[str, str] = {}  # private posts, and whose they are
         self.names = {text.encode(): name for name, text in spread._SQL.items()}
 
     def execute(self, text: bytes, given: dict[str, Any]) -> Any:
@@ -24,7 +25,7 @@ class Servers:
         return SimpleNamespace(fetchall=lambda: rows)
 
     def posts_of(self, ids: list[str]) -> list[Any]:
-        return [(one, int(one[3:])) for one in ids if one not in self.gone]
+        return [(one, int(one[3:]), self.kept.get(one)) for one in ids if one not in self.gone]
 
     def followers_after(self, users: list[str], after: list[str], count: int) -> list[Any]:
         found = []
@@ -90,6 +91,14 @@ def test_what_moves_homes_comes_between_what_was_before_and_after_it() -> None:
         ("push", ["u_2"], ["po_2"]),
         ("forget", everybody, "po_7"),
     ]
+
+
+def test_a_repost_is_written_though_its_author_keeps_the_post_for_now() -> None:
+    """Open again, the post is told of by its author alone; meanwhile the read shows it to nobody."""
+    servers = Servers()
+    servers.kept = {"po_1": "u_a"}
+    found = spread_out(servers, event("u_a", "post_published", "po_1"), event("u_b", "post_reposted", "po_1"))
+    assert found == [("push", ["u_2"], ["po_1"])]
 
 
 def test_homes_that_may_hold_a_post_of_who_is_erased_end_in_chunks(monkeypatch: Any) -> None:

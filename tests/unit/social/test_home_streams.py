@@ -1,0 +1,107 @@
+"""What a stream tells of a home: all that comes, once, and nothing that was there before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ingress import limits as ingress_limits
+from ingress.identity.caller import Caller
+from ingress.social.home_streams import HomeStreams
+from schemas import errors
+from schemas.social import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGE = ingress_limits.PAGE_LIMIT_DEFAULT
+
+
+def caller(name: str) -> Caller:
+    return Caller(principal=f"user:{name}", subject=name, scopes=frozenset(), expires_at=time.time() + 60)
+
+
+class Home:
+    """A home in pages, the newest first; a number is a post and its time."""
+
+    def __init__(self, *posts: int) -> None:
+        self.posts = set(posts)
+        self.pages = 0
+
+    async def home(self, user: str, limit: int, cursor: int | None) -> dict[str, Any]:
+        self.pages += 1
+        below = [n for n in sorted(self.posts, reverse=True) if cursor is None or n < cursor]
+        data = [{"post_id": f"po_{n:03}", "created_at": f"{n:03}"} for n in below[:limit]]
+        return {"data": data, "next_cursor": below[limit - 1] if len(below) > limit else None}
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, home: Home, *changes: Callable[[], object], after: str | None = None
+) -> list[list[int]]:
+    """What is told at the first look, and after each change."""
+    for name in ("HOME_STREAM_INTERVAL_S", "HOME_STREAM_UNASKED_S"):
+        monkeypatch.setattr(limits, name, 0.001)
+    arrivals = SimpleNamespace(listening=lambda *_: nullcontext())
+    streams = HomeStreams(home, arrivals)  # type: ignore[arg-type] # as far as it asks
+
+    async def listen() -> list[bytes]:
+        frames = streams.stream(caller("u_1"), after)
+        assert await anext(frames) == b"retry: 1000\n\n"
+        heard = [await anext(frames)]
+        for change in changes:
+            change()
+            heard.append(await anext(frames))
+        await frames.aclose()  # type: ignore[attr-defined] # a generator
+        return heard
+
+    said = [frame.decode().splitlines() for frame in asyncio.run(listen())]
+    data = [[line.removeprefix("data: ") for line in lines if line.startswith("data: ")] for lines in said]
+    return [[int(json.loads(one)["created_at"]) for one in posts] for posts in data]
+
+
+def test_more_posts_than_a_page_come_between_two_looks_and_each_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, many = Home(*range(30)), range(100, 100 + 3 * PAGE)
+    found = told(monkeypatch, home, lambda: home.posts.update(many), lambda: home.posts.add(500))
+    assert found == [[], list(many), [500]]
+
+
+def test_what_stood_below_the_newest_page_is_no_news_when_what_stood_above_it_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = Home(*range(100))
+    newest = range(100 - PAGE, 100)
+    found = told(monkeypatch, home, lambda: home.posts.difference_update(newest), lambda: home.posts.add(500))
+    assert found == [[], [], [500]]
+
+
+def test_a_stream_goes_on_behind_a_post_some_pages_down_and_a_look_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(*range(999))
+    assert told(monkeypatch, home, after="po_950") == [list(range(951, 999))]
+    home.pages = 0
+    assert told(monkeypatch, home, after="po_none") == [list(range(999 - PAGE, 999))], (
+        "the newest page, where it is gone"
+    )
+    assert home.pages <= 2 * limits.HOME_STREAM_PAGES_MAX
+    assert told(monkeypatch, Home(1, 2), after="") == [[1, 2]]
+
+
+def test_one_user_leaves_room_for_the_streams_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingress_limits, "EVENT_STREAMS_OF_CALLER_MAX", 2)
+    monkeypatch.setattr(ingress_limits, "EVENT_STREAMS_MAX", 3)
+    streams = HomeStreams(None, None)  # type: ignore[arg-type] # nothing is read here
+    one, two, three = map(caller, ("u_1", "u_2", "u_3"))
+    streams.admit(one)
+    streams.admit(one)
+    with pytest.raises(errors.Overloaded, match="of this caller"):
+        streams.admit(one)
+    streams.admit(two)
+    with pytest.raises(errors.Overloaded):
+        streams.admit(three)
+    streams.leave(one)
+    streams.admit(three)
