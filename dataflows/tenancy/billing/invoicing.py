@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from dataflows.owner import fail_points
+from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.invoice import Basis, InvoicePlace, basis, made
 from sinks import limits as sinks_limits
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from sinks.postgres.owner_connection import OwnerConnection
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
+#: what the usage, the entries and the prices of one tenant may come to
+_OF_ONE: Final = (psycopg.Error, errors.PlatformError, ArithmeticError, LookupError, ValueError)
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -89,7 +92,7 @@ def make_due(connection: OwnerConnection, failed: Failed) -> int:
         try:
             count += _make(connection, tenant_id, number)
             failed.made(tenant_id, number)
-        except Exception as error:  # whatever a tenant's usage and entries come to
+        except _OF_ONE as error:
             if connection.closed or connection.broken:
                 raise
             failed.add(tenant_id, number)
