@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
 _OWN: Final = b"select count(*) from tenancy_pool.resource where tenant_id = %s"
 _CONTEXT: Final = b"select set_config('app.ctx', %s, true)"
+_REFUSALS: Final = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
+_STALE: Final = "TN001"  # the context is of an older generation: the canary was moved
 _USAGE: Final = "select count() from usage_events where tenant_id = {tenant:String} and subject = {marker:String}"
 
 
@@ -37,11 +39,11 @@ def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, gene
     try:
         with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
             seen = _counted(connection, good, _FOREIGN, asks.tenant_id)
-            if seen is None:
+            own = _counted(connection, good, _OWN, asks.tenant_id)
+            if seen is None or own is None:
                 raise errors.Unavailable("the canary has another generation by now")
             evidence = f"{seen} rows of other tenants are seen" if seen else None
             yield Found("rows of others", evidence, is_leak=bool(seen))
-            own = _counted(connection, good, _OWN, asks.tenant_id)
             yield Found("own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing")
             for name, context in wrong.items():
                 seen = _counted(connection, context, _FOREIGN, asks.tenant_id)
@@ -56,8 +58,10 @@ def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, te
         with connection.transaction():
             connection.execute(_CONTEXT, (context,))
             row = connection.execute(query, (tenant_id,)).fetchone()
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState):
-        return None
+    except psycopg.DatabaseError as error:
+        if isinstance(error, _REFUSALS) or error.sqlstate == _STALE:
+            return None
+        raise
     return int(row[0]) if row else 0
 
 

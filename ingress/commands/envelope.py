@@ -91,6 +91,17 @@ def read_call(
     return _read(operation, path_id, body, fields, merchant, said_by_token)
 
 
+def refuse_tenant(raw: bytes) -> None:
+    """For a call that has nothing to say. Raises MalformedRequest where its body says a tenant, or is no object."""
+    body = strict_json.parse(raw) if raw.strip() else {}
+    if not isinstance(body, dict):
+        raise errors.MalformedRequest("The body must be a JSON object.")
+    payload = body.get("payload")
+    given = body | payload if isinstance(payload, dict) else body
+    if name := next((name for name in validation.TENANT_NAMES if name in given), None):
+        raise errors.MalformedRequest(f"The request must not say {name}: it comes only from the token.")
+
+
 def read_line(raw: bytes, merchant: str) -> Request:
     """The request of one NDJSON line, which must name its operation. Raises as ``read_call``, or TooLarge."""
     if len(raw) > limits.BODY_BYTES_MAX:

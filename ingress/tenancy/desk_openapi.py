@@ -170,7 +170,9 @@ def _token() -> Json:
         "parameters": [elements.object_id("tenant_id"), elements.object_id("grant_id")],
         "responses": {
             "201": elements.answer("A tenant's token with the grant's scopes", elements.JSON, "SupportToken"),
-            **elements.refusals((*elements.COMMON, "not_found", "grant_inactive")),
+            **elements.refusals(
+                (*elements.COMMON, "not_found", "grant_inactive", "too_large", "unsupported_media_type")
+            ),
         },
     }
 

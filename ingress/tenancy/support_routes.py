@@ -78,6 +78,7 @@ async def token(request: Request, tenant_id: str, grant_id: str) -> Response:
     """What its requester shows while it is active."""
     caller = await _staff(request, tenant_id, SUPPORT, APPROVE)
     calling.require_id(grant_id)
+    envelope.refuse_tenant(await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX))
     access = parts_of(request).get(SupportAccess)
     made = access.token(await access.grant(tenant_id, grant_id), operating.person(caller))
     return calling.json(made, status=201)

@@ -83,7 +83,8 @@ BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is ta
 USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
 BILLING_POLL_S: Final = 0.5
 BILLING_RUNS_AT_ONCE: Final = 20
-BILLING_AGAIN_S: Final = 60  # between two tries of a run whose invoice cannot be made
+BILLING_AGAIN_S: Final = 1  # before a run whose invoice could not be made is tried again; then twice as long each time
+BILLING_AGAIN_MAX_S: Final = 60
 
 # --- isolation
 ISOLATION_STALE_S: Final = 30

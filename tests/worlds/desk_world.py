@@ -175,6 +175,31 @@ def a_later_grant_of_less(system: PublicSystem) -> None:
     assert [row["result"] for row in rows] == ["done", "refused"]
 
 
+def a_grant_of_a_tenant_that_came_to_be_asked(system: PublicSystem) -> None:
+    """It was of another tier when support asked; and a call for a token says no tenant."""
+    tenant, ops = a_tenant(system), staff(system, "tenants:admin")
+    asks, allows = staff(system, "support"), staff(system, "support:approve")
+    root, own = f"/v1/tenants/{tenant.name}/support_grants", f"/v1/tenants/{tenant.name}"
+    path = f"{root}/{asks.done('POST', root, {'reason': 'r', 'ticket': 'T-1'})['grant_id']}"
+    assert asks.http.get(path).json()["needs_consent"] is False
+    ops.done("PATCH", own, {"tier": "enterprise"}, expected_version=ops.http.get(own).json()["version"])
+    approved = allows.done("POST", f"{path}/approve")
+    assert (approved["state"], approved["needs_consent"]) == ("approved", True)
+    assert asks.http.get(path).json()["needs_consent"] is True
+    assert asks.http.post(f"{path}/token").json()["code"] == "grant_inactive"
+    assert tenant.done("POST", f"{path}/consent")["state"] == "active"
+    named = (
+        {"tenant": tenant.name},
+        {"payload": {"tenant_id": tenant.name}},
+        {"idempotency_key": "k", "tenantid": "x"},
+    )
+    for body in (*named, []):
+        refused = asks.http.post(f"{path}/token", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request"), refused.text
+    for said in (None, {}, {"idempotency_key": "k", "payload": {}}):
+        assert asks.http.post(f"{path}/token", json=said).status_code == 201
+
+
 def becomes_conflicts(tenant: Caller) -> list[dict[str, Any]]:
     return eventually(lambda: tenant.http.get("/v1/usage_conflicts").json()["data"])
 

@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from dataflows.owner import fail_points
+from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.invoice import Basis, InvoicePlace, basis, made
 from sinks import limits as sinks_limits
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from sinks.postgres.owner_connection import OwnerConnection
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
+#: what the usage, the entries and the prices of one tenant may come to
+_OF_ONE: Final = (psycopg.Error, errors.PlatformError, ArithmeticError, LookupError, ValueError)
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -34,10 +37,17 @@ class Failed:
 
     def __init__(self) -> None:
         self._again_at: dict[tuple[str, int], float] = {}
+        self._wait_s: dict[tuple[str, int], float] = {}
 
     def add(self, tenant_id: str, number: int) -> None:
-        """One more, or once more."""
-        self._again_at[tenant_id, number] = time.monotonic() + tenancy_limits.BILLING_AGAIN_S
+        """One more, or once more: it waits twice as long then."""
+        wait_s = self._wait_s.get((tenant_id, number), tenancy_limits.BILLING_AGAIN_S)
+        self._again_at[tenant_id, number] = time.monotonic() + wait_s
+        self._wait_s[tenant_id, number] = min(2 * wait_s, tenancy_limits.BILLING_AGAIN_MAX_S)
+
+    def made(self, tenant_id: str, number: int) -> None:
+        """That one is not among them any more."""
+        self._wait_s.pop((tenant_id, number), None)
 
     def waiting(self) -> list[tuple[str, int]]:
         """Those that are not tried yet."""
@@ -81,7 +91,8 @@ def make_due(connection: OwnerConnection, failed: Failed) -> int:
     for tenant_id, number in due:
         try:
             count += _make(connection, tenant_id, number)
-        except Exception as error:  # whatever a tenant's usage and entries come to
+            failed.made(tenant_id, number)
+        except _OF_ONE as error:
             if connection.closed or connection.broken:
                 raise
             failed.add(tenant_id, number)

@@ -25,6 +25,7 @@ from tests.worlds.desk_world import (
     Caller,
     a_client,
     a_grant,
+    a_grant_of_a_tenant_that_came_to_be_asked,
     a_history,
     a_later_grant_of_less,
     a_tenant,
@@ -316,6 +317,10 @@ def test_a_grant_answers_nothing_before_it_begins_and_no_more_than_the_tenant_co
     system: PublicSystem,
 ) -> None:
     a_later_grant_of_less(system)
+
+
+def test_a_tenant_is_asked_by_its_tier_of_now(system: PublicSystem) -> None:
+    a_grant_of_a_tenant_that_came_to_be_asked(system)
 
 
 def test_who_breaks_the_glass_needs_two_others_is_told_of_at_once_and_reviewed(system: PublicSystem) -> None:

@@ -157,6 +157,7 @@ def test_an_invoice_that_cannot_be_made_is_tried_later_and_holds_up_no_other(
         for tenant in ("a_huge", "b_other"):
             connection.execute(RUN.encode(), ("{}", tenant, 1))
         monkeypatch.setattr(limits, "BILLING_RUNS_AT_ONCE", 1)
+        monkeypatch.setattr(limits, "BILLING_AGAIN_S", 3_600)
         assert [make_due(metering, failed) for _ in range(3)] == [0, 1, 0]
         assert connection.execute(of.encode()).fetchall() == [("b_other",)]
         connection.execute("update billing_entry set quantity = -1 where tenant_id = 'a_huge'")

@@ -12,8 +12,11 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from compose.isolation.canaries import Canary
+from compose.isolation.store_probes import store_probes
 from compose.stack.ports import PortLeases
 from ingress.http.store import _read_queries
+from schemas.errors import Unavailable
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
@@ -59,6 +62,18 @@ def signed(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Contexts:
                 "insert into tenancy_pool.resource values (%s, %s, 1, 'x', false)", (tenant, f"rs_{tenant}")
             )
     return Contexts(held)
+
+
+def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(stack: World, signed: Contexts) -> None:
+    """Its context is of an older generation: the round is tried again, and nothing is told of it."""
+    dsns, (one, two) = stack.addresses.postgres_dsns, (Canary(tenant, "rs", "marker") for tenant in TENANTS[:2])
+    found = list(store_probes(dsns["millrace_ingress"], signed, one, two, 1))
+    assert [probe.evidence for probe in found] == [None] * 5
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("update tenancy.gate set generation = 2 where tenant_id = %s", (one.tenant_id,))
+        with pytest.raises(Unavailable):
+            list(store_probes(dsns["millrace_ingress"], signed, one, two, 1))
+        connection.execute("update tenancy.gate set generation = 1 where tenant_id = %s", (one.tenant_id,))
 
 
 @pytest.fixture(scope="module")

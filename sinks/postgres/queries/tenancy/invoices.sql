@@ -56,21 +56,28 @@ group by e.dimension;
 -- What came for periods that were billed before, between two cuts, how much of each was known before, and what it costs: as
 -- the run of its period fixed, or by rule 1 as this run did. Of periods that nothing can come for any more, none is looked
 -- at. Index usage_event_time.
+-- The earlier invoices are found first: a plan for any number of them would look at all for each run of the tenant.
+with before as materialized (
+    select i.tenant_id, i.run_number, r.prices, last.created_at - %(late_max_s)s * interval '1 second' as ends_after
+    from billing_run r
+    join tenant_invoice last on last.tenant_id = r.tenant_id and last.ordinal = %(ordinal)s - 1
+    join tenant_invoice i on i.tenant_id = r.tenant_id and i.ordinal < %(ordinal)s
+    where r.tenant_id = %(tenant)s and r.number = %(number)s),
+billed as materialized (
+    select b.tenant_id, b.number, b.period_from, b.period_to,
+           case when %(late_rule)s = 1 then i.prices else b.prices end as prices
+    from before i
+    join billing_run b on b.tenant_id = i.tenant_id and b.number = i.run_number and b.period_to > i.ends_after)
 select e.dimension, (extract(epoch from b.period_from) * 1000000)::bigint,
        (extract(epoch from b.period_to) * 1000000)::bigint,
        sum(e.quantity) filter (where k.is_late), count(*) filter (where k.is_late),
        coalesce(sum(e.quantity) filter (where not k.is_late), 0), p.price
-from billing_run r
-join tenant_invoice last on last.tenant_id = r.tenant_id and last.ordinal = %(ordinal)s - 1
-join tenant_invoice i on i.tenant_id = r.tenant_id and i.ordinal < %(ordinal)s
-join billing_run b on b.tenant_id = i.tenant_id and b.number = i.run_number
-    and b.period_to > last.created_at - %(late_max_s)s * interval '1 second'
-cross join lateral jsonb_each_text(case when %(late_rule)s = 1 then r.prices else b.prices end) as p (dimension, price)
-join usage_event e on e.tenant_id = r.tenant_id and e.dimension = p.dimension
+from billed b
+cross join lateral jsonb_each_text(b.prices) as p (dimension, price)
+join usage_event e on e.tenant_id = b.tenant_id and e.dimension = p.dimension
     and e.occurred_at >= b.period_from and e.occurred_at < b.period_to
 cross join lateral (select e.seq > coalesce((%(before)s::bigint[])[e.partition + 1], 0)) as k (is_late)
-where r.tenant_id = %(tenant)s and r.number = %(number)s
-  and e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
+where e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
 group by e.dimension, p.price, b.number, b.period_from, b.period_to
 having bool_or(k.is_late);
 
