@@ -36,7 +36,7 @@ from ingress.payments.resources import Collections
 from ingress.payments.risk import policy_routes, risk_routes
 from ingress.payments.risk.assessments import Assessments
 from ingress.payments.risk.policies import PolicyVersions
-from ingress.payments.risk.risk_signals import RiskSignals
+from ingress.payments.risk.risk_signals import RiskSignals, velocity_epochs
 from ingress.payments.webhooks import routes as webhook_routes
 from ingress.payments.webhooks.gateway import WebhookGateway
 from ingress.payments.webhooks.quotas import BURST, Tellers
@@ -81,7 +81,7 @@ class PaymentsHttp(HttpService):
         store, audited, add = platform.store, platform.audited_store, platform.parts.add
         dsn, redis_url = platform.config.postgres_dsn, platform.config.redis_url
         config = platform.parts.get(PaymentsConfig)
-        counters = None if redis_url is None else VelocityCounters(redis_url)
+        counters = None if redis_url is None else VelocityCounters(redis_url, velocity_epochs(audited))
         methods = PaymentMethods(store)
         self._policies = add(ActivePolicies(store))
         self._signals = RiskSignals(self._policies, store, counters)

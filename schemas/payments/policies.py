@@ -17,8 +17,9 @@ from schemas.payments import bank_rules, fee_policy, limits, processor_fees, ref
 #: the document that a published body of a kind holds, as canonical JSON; raises InvalidCommand
 Reader = Callable[[dict[str, Any], Collection[str]], str]
 
-#: these price money or move it: what one person publishes waits for another who says the same
-OF_TWO_PERSONS: Final = ("fees", "routing", "reference_rates")
+#: these price money, move it, or say which of it nobody looks at: what one person publishes waits for another who says
+#: the same; ``policy_publish`` in the database asks for them
+OF_TWO_PERSONS: Final = ("fees", "routing", "reference_rates", "processor_fees", "bank_rules")
 _T = TypeVar("_T")
 _AT: Final = re.compile(r"(?P<reason>.*?) - at (?:`key` in )?`\$\.?(?P<field>.*)`\Z", re.DOTALL)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from schemas import errors, limits
@@ -14,9 +15,14 @@ from schemas.payments import limits as payments_limits
 from sinks.redis.connection import connect
 from sinks.redis.velocity import Counter, Counting, VelocityCounters
 from tests.eventually import patient
+from tests.migrated import clone_database, in_database
+from tests.worlds.limiter.counter_server import CounterServer
 from tests.worlds.payments.attempts_world import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
@@ -24,11 +30,16 @@ _PATIENCE_MS = 60_000  # what counts here is what is counted: a busy machine may
 Test = Callable[[VelocityCounters, VelocityCounters], Awaitable[None]]
 
 
+async def remembered(held: int) -> int:
+    """The counters of this server as they are: none was lost, whatever other tests did."""
+    return max(held, 1)
+
+
 def run(stack: World, test: Test) -> None:
     """Runs a test over the connections of two processes."""
 
     async def both() -> None:
-        one, other = (VelocityCounters(stack.addresses.redis_url, _PATIENCE_MS) for _ in range(2))
+        one, other = (VelocityCounters(stack.addresses.redis_url, remembered, _PATIENCE_MS) for _ in range(2))
         try:
             await test(one, other)
         finally:
@@ -100,8 +111,8 @@ def test_no_amount_is_too_large(stack: World) -> None:
 
 def test_a_server_that_is_away_is_unavailable_and_not_waited_for(stack: World) -> None:
     async def test(_: Any, __: Any) -> None:
-        nowhere = VelocityCounters(f"redis://127.0.0.1:{free_port()}/0")
-        stranger = VelocityCounters(stack.addresses.redis_url.replace("redis://:", "redis://:x"))
+        nowhere = VelocityCounters(f"redis://127.0.0.1:{free_port()}/0", remembered)
+        stranger = VelocityCounters(stack.addresses.redis_url.replace("redis://:", "redis://:x"), remembered)
         for away in (nowhere, stranger):
             with pytest.raises(errors.Unavailable) as unavailable:
                 await away.count([counting("s")])
@@ -109,3 +120,66 @@ def test_a_server_that_is_away_is_unavailable_and_not_waited_for(stack: World) -
             await away.close()
 
     run(stack, test)
+
+
+class Epochs:
+    """What Postgres remembers, in memory."""
+
+    def __init__(self) -> None:
+        self.known = 0
+
+    async def of(self, held: int) -> int:
+        if held != self.known or not held:
+            self.known = held if held > self.known else self.known + 1
+        return self.known
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[CounterServer]:
+    """A Valkey that may be emptied."""
+    server = CounterServer(tmp_path)
+    yield server
+    server.close()
+
+
+def test_a_store_that_lost_its_counters_knows_no_window_that_began_before(own_server: CounterServer) -> None:
+    """Else everybody has a fresh start: a count of one, and the rule that blocks after five lets them by."""
+    epochs = Epochs()
+
+    async def test() -> None:
+        one, other = (VelocityCounters(own_server.url, epochs.of, _PATIENCE_MS) for _ in range(2))
+        subject = uuid.uuid4().hex
+        for _ in range(6):
+            (row,) = await one.count([counting(subject)])
+        assert row == {"w600": 6}, "a store that nobody used before has lost nothing"
+        redis = connect(own_server.url, _PATIENCE_MS)
+        await redis.flushall()
+        assert await one.count([counting(subject)]) == [{}]
+        assert await other.count([counting(subject) for _ in range(3)]) == [{}] * 3
+        assert epochs.known == 2
+        fresh = VelocityCounters(own_server.url, epochs.of, _PATIENCE_MS)
+        async with asyncio.timeout(patient(45)):
+            while (row := (await fresh.count([counting(subject, windows=(1, 600))]))[0]) == {}:
+                continue
+        assert list(row) == ["w1"], "a window that began afterwards is known"
+        await redis.delete("millrace:velocity_epoch")
+        assert [await counters.count([counting(subject)]) for counters in (one, other)] == [[{}], [{}]]
+        await redis.aclose()
+        for counters in (one, other, fresh):
+            await counters.close()
+
+    asyncio.run(test())
+
+
+def test_postgres_remembers_the_epoch_that_the_store_lost(stack: World) -> None:
+    """None yet, the same, lost, an older copy, and a store of a later time than this database's."""
+    name = f"velocity_{uuid.uuid4().hex[:12]}"
+    addresses = stack.settings.addresses()
+    clone_database(addresses.postgres_superuser_dsn, name)
+    dsn = in_database(addresses.postgres_dsns["millrace_ingress"], name)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        told = [
+            connection.execute("select velocity_epoch_of(%s)", (held,)).fetchone()[0]  # type: ignore[index]
+            for held in (0, 1, 0, 1, 3, 7, 7)
+        ]
+        assert told == [1, 1, 2, 3, 3, 7, 7]

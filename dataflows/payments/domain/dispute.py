@@ -1,8 +1,10 @@
 """Disputes: what a payer's bank does to a payment. Facts may come in any order, and none is taken back.
 
 State and funds each only go forward (their ranks below), and each fact is joined to what is known: the end depends on
-which facts came, not on their order. Money is posted when ``funds`` moves, never because of ``state``; only a loss of
-withdrawn money clears its hold. Source: reference 3.4 and 3.5.
+which facts came, not on their order. What was decided, in whatever way, and has its money back is won: by an appeal, or
+because the loss was taken back. An appeal comes after a loss and takes its place; a second loss is the same fact as the
+first, and says nothing new. Money is posted when ``funds`` moves, never because of ``state``; only a loss of withdrawn
+money clears its hold, and an appeal against it brings the hold back. Source: reference 3.4 and 3.5.
 
 The rule of what counts as disputed, for ``intent.amount_disputed``, the cap of refunds and invariants 7 and 8: a
 dispute counts while its money is, or may become, the payer's: it needs a response, is under review (for the first time
@@ -21,21 +23,21 @@ from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.payment_intent import advance
 from schemas import identity
-from schemas.payments.records import Dispute
+from schemas.payments.records import Dispute, DisputeFunds, DisputeState
 from schemas.records import Command, Rejection
 
-#: an inquiry may become a dispute at any time; of two ends the worse stands
+#: an inquiry may become a dispute at any time; of two ends the worse stands, unless the money is back
 STATE_RANK: Final = {
     "warning_needs_response": 1,
     "warning_under_review": 2,
     "warning_closed": 3,
     "needs_response": 4,
     "under_review": 5,
-    "appeal_needs_response": 6,
-    "appeal_under_review": 7,
-    "prevented": 8,
-    "won": 9,
-    "lost": 10,
+    "prevented": 6,
+    "won": 7,
+    "lost": 8,
+    "appeal_needs_response": 9,
+    "appeal_under_review": 10,
 }
 FUNDS_RANK: Final = {"none": 0, "withdrawn": 1, "reinstated": 2}
 _LIVE: Final = frozenset({"needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost"})
@@ -71,6 +73,8 @@ def decide_dispute(payment: Payment, command: Command, context: Context) -> Deci
 
 def counted(dispute: Dispute) -> int:
     """What a dispute takes of the refundable amount, by the rule above."""
+    if _is_won(dispute.state, dispute.funds):  # an earlier release left such a loss a loss
+        return 0
     counts = dispute.state in _LIVE or (dispute.state in _INQUIRY and dispute.funds == "withdrawn")
     return dispute.amount if counts else 0
 
@@ -96,16 +100,28 @@ def _unheard_of(payment: Payment, command: Command, context: Context, dispute_id
 
 
 def _joined(dispute: Dispute, fact: dict[str, Any], context: Context) -> Dispute:
-    """The later state and the later funds of what is known and what is told. The fee is fixed once it is taken."""
+    """The later state and the later funds of what is known and what is told. The fee is fixed once it is taken.
+
+    An appeal that asks for a response takes evidence of its own: what was submitted before is a draft again.
+    """
+    state: DisputeState = max(dispute.state, fact["status"], key=STATE_RANK.__getitem__)
+    funds: DisputeFunds = max(dispute.funds, fact["funds"], key=FUNDS_RANK.__getitem__)
+    is_asked_again = state == "appeal_needs_response" != dispute.state
     return structs.replace(
         dispute,
-        state=max(dispute.state, fact["status"], key=STATE_RANK.__getitem__),
-        funds=max(dispute.funds, fact["funds"], key=FUNDS_RANK.__getitem__),
+        state="won" if _is_won(state, funds) else state,
+        funds=funds,
         fee=fact["fee"] if dispute.funds == "none" else dispute.fee,
         reason=dispute.reason or fact["reason"],
         version=dispute.version + 1,
         updated_at=context.now,
+        evidence_state="draft" if is_asked_again and dispute.evidence_state else dispute.evidence_state,
     )
+
+
+def _is_won(state: DisputeState, funds: DisputeFunds) -> bool:
+    """Whether it was decided and the money is back, whatever was decided first."""
+    return funds == "reinstated" and STATE_RANK[state] >= STATE_RANK["won"]
 
 
 def _postings(before: Dispute, after: Dispute) -> tuple[Posting, ...]:
@@ -118,6 +134,8 @@ def _postings(before: Dispute, after: Dispute) -> tuple[Posting, ...]:
         found.append(ledger.dispute_reinstated(after.id, after.amount, sides, after_loss=_is_cleared(before)))
     if _is_cleared(after):  # and before it was not: else nothing would have changed
         found.append(ledger.dispute_lost(after.id, after.amount, sides))
+    if _is_cleared(before) and after.funds == "withdrawn":  # an appeal: no other state comes after a loss
+        found.append(ledger.dispute_appealed(after.id, after.amount, sides))
     return tuple(found)
 
 

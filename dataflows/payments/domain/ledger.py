@@ -183,6 +183,12 @@ def dispute_lost(dispute_id: str, amount_minor: int, parties: Parties) -> Postin
     return Posting(f"{dispute_id}:lost", "dispute_lost", transfer(hold, claim, amount_minor, parties))
 
 
+def dispute_appealed(dispute_id: str, amount_minor: int, parties: Parties) -> Posting:
+    """An appeal against the loss: the money is claimed again, and held for whom gets it."""
+    claim, hold = _dispute(parties)
+    return Posting(f"{dispute_id}:appealed", "dispute_appealed", transfer(claim, hold, amount_minor, parties))
+
+
 def settled(operation_id: str, matured_minor: int, fee_difference_minor: int, parties: Parties) -> Posting:
     """A capture is in a settlement: the merchant's share matures, and the accrued fee becomes what was really taken."""
     pending, available = f"merchant_pending:{parties.merchant}", f"merchant_available:{parties.merchant}"

@@ -75,7 +75,8 @@ def _dispute(event_type: str, item: dict[str, Any]) -> Finding:
     amount = fields.part(item, "amount")
     return DisputeChange(
         intent_id=place[0],
-        provider_ref=fields.text(item, "pspReference"),
+        # it takes the money of a dispute that was won once more: a dispute of its own
+        provider_ref=fields.text(item, "pspReference") + (":second" if event_type == "SECOND_CHARGEBACK" else ""),
         status=status,
         funds=funds,
         amount=fields.amount(amount, "value"),

@@ -36,7 +36,8 @@ _DOC: Final = (
     "Makes the next version and retires the one before; no version ever changes. expected_version is the active one"
     " (0 when there is none), and the identity of the call: the same person who says the same again hears the same"
     " version again, with Idempotency-Replayed."
-    " Of fees, routing and reference rates the first person's document waits (202) until another person says the same."
+    " Of fees, routing, reference rates, what processors take and bank rules the first person's document waits (202)"
+    " until another person says the same."
 )
 
 

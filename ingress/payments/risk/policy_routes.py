@@ -29,7 +29,7 @@ def _add_routes(kind: str) -> None:
     async def publish(request: Request) -> Response:
         """Makes the next version, in force everywhere within about a second; fees from the time that they say.
 
-        Of fees and routing, when a second person says the same; 202 until then.
+        Of what prices or moves money, when a second person says the same; 202 until then.
         """
         parts = parts_of(request)
         async with parts.get(Audit).operator(request, f"{action}.publish", kind, audits_itself=True) as caller:

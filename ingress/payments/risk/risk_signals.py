@@ -2,7 +2,8 @@
 
 Mode: fail_unknown. When Valkey or the view of cards does not answer in time, the confirm goes on without the signal,
 and each rule says what that means (``when_unknown``); no payment waits for a counter, and counting starts again by
-itself. Counters are of one merchant: what a merchant says of its payers decides about no other merchant's.
+itself. A Valkey that lost its counters knows no window that began before that. Counters are of one merchant: what a
+merchant says of its payers decides about no other merchant's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ingress.http import metrics
 from ingress.http.breaker import Breaker
 from schemas import errors, identity
 from schemas.payments import limits
-from sinks.redis.velocity import Counter, Counting, VelocityCounters
+from sinks.redis.velocity import Counter, Counting, EpochOf, VelocityCounters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,16 @@ _CONFIRM: Final = "confirm_payment_intent"
 _REVIEW: Final = "review_payment_intent"
 #: as dataflows.payments.domain.routing reads an approval
 _OF_CARD: Final = ("network", "card_country")
+
+
+def velocity_epochs(store: Store) -> EpochOf:
+    """Postgres remembers the epoch of the counters."""
+
+    async def epoch_of(held: int) -> int:
+        ((epoch,),) = await store.rows("velocity_epoch_of", {"held": held})
+        return int(epoch)
+
+    return epoch_of
 
 
 class _Subject(Struct):
@@ -147,7 +158,9 @@ class RiskSignals:
         except errors.Unavailable:
             metrics.SIGNALS_UNKNOWN.labels("valkey").inc(len(made))
             return
-        for (subject, _), row in zip(made, totals, strict=True):
+        for (subject, counting), row in zip(made, totals, strict=True):
+            if len(row) < len(counting.counters):
+                metrics.SIGNALS_UNKNOWN.labels("valkey_lost").inc()
             subject.signals |= {name: str(total) for name, total in row.items()}
 
     async def _counted(self, counters: VelocityCounters, countings: list[Counting]) -> list[dict[str, int]]:

@@ -25,6 +25,8 @@ disputes as (
            coalesce(sum(amount) filter (where state in ('needs_response', 'under_review', 'appeal_needs_response',
                                                         'appeal_under_review', 'lost')
                or (state in ('warning_needs_response', 'warning_under_review') and funds = 'withdrawn')), 0) as disputed,
+           coalesce(sum(amount) filter (where funds = 'reinstated' and state in ('appeal_needs_response',
+                                                                                 'appeal_under_review', 'lost')), 0) as back,
            sum(amount) as heard_of
     from dispute group by intent_id
 )
@@ -40,7 +42,8 @@ where i.id is null
    or i.amount_pending <> coalesce(p.pending, 0)
    or i.amount_refunded <> coalesce(p.refunded, 0)
    or i.amount_refunded <> coalesce(r.refunded, 0)
-   or i.amount_disputed <> coalesce(d.disputed, 0)
+   -- a loss whose money came back counted until an earlier release heard of the dispute again
+   or i.amount_disputed not in (coalesce(d.disputed, 0), coalesce(d.disputed - d.back, 0))
    or (i.state = 'succeeded' and i.amount_received = 0)
    -- money of a canceled payment is on its way back, or was tried and is a case for people
    or (i.state = 'canceled' and i.amount_received > coalesce(r.tried, 0) + coalesce(d.heard_of, 0))

@@ -20,8 +20,9 @@ active as (
 disputed as (
     select intent_id as id, sum(amount) as amount, max(updated_at) as last_changed
     from dispute
-    where state in ('needs_response', 'under_review', 'appeal_needs_response', 'appeal_under_review', 'lost')
-       or (state in ('warning_needs_response', 'warning_under_review') and funds = 'withdrawn')
+    where not (funds = 'reinstated' and state in ('lost', 'appeal_needs_response', 'appeal_under_review'))
+      and (state in ('needs_response', 'under_review', 'appeal_needs_response', 'appeal_under_review', 'lost')
+       or (state in ('warning_needs_response', 'warning_under_review') and funds = 'withdrawn'))
     group by intent_id
 )
 select i.id, i.amount, i.amount_received, i.amount_capturable, i.amount_refunded, r.given, d.amount as disputed

@@ -57,11 +57,14 @@ from owed full join reported using (processor, currency) full join movement usin
 where coalesce(owed.amount, 0) <> coalesce(reported.amount, 0) + coalesce(movement.amount, 0)
 union all
 -- Nothing stays unmatched for longer than the horizon unless somebody knows: its processor has reported younger captures.
+-- Of a processor whose reports somebody gives, only what lies between those that they told of (as the finding ``missing``):
+-- what is older may stand in a report that nobody gave.
 select a.processor, a.currency, null, null, a.amount, a.amount, a.operation_id
 from processor_attempt a
-join (select processor, max(youngest_at) as youngest from settlement_report
-      where state <> 'rejected' and is_complete_history group by 1) r on r.processor = a.processor
-where a.status = 'captured' and a.settled_line is null and a.updated_at <= r.youngest
+join (select processor, max(youngest_at) as youngest,
+             case when bool_or(is_complete_history) then '-infinity'::timestamptz else min(oldest_at) end as oldest
+      from settlement_report where state <> 'rejected' group by 1) r on r.processor = a.processor
+where a.status = 'captured' and a.settled_line is null and a.updated_at <= r.youngest and a.created_at >= r.oldest
   and a.updated_at < now() - %(horizon_days)s * interval '1 day'
   and not exists (select 1 from settlement_line l where l.matched = a.operation_id)
   and not exists (select 1 from settlement_discrepancy d where d.matched = a.operation_id)

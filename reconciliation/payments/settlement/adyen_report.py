@@ -109,7 +109,8 @@ def _line(number: int, cells: _Cells) -> Line:
     batch, account = identity_of(cells.text("Batch Number")), identity_of(cells.text("Merchant Account"))
     earlier_id = _identity(name, psp, modification, batch)
     line_id = _identity(name, psp, modification, batch, account) if account and not psp else earlier_id
-    refs = () if kind in _NAMELESS else tuple(dict.fromkeys(ref for ref in (modification, psp) if ref))
+    own = f"{modification}:second" if name == "SecondChargeback" else modification  # as its notification calls it
+    refs = () if kind in _NAMELESS else tuple(dict.fromkeys(ref for ref in (own, psp) if ref))
     reference = name_of(cells.text("Merchant Reference")) or (
         name_of(modification or "") if kind in _NAMELESS else None
     )

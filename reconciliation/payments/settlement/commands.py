@@ -40,7 +40,7 @@ class Due(Struct, frozen=True, kw_only=True):
     intent_id: str | None
     attempt: int | None
     counterpart: str | None
-    told: int
+    told: int = 1  # how often its owner is told of it: more than once after a refusal
 
 
 def command_of(due: Due, issued_at: int) -> Command:

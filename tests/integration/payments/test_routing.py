@@ -72,6 +72,34 @@ def routed(operator: Merchant, other: Merchant, merchant: Merchant, public: Publ
         yield merchant
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("bank_rules", {"rules": [{"name": "own", "direction": "out", "text": "salary of ann"}]}),
+        ("processor_fees", {"contracts": [{"processor": "acme", "bps": 990}]}),
+    ],
+)
+def test_what_nobody_looks_at_and_what_processors_take_is_said_by_two_persons(
+    public: PublicSystem, operator: Merchant, other: Merchant, kind: str, said: dict[str, Any]
+) -> None:
+    """Else one person publishes a rule that knows an own debit, which then is nobody's case."""
+    path = f"/v1/{kind}/policies"
+    with public.policies():
+        newest = operator.http.get(path).json()["data"]
+        expected = newest[0]["version"] if newest else 0
+        document = said | {"expected_version": expected}
+        for _ in range(2):
+            assert operator.http.post(path, json=document).status_code == 202
+        in_force = "select coalesce(max(version), 0) from policy_version where kind = %s"
+        assert public.rows(in_force, kind) == [(expected,)]
+        (waiting,) = other.http.get(f"{path}/proposals").json()["data"]
+        assert (waiting["author"], waiting["expected_version"]) == (operator.name, expected)
+        made = other.http.post(path, json=document)
+        assert (made.status_code, made.json()["version"]) == (201, expected + 1)
+        nothing = {next(iter(said)): [], "expected_version": expected + 1}
+        assert [person.http.post(path, json=nothing).status_code for person in (other, operator)] == [202, 201]
+
+
 def paid(merchant: Merchant, currency: str, token: str = "tok_sim_approve") -> dict[str, Any]:
     """A payment that was confirmed, as its merchant hears of it once it is over."""
     intent = merchant.create(currency=currency, payment_method=token).json()["result"]

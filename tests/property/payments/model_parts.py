@@ -17,7 +17,7 @@ NO: Final = ("declined", "failed")
 ACTIVE: Final = ("pending", "requires_action", "succeeded")
 STATES: Final = (
     *("warning_needs_response", "warning_under_review", "warning_closed", "needs_response", "under_review"),
-    *("appeal_needs_response", "appeal_under_review", "prevented", "won", "lost"),
+    *("prevented", "won", "lost", "appeal_needs_response", "appeal_under_review"),
 )
 FUNDS: Final = ("none", "withdrawn", "reinstated")
 REASONS: Final = {"insufficient_funds": "insufficient_funds", "declined": "declined"}
@@ -192,6 +192,7 @@ class Parts:
         if d:
             state = max(d["state"], state, key=STATES.index)
             funds = max(d["funds"], funds, key=FUNDS.index)
+            state = "won" if _is_back(state, funds) else state
             if (state, funds) == (d["state"], d["funds"]):
                 return "stale_fact"
         was_state, was_funds = (d["state"], d["funds"]) if d else ("", "none")
@@ -201,6 +202,9 @@ class Parts:
              "currency": i["currency"], "fee": p["fee"], "reason": p["reason"], "version": 0, "evidence_state": None},
         )  # fmt: skip
         self.banks[dispute_id] = processor
+        state = "won" if _is_back(state, funds) else state
+        if state == "appeal_needs_response" != was_state and d["evidence_state"]:
+            d["evidence_state"] = "draft"
         d.update(state=state, funds=funds, version=d["version"] + 1, reason=d["reason"] or p["reason"])
         if was_funds == "none":
             d["fee"] = p["fee"]
@@ -224,6 +228,8 @@ class Parts:
                 self._post(i, debit, credit, d["amount"])
         if (d["state"], d["funds"]) == ("lost", "withdrawn") and not was_cleared:
             self._post(i, hold, claim, d["amount"])
+        if was_cleared and d["state"] != "lost" and d["funds"] == "withdrawn":
+            self._post(i, claim, hold, d["amount"])
 
     # -- settlement lines and the journal ------------------------------------------------------------------------
     def _line(  # noqa: PLR0911 - the rules of the reference, one after another
@@ -273,6 +279,11 @@ class Parts:
             for side, amount in enumerate((e["debit"], e["credit"], 1)):
                 self.accounts[e["account_id"]][side] += amount
         return "committed", {"id": c.aggregate_key, "object": "journal_entry", "reference": c.payload["reference"]}
+
+
+def _is_back(state: str, funds: str) -> bool:
+    """Decided, and the money is here again."""
+    return funds == "reinstated" and STATES.index(state) >= STATES.index("won")
 
 
 def _counts(d: dict[str, Any]) -> bool:

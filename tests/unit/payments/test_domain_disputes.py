@@ -6,10 +6,11 @@ from collections import Counter
 from itertools import permutations
 
 import pytest
+from msgspec import structs
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Decision, Payment
-from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK
+from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK, counted
 from schemas import identity
 from schemas.payments import records
 from schemas.payments.records import Dispute
@@ -82,6 +83,27 @@ def test_a_loss_clears_the_hold_and_the_claim() -> None:
     assert payment.intent.amount_disputed == 6_000
 
 
+def test_an_appeal_takes_the_place_of_the_loss_and_claims_the_money_again() -> None:
+    """Until it is decided the money is held as before the loss, and nobody else's."""
+    payment, totals, references = play(("lost", "withdrawn"), ("appeal_needs_response", "withdrawn"))
+    assert (only(payment).state, totals, payment.intent.amount_disputed) == ("appeal_needs_response", WITHDRAWN, 6_000)
+    assert f"{only(payment).id}:appealed" in references
+
+
+@pytest.mark.parametrize("path", [(), ("appeal_under_review",)], ids=["at once", "on appeal"])
+def test_a_loss_whose_money_comes_back_is_won_and_may_be_refunded(path: tuple[str, ...]) -> None:
+    appeals = [(state, "withdrawn") for state in path]
+    payment, totals, _ = play(("lost", "withdrawn"), *appeals, ("lost", "reinstated"))
+    assert (only(payment).state, only(payment).funds, payment.intent.amount_disputed) == ("won", "reinstated", 0)
+    assert totals == {"dispute_fee_expense:simulator": 1_500, "processor_receivable:simulator": -1_500}
+    assert isinstance(commands.decide(payment, cases.refund(cases.AMOUNT), cases.CONTEXT), Decision)
+
+
+def test_what_an_earlier_release_left_lost_with_its_money_back_takes_nothing_of_the_refundable_amount() -> None:
+    payment, _, _ = play(("won", "reinstated"))
+    assert counted(structs.replace(only(payment), state="lost")) == 0
+
+
 def test_a_merchant_that_cannot_cover_it_owes_it() -> None:
     """No write-off by itself: the balance goes below zero."""
     refunded = cases.told(cases.refunding(), "refunded")
@@ -115,6 +137,14 @@ STORIES = {
         ("warning_under_review", "none"),
         ("warning_closed", "none"),
     ),
+    "appealed and given back": (
+        ("needs_response", "withdrawn"),
+        ("lost", "withdrawn"),
+        ("appeal_needs_response", "withdrawn"),
+        ("appeal_under_review", "withdrawn"),
+        ("won", "reinstated"),
+    ),
+    "appealed in vain": (("lost", "withdrawn"), ("appeal_under_review", "withdrawn"), ("lost", "withdrawn")),
     "two ends": (("won", "reinstated"), ("lost", "withdrawn"), ("prevented", "none")),
 }
 
@@ -138,6 +168,8 @@ def test_any_order_and_any_copies_end_alike(story: str) -> None:
         (("under_review", "withdrawn"), ("needs_response", "withdrawn")),
         (("lost", "withdrawn"), ("won", "none")),
         (("warning_closed", "none"), ("warning_needs_response", "none")),
+        (("appeal_under_review", "withdrawn"), ("lost", "withdrawn")),
+        (("won", "reinstated"), ("appeal_needs_response", "withdrawn")),
     ],
 )
 def test_what_is_older_than_what_is_known_is_stale(before: tuple[str, str], late: tuple[str, str]) -> None:

@@ -57,6 +57,15 @@ def test_it_is_submitted_once_the_processor_has_it_and_then_for_good() -> None:
     assert cases.refused(done, cases.fact(done, "submitted")).code == "stale_fact"
 
 
+def test_an_appeal_takes_evidence_of_its_own() -> None:
+    done = cases.told(SUBMITTING, "submitted")
+    lost = cases.after(done, cases.dispute("lost", "withdrawn"))
+    appealed = cases.after(lost, cases.dispute("appeal_needs_response", "withdrawn"))
+    assert (dispute(appealed).evidence_state, dispute(appealed).evidence) == ("draft", {"receipt": "r"})
+    again = cases.told(cases.after(appealed, say({"letter": "l"}, submit=True, key="again")), "submitted")
+    assert (dispute(again).evidence_state, dispute(again).evidence) == ("submitted", {"receipt": "r", "letter": "l"})
+
+
 def test_nothing_changes_while_it_is_on_its_way_and_a_refused_one_leaves_the_draft() -> None:
     assert cases.refused(SUBMITTING, say({"receipt": "other"})).code == "state_conflict"
     refused = cases.told(SUBMITTING, "failed", error_code="dispute_closed")

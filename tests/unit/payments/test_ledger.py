@@ -129,6 +129,10 @@ TABLE = {
         ("dp_1:reinstated", "dispute_reinstated", [(RECEIVABLE, AVAILABLE, 500)]),
     ),
     "dispute lost": (ledger.dispute_lost("dp_1", 500, PARTIES), ("dp_1:lost", "dispute_lost", [(HOLD, CLAIM, 500)])),
+    "dispute appealed": (
+        ledger.dispute_appealed("dp_1", 500, PARTIES),
+        ("dp_1:appealed", "dispute_appealed", [(CLAIM, HOLD, 500)]),
+    ),
     "settled": (ledger.settled("op_1", 500, 0, PARTIES), ("op_1:settled", "settled", [(PENDING, AVAILABLE, 500)])),
     "settled for a higher fee": (
         ledger.settled("op_1", 500, 4, PARTIES),

@@ -248,6 +248,14 @@ def test_adyen_s_lines_have_an_identity_of_their_own() -> None:
     assert set(ids.values()) == {1}
 
 
+def test_a_second_chargeback_is_called_as_its_notification_calls_it() -> None:
+    columns = ("Psp Reference,Merchant Reference,Type,Modification Reference,Gross Currency,Gross Debit (GC),"
+               "Gross Credit (GC),Net Currency,Net Debit (NC),Net Credit (NC)")  # fmt: skip
+    rows = (f"P1,,{kind},DSP1,EUR,10.00,,EUR,10.00," for kind in ("Chargeback", "SecondChargeback"))
+    first, second = lines_of("\n".join((columns, *rows, "")).encode(), adyen_report)
+    assert (first.provider_refs, second.provider_refs) == (("DSP1", "P1"), ("DSP1:second", "P1"))
+
+
 @pytest.mark.parametrize("reader", [stripe_report, adyen_report])
 def test_a_line_of_an_unknown_type_keeps_its_money(reader: Any) -> None:
     name = "stripe_payments_activity.csv" if reader is stripe_report else "adyen_settlement_detail_report_donation.csv"

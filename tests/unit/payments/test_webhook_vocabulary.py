@@ -170,3 +170,18 @@ def test_adyens_authorisation_is_the_success_of_whatever_charge_it_was(kind: str
     assert refused.command is not None
     assert (refused.command.payload["status"], refused.command.payload["error_code"]) == ("declined", "Refused")
     assert step(due("REFUND", json.dumps(item).encode(), "adyen"), world).state == "superseded", "of another operation"
+
+
+def test_a_second_chargeback_at_adyen_is_a_dispute_of_its_own() -> None:
+    """It takes the money of the first one, which was won, once more; the reference is that of the first."""
+    item = {"merchantReference": CHARGE, "pspReference": "DSP1", "amount": {"value": 1_000, "currency": "EUR"}}
+    found = {}
+    for event_type in ("CHARGEBACK", "CHARGEBACK_REVERSED", "SECOND_CHARGEBACK"):
+        change = vocabulary.read("adyen", event_type, json.dumps(item).encode())
+        assert isinstance(change, DisputeChange), change
+        found[event_type] = (change.provider_ref, change.status, change.funds)
+    assert found == {
+        "CHARGEBACK": ("DSP1", "needs_response", "withdrawn"),
+        "CHARGEBACK_REVERSED": ("DSP1", "won", "reinstated"),
+        "SECOND_CHARGEBACK": ("DSP1:second", "lost", "withdrawn"),
+    }

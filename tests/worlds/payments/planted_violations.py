@@ -260,6 +260,11 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "insert into settlement_report (processor, report_id, sha256, format, state, is_complete_history, youngest_at)"
         " values ('sim', 'rpt', '', 'simulator', 'taken_in', true, now())",
     ),
+    (
+        "14",
+        "insert into settlement_report (processor, report_id, sha256, format, state, is_complete_history, oldest_at, youngest_at)"
+        " values ('sim', 'file_1', '', 'stripe', 'taken_in', false, '2000-01-01', now())",
+    ),
     ("15", "delete from settlement_line"),
     ("15", f"update processor_attempt set settled_line = 'another' where operation_id = {SETTLED}"),
     (
