@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limiter.decide.store_exchange import lease_end_ns
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,7 +40,7 @@ class StoreCall(NamedTuple):
         """
         if answered.cancelled() or answered.exception() is not None:
             return
-        answer, now_ns = answered.result(), time.monotonic_ns()
+        answer, now_ns = answered.result(), lease_clock_ns()
         if not isinstance(answer, list) or answer[0] != store.OK:
             return
         for bucket, granted, lease_us in zip(

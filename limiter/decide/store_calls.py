@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.decide.bucket_migration import arrive, settle
@@ -17,6 +16,7 @@ from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.store_waits import StoreWaits
 from schemas import errors
 from schemas.limiter import limits
@@ -71,7 +71,7 @@ class StoreCalls:
             return None
         self._under_way += 1
         self.made += 1
-        asked_ns = time.monotonic_ns()
+        asked_ns = lease_clock_ns()
         lease_id = self._lease_id()
         terms: list[bytes] = []
         identity = b"" if request_id is None else request_id.encode()
@@ -83,11 +83,11 @@ class StoreCalls:
             call = StoreCall(key.buckets, lease_id, asked_ns, counters)
             asked = self._exchange(key, call, terms, cost, identity)
             answer = await (asked if within_s is None else self._answer_within(asked, within_s, call))
-            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
+            self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
         except store.StoreNotAsked:
             return None
         except (store.StoreUnavailable, TimeoutError):
-            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
+            self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
             self._unsure.refused(key, identity, lease_id, cost)
@@ -137,7 +137,7 @@ class StoreCalls:
         if bucket.left + bucket.held >= bucket.refill_from:
             return  # it is only held back, or asked for already
         bucket.refill_from = 0
-        asked_ns = time.monotonic_ns()
+        asked_ns = lease_clock_ns()
         if bucket.asking or self._under_way >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
             return
         if not (want := bucket.wanted_next(asked_ns)):
