@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from dataflows.limiter.identities.refunder import FOLLOWER
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.charges import ChargeBlock, decode
 from schemas.limiter import limits, topics
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 _US_PER_MS: Final = 1_000
+FOLLOWER: Final = "limiter_identities"
 _GROUP: Final = "limiter-identities"  # named by librdkafka's rules; positions are in Postgres
 
 

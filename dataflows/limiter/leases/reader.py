@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException, TopicPartition
 
-from dataflows.limiter.leases.settler import FOLLOWER
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.lease_book import LeaseReport, decode_reports
 from schemas.limiter import limits, topics
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 _NS_PER_US: Final = 1_000
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
+FOLLOWER: Final = "limiter_leases"
 _GROUP: Final = "limiter-leases"  # named by librdkafka's rules; positions are in Postgres
 
 
