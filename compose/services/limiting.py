@@ -112,18 +112,19 @@ async def api_limiter(settings: Settings, name: str, instance: int, snapshots: O
     quotas = OwnerQuotas(kafka, "api-limiter", instance)
     limiter = Limiter(store, recorder, name, quotas, settings.ingress_processes)
 
-    def use(policies: PolicySet) -> None:
-        limiter.use(policies.only(is_for_our_api, STRANGERS))
+    def chosen(policies: PolicySet) -> PolicySet:
+        return policies.only(is_for_our_api, STRANGERS)
 
     remembered = folder / f"revision-ingress-{instance}"
     follower = SnapshotFollower(
         snapshots,
         SigningKeys(keys).verifying_keys,
-        use,
+        limiter.use,
         remembered,
         store.use,
         limiter.lapse,
         settings.limiter_max_stale_s,
+        chosen,
     )
     store.when_stale(follower.hurry)
     ShardMetrics(store)

@@ -41,8 +41,11 @@ Fold = Callable[[Batch], Done]
 
 
 def raise_unless_passing(error: KafkaError, name: str) -> None:
-    """What Kafka says beside messages is logged, as it mends itself. Raises KafkaException for what does not."""
-    if error.fatal():
+    """What Kafka says beside messages is logged, as it mends itself. Raises KafkaException for what does not.
+
+    A position that is gone does not: reading begins again, and tells what was missed.
+    """
+    if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
         raise KafkaException(error)
     _log.warning(f"{name}_kafka_error", error=error.str())
 

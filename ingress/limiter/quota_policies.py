@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,7 @@ class QuotaPolicies:
         self._pages = NewestFirst(store, cursors)
         self._digest = ""
         self._set = PolicySet([], 0)
+        self._reading = asyncio.Lock()
 
     async def get(self, publisher: str, policy_id: str) -> dict[str, Any]:
         """The policy in force with its versions, newest first. Raises NotFound."""
@@ -143,17 +145,32 @@ class QuotaPolicies:
         except errors.NotFound:
             return self._set
         if found is not None:
-            self._digest, document = found
-            text = msgspec.json.decode(document, type=Envelope).snapshot
-            snapshot = msgspec.json.decode(text, type=Snapshot)
-            try:
-                self._set = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
-            except SnapshotRefused as error:  # gateways refuse it too, and go on with the one before
-                _log.error("snapshot_refused", reason=error.public)
-                return self._set
-            if self._counters is not None and snapshot.shards is not None:
-                self._counters.use(snapshot.shards)
+            async with self._reading:
+                await self._take(*found)
         return self._set
+
+    async def _take(self, digest: str, document: bytes) -> None:
+        """Of several at once the first reads it; one that was asked for earlier and came later changes nothing."""
+        if digest == self._digest:
+            return
+        try:
+            snapshot, policies = await asyncio.to_thread(_snapshot_of, document)
+        except SnapshotRefused as error:  # gateways refuse it too, and go on with the one before
+            self._digest = digest
+            _log.error("snapshot_refused", reason=error.public)
+            return
+        if policies.revision < self._set.revision:
+            return
+        self._digest, self._set = digest, policies
+        if self._counters is not None and snapshot.shards is not None:
+            self._counters.use(snapshot.shards)
+
+
+def _snapshot_of(document: bytes) -> tuple[Snapshot, PolicySet]:
+    """Seconds, of tens of thousands of policies: no loop waits for it. Raises SnapshotRefused."""
+    text = msgspec.json.decode(document, type=Envelope).snapshot
+    snapshot = msgspec.json.decode(text, type=Snapshot)
+    return snapshot, PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars)
 
 
 def _shown(levels: tuple[Level, ...]) -> Level | None:

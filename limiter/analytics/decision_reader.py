@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decisions_in, decode
@@ -14,15 +13,19 @@ from schemas import errors
 from schemas.limiter import limits as limiter_limits
 from sinks import limits as sinks_limits
 from sinks.kafka.reading import next_messages
-from sinks.streams.intake import Position
+from sinks.streams.intake import Position, other_topic, standing_in_topic, undecodable
+from sinks.streams.metrics import missed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sinks.clickhouse.ranges import Range
     from sinks.kafka.connection import KafkaConnection
+    from sinks.kafka.topic_offsets import Held
+    from sinks.streams.intake import Halt
 
-_log = structlog.get_logger(__name__)
+SINK: Final = "limiter_decisions"
+_ENDS_READING: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 - its name
 
 
 class Taken(NamedTuple):
@@ -41,47 +44,77 @@ class Taken(NamedTuple):
 
 
 class DecisionReader:
-    """A consumer of the topic of decisions; one thread at a time may use it."""
+    """A consumer of the topic of decisions; one thread at a time may use it.
+
+    A partition stands still before what cannot be read, and where the topic is not what it was. What Kafka has deleted
+    nobody has any more: it is passed, and told.
+    """
 
     def __init__(self, kafka: KafkaConnection, *, topic: str, client_id: str) -> None:
         self._topic = kafka.topic(topic)
         fetch = {
             "fetch.min.bytes": sinks_limits.SINK_FETCH_BYTES_MIN,
             "fetch.wait.max.ms": sinks_limits.SINK_FETCH_WAIT_MS,
+            "auto.offset.reset": "error",  # reading begins again, and compares
         }
         self._consumer = Consumer(kafka.consumer(client_id, "sink-limiter-decisions", **fetch))
         self._seqs: dict[int, int] = {}
+        #: the partitions that stand still, and why
+        self.halts: dict[int, Halt] = {}
 
     def close(self) -> None:
         """Leaves Kafka."""
         self._consumer.close()
+
+    def begin(self, positions: Mapping[int, Position], held: Mapping[int, Held], other: Collection[int]) -> None:
+        """Reads these partitions on, but for ``other``: those of a topic that is gone."""
+        self.halts = {partition: other_topic(partition) for partition in other}
+        begins = dict(positions)
+        for partition, at in positions.items():
+            there = held[partition]
+            halt = None if partition in other else standing_in_topic(partition, at, there.low, there.high)
+            if halt is not None and halt.reason == "expired":
+                missed(SINK, halt.reason, halt.words)
+                begins[partition] = Position(there.low, at.last_seq)
+            elif halt is not None:
+                self.halts[partition] = halt
+        self.assign({partition: at for partition, at in begins.items() if partition not in self.halts})
 
     def assign(self, positions: Mapping[int, Position]) -> None:
         """Reads these partitions from these positions on, and no other."""
         self._seqs = {p: at.last_seq for p, at in positions.items()}
         self._consumer.assign([TopicPartition(self._topic, p, at.next_offset) for p, at in positions.items()])
 
-    def read(self, timeout_s: float) -> list[Taken]:
-        """The next records. Raises errors.Unavailable when Kafka is out for good."""
+    def read(self, timeout_s: float, *, of_a_plan: bool = False) -> list[Taken]:
+        """The next records. Raises errors.Unavailable when Kafka is out for good, and when a position is gone.
+
+        In a plan of the release before this one there may be some that cannot be read.
+        """
         found = []
         gather_s = sinks_limits.SINK_READ_TIMEOUT_MS / 1_000
         for message in next_messages(self._consumer, limiter_limits.LIMIT_SINK_MESSAGES_MAX, timeout_s, gather_s):
             if error := message.error():
-                if error.fatal() or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if error.fatal() or error.code() in _ENDS_READING:
                     raise errors.Unavailable(f"Kafka: {error.str()}")
                 continue
-            found.append(self._taken(message))
+            if (taken := self._taken(message, of_a_plan=of_a_plan)) is not None:
+                found.append(taken)
         return found
 
-    def _taken(self, message: Any) -> Taken:
-        partition, value = message.partition(), message.value() or b""
-        self._seqs[partition] += 1
+    def _taken(self, message: Any, *, of_a_plan: bool) -> Taken | None:
+        partition, offset, value = message.partition(), message.offset(), message.value() or b""
+        if partition in self.halts and not of_a_plan:
+            return None
         block = None
         try:
             block = decode(value)
         except msgspec.DecodeError as error:
-            _log.error("decisions_unreadable", partition=partition, offset=message.offset(), reason=str(error))
-        return Taken(partition, message.offset(), self._seqs[partition], value, block)
+            if not of_a_plan:
+                self.halts[partition] = undecodable(partition, offset, str(error))
+                self._consumer.pause([TopicPartition(self._topic, partition)])
+                return None
+        self._seqs[partition] += 1
+        return Taken(partition, offset, self._seqs[partition], value, block)
 
     def read_again(self, ranges: Sequence[Range]) -> list[Taken] | None:
         """Exactly the records of a plan, by partition and offset; None when Kafka has let the first of them go.
@@ -101,7 +134,7 @@ class DecisionReader:
             if time.monotonic() > deadline:
                 raise errors.Unavailable("Kafka does not give the records of a plan in time")
             wait_s = sinks_limits.SINK_READ_TIMEOUT_MS / 1_000
-            found += [taken for taken in self.read(wait_s) if taken.seq <= ends[taken.partition]]
+            found += [taken for taken in self.read(wait_s, of_a_plan=True) if taken.seq <= ends[taken.partition]]
         return sorted(found, key=lambda taken: taken[:2])
 
     def _begin(self, partition: int) -> int:

@@ -20,6 +20,7 @@ from schemas.limiter import topics
 from sinks import limits as sinks_limits
 from sinks.clickhouse.limiter.tables import DECISIONS, TABLES
 from sinks.clickhouse.ranges import Range
+from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -53,22 +54,27 @@ def open_stream(
 class DecisionStream:
     """Reads blocks of decisions; one thread at a time may use it."""
 
-    #: a record that cannot be read is passed over: it holds counts, and nobody waits for it
-    halts: Mapping[int, Halt] = {}
-
     def __init__(self, settings: SinkSettings, connection: psycopg.Connection, reach: Callable[[str], None]) -> None:
+        self._settings = settings
         self._partitions = range(settings.partitions)
         self._connection = connection
         self._reach = reach
         self._reader = DecisionReader(settings.kafka, topic=settings.topic, client_id=settings.owner_id)
+
+    @property
+    def halts(self) -> Mapping[int, Halt]:
+        """The partitions that stand still, and why."""
+        return self._reader.halts
 
     def close(self) -> None:
         """Leaves Kafka."""
         self._reader.close()
 
     def begin(self, fence: Fence) -> None:
-        """Goes to where ClickHouse ends."""
-        self._reader.assign(fence.positions(self._partitions))
+        """Goes to where ClickHouse ends. A partition stands still where the topic is another, or shorter."""
+        held = TopicOffsets(self._settings.kafka, self._settings.topic).ask(self._partitions).answer()
+        other = fence.in_other_topic(self._partitions, held[0].topic_id)
+        self._reader.begin(fence.positions(self._partitions), held, other)
 
     def read(self, stop: threading.Event, plan_id: int) -> tuple[DecisionBlock | None, float]:
         """The records of one interval, counted from the first, by place; None after an idle heartbeat interval."""

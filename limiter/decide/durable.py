@@ -12,7 +12,6 @@ Nothing of a durable level lies in the counter store. A gateway only remembers f
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -24,6 +23,7 @@ from limiter.policy import keys
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.key_state import DurableKey, KeyState
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class DurableLevels:
         Raises KeyReused.
         """
         doubtful = request_id is not None and (key.key.name, request_id) in self._identities.doubtful
-        refused = None if doubtful else local_decisions.refused(key.owned, cost, time.monotonic_ns())
+        refused = None if doubtful else local_decisions.refused(key.owned, cost, lease_clock_ns())
         if refused is not None:
             return refused
         request = request_id or uuid.uuid4().hex
@@ -139,7 +139,7 @@ class DurableLevels:
             if not key.owned.real:
                 return reserved  # a policy in shadow mode decides nothing, whoever is away
             if request_id is not None:
-                self._identities.doubt((key.key.name, request_id), time.monotonic_ns())
+                self._identities.doubt((key.key.name, request_id), lease_clock_ns())
             decided = self._without.decide(key.key, cost, request_id)
         if not decided.allowed:
             await self._give_back(key, reserved, request)
@@ -164,7 +164,7 @@ class DurableLevels:
     async def _ask_owner(self, key: DurableKey, cost: int, request: str) -> Decision | None:
         if self._quotas is None:
             return None
-        asked_ns = time.monotonic_ns()
+        asked_ns = lease_clock_ns()
         identity = keys.identity_digest(key.key.name, request.encode())
         try:
             answer = await self._quotas.consume(Asked(key.parts, cost, identity, key.levels))

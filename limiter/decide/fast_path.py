@@ -5,12 +5,12 @@ Source: reference limiter 3.
 
 from __future__ import annotations
 
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.decide import local_decisions
 from limiter.spending.decision import Decision
 from limiter.spending.spender import PlainSpender, Spender
+from limiter.store.lease_clock import lease_clock_ns
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def otherwise_over(
                 decided = local_decisions.repeated(key, cost, known)
                 recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
-        now = monotonic_ns()
+        now = lease_clock_ns()
         decided = local_decisions.spent_of_all(key, cost, now, refill_soon, would_refuse)
         decided = decided or local_decisions.refused(key, cost, now)
         if decided is None:

@@ -5,10 +5,10 @@ Source: reference limiter 3 rule 5.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from limiter.spending.fields import Identity, SpentIdentities
+from limiter.store.lease_clock import lease_clock_ns
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Identities:
 
     def __init__(self, life_ns: int) -> None:
         self._life_ns = life_ns
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         self._since_ns = [now_ns - life_ns * at // SHARDS for at in range(SHARDS)]  # not all of them turn at once
         self.spent = SpentIdentities(SHARDS)
         self._answers: list[dict[Identity, Decision]] = [{}, {}]

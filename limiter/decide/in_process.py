@@ -17,6 +17,7 @@ from limiter.decide.in_process_counters import counter_of
 from limiter.policy import keys
 from limiter.policy.policies import PolicySet, calendars_of
 from limiter.spending.decision import UNLIMITED, Decision
+from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 from schemas.limiter import limits
 from schemas.limiter.limit_policy import ANY, KEY_PARTS, LimitPolicy, as_policy
@@ -50,8 +51,8 @@ def made_policy(document: dict[str, Any], policy_id: str) -> LimitPolicy:
 
 def _now_us() -> Callable[[], int]:
     """The wall clock of the beginning, moved on by a clock that never goes back."""
-    offset_ns, monotonic_ns = time.time_ns() - time.monotonic_ns(), time.monotonic_ns
-    return lambda: (offset_ns + monotonic_ns()) // _NS_PER_US
+    offset_ns = time.time_ns() - lease_clock_ns()
+    return lambda: (offset_ns + lease_clock_ns()) // _NS_PER_US
 
 
 class _Key(NamedTuple):

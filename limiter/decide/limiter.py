@@ -8,7 +8,6 @@ All on one event loop: between two awaits nothing else runs. Source: spec 3 sect
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Final
 
 from limiter.decide import local_decisions, refunds
@@ -20,6 +19,7 @@ from limiter.decide.key_cache import KeyCache
 from limiter.decide.store_calls import StoreCalls
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.fields import Identity
+from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 from schemas.limiter import limits
 
@@ -211,7 +211,7 @@ class Limiter:
         finally:
             del self._under_way[identity]
             if decided is None:  # whoever asked went away, maybe when the store had charged: only it knows
-                self._identities.doubt(identity, time.monotonic_ns())
+                self._identities.doubt(identity, lease_clock_ns())
             mine.set_result(None if decided is None else (cost, decided))
 
     def _repeated(self, key: KeyState, cost: int, known: Known, request_id: str) -> Decision:
@@ -237,7 +237,7 @@ class Limiter:
 
         Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
         """
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         self._identities.turn(now_ns)
         self._key_cache.let_go()
         await self._calls.settle_ended(self._key_cache.active, now_ns)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -20,6 +19,7 @@ from limiter.decide.quota_shares import Assignment, QuotaLease, told_ttl_s
 from limiter.decide.store_exchange import lease_end_ns
 from limiter.spending.decision import Decision
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class QuotaLender:
         if not self._is_lendable(key):
             return _told(share, Assignment("deny_all", _ttl_s()), governing)
         lease = await self._reserved(share, key)
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         ttl_s = told_ttl_s(lease.ends_ns, now_ns)
         kept = share.held(now_ns) if share.governing == governing else 0
         if lease.tokens > kept and ttl_s:
@@ -136,12 +136,12 @@ class QuotaLender:
         lease_id = f"{self._name}.{next(self._numbers)}".encode()
         counters = await self._limiter.store_of(key)
         want = share.wanted(min(bucket.level.policy.capacity for bucket in key.real))
-        if time.monotonic_ns() < counters.learning_until_ns:
+        if lease_clock_ns() < counters.learning_until_ns:
             want = 0  # a new primary does not know yet what is held
         terms = [bucket.level.lent_terms(want) for bucket in key.buckets]
         cost = share.unpaid
         while True:
-            asked_ns = time.monotonic_ns()
+            asked_ns = lease_clock_ns()
             code, *numbers = await counters.decide(key.buckets, terms, cost, b"", b"", lease_id)
             if code not in (store.OK, store.DENIED):
                 raise store.StoreUnavailable(cause=f"answered {code}")
@@ -158,7 +158,7 @@ class QuotaLender:
 
     def _without_store(self, share: Share, key: KeyState) -> Assignment | None:
         """What is held goes on to its end; then the failure mode decides, for a lease that nobody reserved."""
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         governing = self.governing(key)
         if share.governing == governing and share.held(now_ns):
             return None
@@ -196,5 +196,5 @@ def _ttl_s() -> int:
 
 
 def _told(share: Share, made: Assignment, governing: Governing, lease: QuotaLease | None = None) -> Assignment:
-    share.assign(made, governing, time.monotonic_ns(), lease)
+    share.assign(made, governing, lease_clock_ns(), lease)
     return made

@@ -6,10 +6,10 @@ request: nothing of that is given back here, and the answer says so. Source: ref
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from limiter.policy import keys
+from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def refund(key: KeyState, request_id: str, counters: CounterStore, identit
     given = await counters.refund(key.buckets, identity, keys.identity_key(key.name, identity))
     if not given:
         return 0
-    identities.doubt((key.name, request_id), time.monotonic_ns())  # what is remembered here of it is not so any more
+    identities.doubt((key.name, request_id), lease_clock_ns())  # what is remembered here of it is not so any more
     for bucket in key.buckets:
         bucket.deny_until_ns = 0  # what it was refused for may be there again
     return given

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.decide.bucket_migration import arrive, settle
+from limiter.decide.store_call import StoreCall
 from limiter.decide.store_exchange import asked_terms, asks_for_lease, lease_end_ns, shadows_that_refuse, taken_in
 from limiter.decide.unsure_permits import UnsurePermits
 from limiter.policy import keys
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.store_waits import StoreWaits
 from schemas import errors
 from schemas.limiter import limits
@@ -70,7 +71,7 @@ class StoreCalls:
             return None
         self._under_way += 1
         self.made += 1
-        asked_ns = time.monotonic_ns()
+        asked_ns = lease_clock_ns()
         lease_id = self._lease_id()
         terms: list[bytes] = []
         identity = b"" if request_id is None else request_id.encode()
@@ -79,13 +80,14 @@ class StoreCalls:
             counters = self._store.store_of(key.buckets)
             leased = key.leased and asked_ns >= counters.learning_until_ns and self._may_lease()
             terms = [asked_terms(bucket, cost, asked_ns, leased) for bucket in key.buckets]
-            asked = self._exchange(key, counters, terms, cost, identity, lease_id)
-            answer = await (asked if within_s is None else self._answer_within(asked, within_s))
-            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
+            call = StoreCall(key.buckets, lease_id, asked_ns, counters)
+            asked = self._exchange(key, call, terms, cost, identity)
+            answer = await (asked if within_s is None else self._answer_within(asked, within_s, call))
+            self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
         except store.StoreNotAsked:
             return None
         except (store.StoreUnavailable, TimeoutError):
-            self.waits.took((time.monotonic_ns() - asked_ns) / _NS_PER_S)
+            self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
             self._unsure.refused(key, identity, lease_id, cost)
@@ -104,15 +106,16 @@ class StoreCalls:
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
     async def _exchange(
-        self, key: KeyState, counters: CounterStore, terms: list[bytes], cost: int, identity: bytes, lease_id: bytes
+        self, key: KeyState, call: StoreCall, terms: list[bytes], cost: int, identity: bytes
     ) -> list[int]:
         for bucket in key.buckets:
-            if bucket.settling or bucket.store is not counters:
-                await self.settle(bucket, counters)
-        identity_key = keys.identity_key(key.name, identity)
-        return await counters.decide(key.buckets, terms, cost, identity, identity_key, lease_id)
+            if bucket.settling or bucket.store is not call.counters:
+                await self.settle(bucket, call.counters)
+        return await call.decided(terms, cost, identity, keys.identity_key(key.name, identity))
 
-    async def _answer_within(self, deciding: Coroutine[Any, Any, list[int]], within_s: float) -> list[int]:
+    async def _answer_within(
+        self, deciding: Coroutine[Any, Any, list[int]], within_s: float, call: StoreCall
+    ) -> list[int]:
         """The answer; past the time it goes on without who asked: others may wait for the same connection.
 
         Raises TimeoutError.
@@ -121,15 +124,10 @@ class StoreCalls:
         done, _ = await asyncio.wait({asked}, timeout=within_s)
         if not done:
             self._left_alone.add(asked)
-            asked.add_done_callback(self._ended_alone)
+            asked.add_done_callback(self._left_alone.discard)
+            asked.add_done_callback(call.heard_late)
             raise TimeoutError
         return asked.result()
-
-    def _ended_alone(self, asked: asyncio.Future[list[int]]) -> None:
-        """Nobody hears the answer any more."""
-        self._left_alone.discard(asked)
-        if not asked.cancelled():
-            asked.exception()
 
     def refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
@@ -139,7 +137,7 @@ class StoreCalls:
         if bucket.left + bucket.held >= bucket.refill_from:
             return  # it is only held back, or asked for already
         bucket.refill_from = 0
-        asked_ns = time.monotonic_ns()
+        asked_ns = lease_clock_ns()
         if bucket.asking or self._under_way >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
             return
         if not (want := bucket.wanted_next(asked_ns)):
@@ -160,8 +158,8 @@ class StoreCalls:
                 return
             if bucket.store is not counters:
                 await self.settle(bucket, counters)
-            terms = [bucket.level.packed_terms(want)]
-            answer = await counters.decide([bucket], terms, 0, b"", b"", lease_id)
+            call = StoreCall([bucket], lease_id, asked_ns, counters)
+            answer = await call.decided([bucket.level.packed_terms(want)], 0, b"", b"")
             if answer[0] == store.OK:
                 *_, granted, lease_us = answer
                 if granted:

@@ -9,6 +9,8 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from limiter.store.lease_clock import lease_clock_ns
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,7 +39,7 @@ class ShardMetrics(Collector):
         learning = GaugeMetricFamily("millrace_limiter_shard_learning", "1: grants no leases", labels=("shard",))
         fenced = GaugeMetricFamily("millrace_limiter_shard_fenced", "1: refuses our epoch", labels=("shard",))
         ahead = GaugeMetricFamily("millrace_limiter_clock_skew_seconds", "Our clock less a shard's", labels=("shard",))
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         for name, store in list(self._store.stores.items()):
             epochs.add_metric((name,), store.epoch)
             learning.add_metric((name,), now_ns < store.learning_until_ns)

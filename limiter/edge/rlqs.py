@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
@@ -24,6 +23,7 @@ from prometheus_client import Gauge
 
 from limiter.decide.quota_shares import Assignment, Share, told_ttl_s
 from limiter.policy import keys
+from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 from schemas.limiter import limits
 
@@ -124,7 +124,7 @@ class _Envoy:
         return _joined(await asyncio.gather(*(self._reported(usage) for usage in found)))
 
     async def _reported(self, usage: Usage) -> list[Any]:
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         bucket = self.buckets.get(usage.id_)
         if bucket is None:
             if len(self.buckets) >= limits.LIMIT_RLQS_BUCKETS_MAX:
@@ -144,7 +144,7 @@ class _Envoy:
 
     async def look_again(self) -> list[Any]:
         """Without a report: refusals that may be over, policies that changed, buckets that nobody uses."""
-        now_ns = time.monotonic_ns()
+        now_ns = lease_clock_ns()
         if now_ns - self._looked_ns < limits.LIMIT_RLQS_TICK_S * _NS_PER_S:
             return []
         self._looked_ns = now_ns

@@ -50,7 +50,9 @@ class SnapshotFollower:
         use_shards: Callable[[ShardMap], None] | None = None,
         lapse: Callable[[], None] = lambda: None,
         max_stale_s: int = limits.LIMIT_SNAPSHOT_MAX_STALE_S,
+        chosen: Callable[[PolicySet], PolicySet] = lambda policies: policies,
     ) -> None:
+        """``chosen``: of the policies of a snapshot those that are used; not on the loop."""
         self._published = published
         self._keys = keys
         self._use = use
@@ -59,6 +61,7 @@ class SnapshotFollower:
         self._hurried = asyncio.Event()
         self._lapse = lapse
         self._max_stale_s = max_stale_s
+        self._chosen = chosen
         self._tag = ""
         self._on_disk: int | None = None
         self.is_lapsed = False
@@ -128,6 +131,7 @@ class SnapshotFollower:
         """
         snapshot = verified(document, self._keys(), self._last_revision(), time.time())
         policies = PolicySet(snapshot.policies, snapshot.revision, snapshot.calendars, denied=snapshot.denied)
+        policies = self._chosen(policies)
         self._remember(snapshot.revision)
         return snapshot, policies
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #if !defined(__linux__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "limiter/spending/spender.py is used here: records are little-endian, and the clock is time.monotonic_ns() of Linux"
+#error "limiter/spending/spender.py is used here: records are little-endian, and the clock is CLOCK_BOOTTIME of Linux"
 #endif
 
 #define RECORD_BYTES 24 /* limiter.spending.ring.RECORD */
@@ -69,10 +69,10 @@ typedef struct {
 static PyTypeObject BucketType, KeyType, RingType, IdentitiesType, SpenderType;
 
 static long long
-monotonic_ns(void)
+lease_clock_ns(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_BOOTTIME, &now); /* limiter.store.lease_clock */
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
@@ -456,7 +456,7 @@ spend(Spender *self, Records *records, Key *key, long long cost, const Request *
     if (key->single == NULL || !PyObject_TypeCheck(key->single, &BucketType))
         return NOT_SPENT;
     Bucket *bucket = (Bucket *)key->single;
-    long long now = monotonic_ns();
+    long long now = lease_clock_ns();
     if (cost < 0 || cost > UNSIGNED_32_MAX || bucket->left < cost || now >= bucket->lease_ends_ns)
         return NOT_SPENT;
     uint64_t hash;

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from limiter.spending.fields import BucketFields
 from limiter.spending.ring import ALLOWED, APPROXIMATE, SLOT_SHIFT
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.stored_bucket import bucket_hash, kind_of, store_keys
 from schemas.limiter import limits
 
@@ -151,7 +151,7 @@ class Bucket(BucketFields):
 
     def begin_lease(self, lease_id: bytes, granted: int, ends_ns: int, epoch: int) -> None:
         """A lease was granted. Of two the larger one is spent: the other one waits to be settled."""
-        if granted <= self.left + self.held and time.monotonic_ns() < self.lease_ends_ns:
+        if granted <= self.left + self.held and lease_clock_ns() < self.lease_ends_ns:
             self.to_settle(lease_id, 0)
             return
         self.end_lease()

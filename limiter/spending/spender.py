@@ -7,12 +7,12 @@ decisions: one suite of tests runs on both. Source: reference limiter 3.
 from __future__ import annotations
 
 from operator import index
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.frames.frames import COST_MAX, ENTRY, NO_IDENTITY, ROW, VERSION_MAX
 from limiter.policy.keys import identity_hash
 from limiter.spending.fields import IS_COMPILED
+from limiter.store.lease_clock import lease_clock_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ class PlainSpender:
         bucket = key.single
         if bucket is None:
             return -1
-        now = monotonic_ns()
+        now = lease_clock_ns()
         left = bucket.left - index(cost)
         if left < 0 or not 0 <= cost <= COST_MAX or now >= bucket.lease_ends_ns:
             return -1

@@ -5,12 +5,12 @@ With one shard it costs one call more than that shard. A map that is not newer c
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from limiter.policy.shard_map import ONE_SHARD, url_of
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.store import CounterStore, StoreNotAsked
 from schemas.limiter import limits
 
@@ -49,7 +49,7 @@ class ShardedStore:
             kept = before is not None and (before.url, before.epoch) == (url_of(shard.address, self._url), shard.epoch)
             store = before if before is not None and kept else self._opened(shard)
             if shard.promoted > (0 if before is None else before.shard.promoted):
-                store.learning_until_ns = time.monotonic_ns() + limits.LIMIT_LEASE_MS * _NS_PER_MS
+                store.learning_until_ns = lease_clock_ns() + limits.LIMIT_LEASE_MS * _NS_PER_MS
             elif before is not None:
                 store.learning_until_ns = before.learning_until_ns
             self.stores[shard.name] = store

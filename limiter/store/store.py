@@ -10,7 +10,7 @@ import random
 import struct
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from limiter.policy import keys as names
 from limiter.policy.shard_map import ONE_SHARD
@@ -35,6 +35,9 @@ _US_PER_MS: Final = 1_000
 
 class StoreUnavailable(Unavailable):
     """The counter store did not answer in time: whether it charged is not known."""
+
+    #: what it answers in the end, where it may still: cancelled, or StoreUnavailable, when nothing
+    late: asyncio.Future[Any] | None = None
 
 
 class StoreNotAsked(StoreUnavailable):
@@ -265,7 +268,9 @@ class CounterStore:
                 line = await self._connected()
             answer = await line.send(words)
         except AnswerLate as error:  # others may be well
-            raise StoreUnavailable(cause=str(error)) from error
+            unavailable = StoreUnavailable(cause=str(error))
+            unavailable.late = error.answer
+            raise unavailable from error
         except (OSError, LineLost) as error:  # TimeoutError is an OSError
             raise self._failed(str(error) or type(error).__name__) from error
         finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from redis.asyncio.connection import parse_url
@@ -28,7 +27,11 @@ class LineLost(Exception):
 
 
 class AnswerLate(LineLost):
-    """The answer was late; the store answers others."""
+    """The answer was late; the store answers others. ``answer``: what it says in the end, cancelled when nothing."""
+
+    def __init__(self, why: str, answer: asyncio.Future[Reply] | None = None) -> None:
+        super().__init__(why)
+        self.answer = answer
 
 
 class Refusal(str):
@@ -75,9 +78,14 @@ class StoreLine(asyncio.Protocol):
         answered: asyncio.Future[Reply] = self._loop.create_future()
         now = self._loop.time()
         self._waiting.append((answered, now))
-        if self._watch is None:
-            self._watch = self._loop.call_at(now + self.timeout_s, self._look)
+        if self._watch is None or self._watch.when() > now + self.timeout_s:  # it may wait for silence only
+            self._watch_until(now + self.timeout_s)
         return answered
+
+    def _watch_until(self, when: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._loop.call_at(when, self._look)
 
     def _flush(self) -> None:
         leaving, self._leaving = self._leaving, []
@@ -94,21 +102,26 @@ class StoreLine(asyncio.Protocol):
         if now >= silent_until:
             self.lose("no answer in time")
             return
-        for answered, sent in islice(self._waiting, self._told_late, None):
+        while self._told_late < len(self._waiting):
+            answered, sent = self._waiting[self._told_late]
             if now < sent + self.timeout_s:
                 silent_until = min(silent_until, sent + self.timeout_s)
                 break
-            self._told_late += 1
             if not answered.done():
-                answered.set_exception(AnswerLate("no answer in time"))
-        self._watch = self._loop.call_at(silent_until, self._look)
+                late: asyncio.Future[Reply] = self._loop.create_future()
+                self._waiting[self._told_late] = (late, sent)
+                answered.set_exception(AnswerLate("no answer in time", late))
+            self._told_late += 1
+        self._watch_until(silent_until)
 
     def lose(self, why: str) -> None:
         """Ends the connection; everybody who waits is told why."""
         self.lost = True
         waiting, self._waiting = self._waiting, deque()
-        for answered, _ in waiting:
-            if not answered.done():
+        for place, (answered, _) in enumerate(waiting):
+            if place < self._told_late:
+                answered.cancel()
+            elif not answered.done():
                 answered.set_exception(LineLost(why))
         if self._watch is not None:
             self._watch.cancel()

@@ -28,6 +28,7 @@ from limiter.spending.ring import (
     Ring,
     left_behind,
 )
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.stream.block_packer import Origin, Packer
 from limiter.stream.blocks import Row
 from limiter.stream.by_policy import ByPolicy
@@ -81,8 +82,8 @@ class Recorder:
         self.outcomes = Outcomes()
         self.by_policy = ByPolicy()
         self._flushed_at = time.monotonic()
-        #: turns the monotonic clock into time since the epoch: one clock for all records, and it never goes back
-        self.wall_offset_ns = time.time_ns() - time.monotonic_ns()
+        #: turns the clock of leases into time since the epoch: one clock for all records, and it never goes back
+        self.wall_offset_ns = time.time_ns() - lease_clock_ns()
         self.recovered = self._recover(ring_file)
         self.ring = Ring(ring_file, records, identities=self.charges is not None)
         if leases is not None:
@@ -114,7 +115,7 @@ class Recorder:
         ``identity`` draws whether it is in the sample of its policy; without one its number does.
         """
         row = self.row(key, decided.policy_id, decided.policy_version)
-        now_us = (time.monotonic_ns() + self.wall_offset_ns) // _US
+        now_us = (lease_clock_ns() + self.wall_offset_ns) // _US
         flags = flags_of(decided) | self.sampling.mark(row, identity, self.ring.written)
         charged: int | None = None
         slots = [bucket.account.slot << SLOT_SHIFT for bucket in leased if bucket.account is not None]

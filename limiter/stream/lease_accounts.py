@@ -8,7 +8,6 @@ for it: figures are taken from the bucket and from the ring when the ring is flu
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ import numpy as np
 import structlog
 from msgspec import structs
 
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.stream.charges import LeasesBySlot
 from limiter.stream.lease_book import (
     ALLOWED_N,
@@ -121,7 +121,7 @@ class LeaseAccounts:
 
     def may_open(self) -> bool:
         """Whether a lease could be reported: there is a slot, and Kafka answers."""
-        silent_ns = time.monotonic_ns() - self._heard_ns
+        silent_ns = lease_clock_ns() - self._heard_ns
         is_blocked = self._under_way > 0 and silent_ns > limits.LIMIT_LEASE_SILENCE_S * 1_000_000_000
         return self._book.has_room and not is_blocked
 
@@ -199,7 +199,7 @@ class LeaseAccounts:
         reports = [self._figures(account) for account in accounts]
         sent = [(account, report.seq, report.allowed_cost) for account, report in zip(accounts, reports, strict=True)]
         if not self._under_way:
-            self._heard_ns = time.monotonic_ns()
+            self._heard_ns = lease_clock_ns()
         if not self._sink.send(partition, encode_reports(reports), lambda ok: self._told(sent, ok)):
             return
         self._under_way += 1
@@ -228,7 +228,7 @@ class LeaseAccounts:
                     self._changed[account.slot] = account
                     self._due[account.slot] = _NEVER
             return
-        self._heard_ns = time.monotonic_ns()
+        self._heard_ns = lease_clock_ns()
         for account, seq, cost in sent:
             account.acknowledged = max(account.acknowledged, cost)
             account.free_more()

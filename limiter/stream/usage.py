@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import psycopg
 import structlog
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
 from schemas import errors
@@ -22,12 +22,15 @@ from sinks import limits as sinks_limits
 from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
+from sinks.streams.intake import undecodable
+from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.record_positions import RecordPositions, readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sinks.kafka.connection import KafkaConnection
+    from sinks.streams.intake import Halt
 
 FOLLOWER: Final = "limiter_usage"
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
@@ -80,13 +83,15 @@ class UsageStream:
         self._name = client_id
         self._offsets = TopicOffsets(kafka, topics.DECISIONS)
         self._stop = threading.Event()
-        self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage"))
+        self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage", **{"auto.offset.reset": "error"}))
         self._topic = kafka.topic(topics.DECISIONS)
         self._trouble: str | None = "Postgres or Kafka is away"
+        self._halts: dict[int, Halt] = {}
+        self._metrics = FollowerMetrics(FOLLOWER)
 
     def why_not_ready(self) -> str | None:
         """None while totals move, or nothing waits for them; any thread may ask."""
-        return self._trouble
+        return self._trouble or "; ".join(halt.words for _, halt in sorted(self._halts.copy().items())) or None
 
     def stop(self) -> None:
         """The loop ends after the batch that is under way."""
@@ -109,6 +114,7 @@ class UsageStream:
         begins = positions.claim(connection)
         held = self._offsets.ask(begins).answer()
         begins = readable(begins, held, FOLLOWER)
+        self._halts = {}
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in begins.items()])
         if all(held[partition].high <= offset for partition, offset in begins.items()):
             self._trouble = None  # else the first batch tells: what failed may fail again
@@ -119,20 +125,27 @@ class UsageStream:
                 self._take(message, blocks, after)
             if after:
                 self._add(connection, blocks, positions, after)
+            if after or self._halts:
                 self._trouble = None
+            self._metrics.halted(self._halts)
 
     def _take(self, message: Any, blocks: list[tuple[int, Block]], after: dict[int, int]) -> None:
+        """A partition stands still before what cannot be read: the totals behind it would lack it for ever."""
         if error := message.error():
-            if error.fatal():
+            if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
                 raise KafkaException(error)
             _log.warning("usage_kafka_error", error=error.str())
             return
-        after[message.partition()] = message.offset() + 1
+        partition, offset = message.partition(), message.offset()
+        if partition in self._halts:
+            return
         try:
-            blocks.append((message.partition(), decode(message.value() or b"")))
+            blocks.append((partition, decode(message.value() or b"")))
         except msgspec.DecodeError as error:
-            where = {"partition": message.partition(), "offset": message.offset()}
-            _log.error("decisions_unreadable", reason=str(error), **where)
+            self._halts[partition] = undecodable(partition, offset, str(error))
+            self._consumer.pause([TopicPartition(self._topic, partition)])
+            return
+        after[partition] = offset + 1
 
     def _add(
         self,

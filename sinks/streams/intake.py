@@ -117,6 +117,11 @@ def _unreadable(partition: int, offset: int, error: errors.Corrupt) -> Halt:
     return Halt("undecodable", words)
 
 
+def undecodable(partition: int, offset: int, why: str) -> Halt:
+    """A record of a stream without events cannot be read."""
+    return Halt("undecodable", f"partition {partition}: the record at offset {offset} cannot be read: {why}")
+
+
 def _gap(partition: int, offset: int, last_seq: int, seq: int) -> Halt:
     missing = f"event {last_seq + 1}" if seq == last_seq + 2 else f"events {last_seq + 1} to {seq - 1}"
     found = f"at offset {offset} comes event {seq}"

@@ -10,7 +10,7 @@ import structlog
 from prometheus_client import REGISTRY, Gauge
 from prometheus_client import Counter as MetricCounter
 
-from sinks.streams.intake import REASONS, Halt
+from sinks.streams.intake import REASONS, Halt, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +32,22 @@ class _Meters:
         self.restarts = MetricCounter(
             "millrace_stream_restarts", "Times a follower began again", ("follower",), registry=registry
         )
+        # Above zero: what was there is in none of the follower's results, and nothing brings it back. Alarm on any.
+        self.missed = MetricCounter(
+            "millrace_stream_missed",
+            "Times records were passed unread",
+            ("follower", "reason"),
+            registry=registry,
+        )
 
 
 _meters = cache(_Meters)
+
+
+def missed(follower: str, reason: Reason, words: str) -> None:
+    """Records of a stream that has no others for them were passed: it is told aloud."""
+    _meters(REGISTRY).missed.labels(follower, reason).inc()
+    _log.error("stream_records_missed", follower=follower, reason=reason, told=words)
 
 
 class FollowerMetrics:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from schemas import errors
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import UNKNOWN_SEQ, Position, standing_in_topic
+from sinks.streams.metrics import missed
 from sinks.streams.positions import StreamPositions
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from sinks.kafka.topic_offsets import Held
 
 SQL: Final = queries("sinks.streams", "positions.sql")
-_log: Final = structlog.get_logger(__name__)
 
 
 class RecordPositions:
@@ -60,6 +58,6 @@ def readable(positions: Mapping[int, int], held: Mapping[int, Held], follower: s
     for partition, offset in positions.items():
         there = held[partition]
         if halt := standing_in_topic(partition, Position(offset, UNKNOWN_SEQ), there.low, there.high):
-            _log.error("stream_records_missed", follower=follower, reason=halt.reason, told=halt.words)
+            missed(follower, halt.reason, halt.words)
             begins[partition] = there.low
     return begins

@@ -19,6 +19,7 @@ import redis
 from limiter.decide.quota_lender import QuotaLender
 from limiter.decide.quota_shares import Share
 from limiter.policy.shard_map import ONE_SHARD, ShardMap
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.shard_server import connected
 from limiter.store.store import STALE_EPOCH, CounterStore
 from schemas.limiter import limits
@@ -189,7 +190,7 @@ async def decide(url: str, bucket: Bucket, epoch: int) -> list[int]:
 
 async def lent(lender: QuotaLender, share: Share, gateway: Limiter) -> int:
     """What an Envoy is given that was asked for sixty requests."""
-    share.report(0, 60, time.monotonic_ns())
+    share.report(0, 60, lease_clock_ns())
     assigned = await lender.lend(share, gateway.governed("exact", "u", "/r"))
     assert assigned is not None
     assert assigned.rule == "tokens"
@@ -206,7 +207,7 @@ def test_what_was_lent_and_not_passed_on_is_admitted_again_at_most_once(
         async with AsyncExitStack() as stack:
             one, two = await gateways(stack, failover, tmp_path)
             lender = QuotaLender(one, one._store, one._recorder, "g")
-            shares = [Share(time.monotonic_ns()) for _ in range(2)]
+            shares = [Share(lease_clock_ns()) for _ in range(2)]
             passed_on = await admitted(one, "exact", 100)
             known = await lent(lender, shares[0], one)
             failover.cut()
@@ -224,7 +225,7 @@ def test_what_was_lent_and_not_passed_on_is_admitted_again_at_most_once(
             assert (counted.used, counted.reserved) == (passed_on + taken, known)  # as far as there is room
             for share in shares:
                 (lease,) = share.leases
-                share.report(lease.tokens, 0, time.monotonic_ns())
+                share.report(lease.tokens, 0, lease_clock_ns())
                 await lender.settle(share)
             counted = await held(failover.new.url, bucket, 1)
             assert (counted.used, counted.reserved) == (CAPACITY, 0)
@@ -252,7 +253,7 @@ def test_no_lease_is_granted_until_what_is_held_is_known(
             assert gateway.store_calls - asked == 100
             assert not bucket_of(gateway, "leased").lease_id
             store: Any = gateway._store
-            store.stores["main"].learning_until_ns = time.monotonic_ns()
+            store.stores["main"].learning_until_ns = lease_clock_ns()
             while not bucket_of(gateway, "leased").lease_id:
                 assert await admitted(gateway, "leased", 1) == 1
 

@@ -13,7 +13,6 @@ import gc
 import itertools
 import os
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ import redis
 
 import limiter as limiter_package
 from limiter.policy import keys
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.store import CounterStore
 from schemas.limiter import limits
 from tests.eventually import becomes
@@ -63,7 +63,7 @@ def iter_chunks(names: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 def drained(gateway: Limiter) -> int:
     """How many objects are left once nothing of any key is held any more: no peak, which depends on the time it took."""
-    recorder, later_ns = gateway._recorder, time.monotonic_ns()
+    recorder, later_ns = gateway._recorder, lease_clock_ns()
     for _ in range(2):  # generations
         later_ns += A_DAY_NS
         gateway._identities.turn(later_ns)
@@ -155,7 +155,7 @@ def test_maintenance_does_as_much_as_expires_however_many_keys_were_asked(
     async def tended(asked: int, ended: int, held: int) -> int:
         name = f"g{asked}.{ended}.{held}"
         async with limiter(server.url, tmp_path, policy(), name=name) as gateway:
-            now_ns = time.monotonic_ns()
+            now_ns = lease_clock_ns()
             for n in range(asked):
                 (bucket,) = gateway.governed("t", f"u{n}", "/r").buckets
                 if n < ended + held:

@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.identities.metrics import count
-from dataflows.limiter.identities.reader import ChargeBatch, ChargeReader
-from dataflows.limiter.identities.refunder import FOLLOWER, LeaseRefunder, Refunded
+from dataflows.limiter.identities.reader import FOLLOWER, ChargeBatch, ChargeReader
+from dataflows.limiter.identities.refunder import LeaseRefunder, Refunded
 from dataflows.streams.positioned_stream import PositionedStream
 from schemas.limiter import topics
 from sinks.kafka.topic_offsets import TopicOffsets

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-import structlog
 from confluent_kafka import Consumer, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
@@ -13,6 +12,8 @@ from limiter.stream.charges import ChargeBlock, decode
 from schemas.limiter import limits, topics
 from sinks import limits as sinks_limits
 from sinks.kafka.reading import next_messages
+from sinks.streams.intake import undecodable
+from sinks.streams.metrics import missed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from sinks.kafka.connection import KafkaConnection
 
-_log: Final = structlog.get_logger(__name__)
 _US_PER_MS: Final = 1_000
+FOLLOWER: Final = "limiter_identities"
 _GROUP: Final = "limiter-identities"  # named by librdkafka's rules; positions are in Postgres
 
 
@@ -46,7 +47,7 @@ class ChargeReader:
     """A consumer of all partitions. Kafka keeps no position."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
-        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS}
+        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS, "auto.offset.reset": "error"}
         self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
         self._next = dict(positions)
         topic = kafka.topic(topics.IDENTITIES)
@@ -79,7 +80,8 @@ def _block(message: Message) -> ChargeBlock | None:
         block = decode(message.value() or b"")
         block.columns()
     except (msgspec.DecodeError, ValueError) as error:
-        where = {"partition": message.partition(), "offset": message.offset()}
-        _log.error("identities_unreadable", reason=str(error), **where)
+        # What is charged twice stays so, of these alone; standing still, no retry would be given back.
+        halt = undecodable(message.partition() or 0, message.offset() or 0, str(error))
+        missed(FOLLOWER, halt.reason, halt.words)
         return None
     return block

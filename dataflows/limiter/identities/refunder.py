@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import psycopg
 
 from dataflows.limiter.identities.fold import IdentityCharge, IdentityRefund, IdentityWindow
+from dataflows.limiter.identities.reader import FOLLOWER
 from limiter.policy.keys import signed
 from limiter.policy.shard_map import ShardMap, decoded
 from limiter.store.sharded_store import ShardedStore
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from dataflows.limiter.identities.reader import ChargeBatch
     from limiter.store.store import CounterStore
 
-FOLLOWER: Final = "limiter_identities"
 SQL: Final = queries("sinks.postgres.queries.limiter", "refunds.sql")
 LEASES_SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
 #: given back; its window is over, or it has leaked; nobody knows whether the store still has it, or gave it back

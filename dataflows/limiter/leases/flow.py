@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.leases.metrics import count
-from dataflows.limiter.leases.reader import LeaseBatch, LeaseReader
-from dataflows.limiter.leases.settler import FOLLOWER, LeaseSettler, Settled
+from dataflows.limiter.leases.reader import FOLLOWER, LeaseBatch, LeaseReader
+from dataflows.limiter.leases.settler import LeaseSettler, Settled
 from dataflows.streams.positioned_stream import PositionedStream
 from schemas.limiter import topics
 from sinks.kafka.topic_offsets import TopicOffsets

@@ -11,12 +11,13 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-import structlog
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException, TopicPartition
 
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.lease_book import LeaseReport, decode_reports
 from schemas.limiter import limits, topics
+from sinks.streams.intake import undecodable
+from sinks.streams.metrics import missed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
     from sinks.kafka.connection import KafkaConnection
 
-_log: Final = structlog.get_logger(__name__)
 _NS_PER_US: Final = 1_000
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
+FOLLOWER: Final = "limiter_leases"
 _GROUP: Final = "limiter-leases"  # named by librdkafka's rules; positions are in Postgres
 
 
@@ -70,7 +71,7 @@ class LeaseReader:
     """A consumer of all partitions. Positions come from Postgres and go there; Kafka keeps none."""
 
     def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
-        fetch = {"fetch.wait.max.ms": limits.LIMIT_LEASE_FETCH_WAIT_MS}
+        fetch = {"fetch.wait.max.ms": limits.LIMIT_LEASE_FETCH_WAIT_MS, "auto.offset.reset": "error"}
         self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
         self._topic = kafka.topic(topics.LEASES)
         self._places = {partition: _Place(offset) for partition, offset in positions.items()}
@@ -134,6 +135,7 @@ def _reports(message: Message) -> list[LeaseReport]:
     try:
         return decode_reports(message.value() or b"")
     except msgspec.DecodeError as error:
-        where = {"partition": message.partition(), "offset": message.offset()}
-        _log.error("lease_reports_unreadable", reason=str(error), **where)
+        # A lease without reports is assumed spent; one that stood still here would keep all others from settlement.
+        halt = undecodable(message.partition() or 0, message.offset() or 0, str(error))
+        missed(FOLLOWER, halt.reason, halt.words)
         return []

@@ -15,6 +15,7 @@ import psycopg
 import structlog
 
 from dataflows.limiter.leases.fold import LeaseSettlement, OpenLeases, assumed, settlement
+from dataflows.limiter.leases.reader import FOLLOWER
 from limiter.policy.shard_map import ShardMap, ShardsRefused, decoded
 from limiter.store import store
 from limiter.store.restoration import restore
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from limiter.stream.lease_book import LeaseReport
 
 _log: Final = structlog.get_logger(__name__)
-FOLLOWER: Final = "limiter_leases"
 SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
 _KEPT_US: Final = 11 * limiter_limits.LIMIT_LEASE_MS * 1_000  # after its end the store holds no lease for longer
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from prometheus_client import REGISTRY
 
 from compose.cli.dry_run.history import History
 from limiter.analytics.busiest import busiest
@@ -240,7 +242,8 @@ def test_rows_whose_tokens_alone_are_there_come_in_with_their_plan(stage: Stage,
         expect_all_once(stage, gateway)
 
 
-def test_what_is_lost_is_said_and_what_is_unreadable_is_passed_over(stage: Stage, gateway: Gateway) -> None:
+def test_what_is_lost_is_said_and_what_is_unreadable_stops_its_partition(stage: Stage, gateway: Gateway) -> None:
+    """Nothing behind it is lost: an operator lets the sink go on past it."""
     gateway.sink.lost = 7
     gateway.decide(10)
     gateway.publish()
@@ -250,6 +253,43 @@ def test_what_is_lost_is_said_and_what_is_unreadable_is_passed_over(stage: Stage
     gateway.sink.lost = 9
     gateway.decide(10)
     gateway.publish()
-    with sinking(stage):
+    position = "from stream_position where follower = 'limiter_decisions' and partition = 0"
+    with sinking(stage) as observer:
+        eventually(lambda: 0 in observer.halts, 60, what="the partition stands still")
+    assert list(observer.halts) == [0]
+    assert observer.halts[0].reason == "undecodable"
+    offset = int(observer.halts[0].words.partition("offset ")[2].partition(" ")[0])
+    assert stage.value(f"select next_offset {position}") == offset
+    stage.sql(f"update stream_position set next_offset = {offset + 1} {position.partition('stream_position ')[2]}")
+    with sinking(stage) as observer:
         expect_all_once(stage, gateway)
         assert stage.clickhouse_rows("select gap from limit_gap") == [(9,)]
+        assert observer.halts == {}
+
+
+def test_what_kafka_has_deleted_is_told_and_another_topic_stops_its_partition(stage: Stage, gateway: Gateway) -> None:
+    gateway.decide(10)
+    gateway.publish()
+    where = "where follower = 'limiter_decisions'"
+    with sinking(stage):
+        expect_all_once(stage, gateway)
+    stage.sql(f"update stream_position set next_offset = 1000000 {where} and partition = 1")
+    stage.sql(f"update stream_position set topic_id = 'gone' {where} and partition = 2")
+    places = [TopicPartition(stage.kafka.topic(stage.world.commands_topic), 0, OFFSET_END)]
+    admin = AdminClient(stage.kafka.admin())  # it answers for as long as somebody holds it
+    next(iter(admin.delete_records(places).values())).result(60)
+    stage.sql(f"update stream_position set next_offset = 0 {where} and partition = 0")
+    before = told("expired")
+    with sinking(stage) as observer:
+        eventually(lambda: len(observer.halts) == 2, 60, what="partitions stand still")
+        assert {partition: halt.reason for partition, halt in observer.halts.items()} == {
+            1: "shorter",
+            2: "other_topic",
+        }
+        assert told("expired") == before + 1
+
+
+def told(reason: str) -> float:
+    """How often records were passed unread."""
+    labels = {"follower": "limiter_decisions", "reason": reason}
+    return REGISTRY.get_sample_value("millrace_stream_missed_total", labels) or 0.0

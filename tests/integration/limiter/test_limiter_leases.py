@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from limiter.decide import store_call
 from limiter.spending.buckets import Bucket
+from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policy, server
+from tests.worlds.limiter.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +88,7 @@ def test_a_retry_over_leases_of_several_levels_consumes_once(server: CounterServ
         async with limiter(server.url, tmp_path, *two_levels(), timeout_s=PATIENT_S) as gateway:
             await with_leases(gateway, at_least=5)
             for bucket in gateway._buckets.values():
-                bucket.lease_ends_ns = time.monotonic_ns() + 10**12  # a slow machine must not end it
+                bucket.lease_ends_ns = lease_clock_ns() + 10**12  # a slow machine must not end it
             left = [b.left for b in gateway._buckets.values()]
             first = gateway.check_now("t", "u", "/r", 2, "r")
             again = gateway.check_now("t", "u", "/r", 2, "r")
@@ -142,5 +144,44 @@ def test_a_lease_on_its_way_is_given_back_too(
             await gateway.close()
             assert (gateway._calls.refills, gateway.leases()) == (set(), 0)
             assert (await gateway._store.peek(bucket)).reserved == 0
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["lasts", "ended"])
+@pytest.mark.parametrize("impatient", ["caller", "line"])
+def test_a_lease_of_a_late_answer_is_spent_or_given_back(
+    server: CounterServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: str, ended: bool
+) -> None:
+    """A store that is a little slower than it may be grants leases: nobody would hold them, and each be charged whole."""
+    monkeypatch.setattr(limits, "LIMIT_LEASE_MS", 60_000)
+    monkeypatch.setattr(Bucket, "wanted", lambda *_: 400)
+    if ended:
+        monkeypatch.setattr(store_call, "lease_end_ns", lambda *_: 0)
+    proxy = StoreProxy(server.url)
+
+    async def test() -> None:
+        async with (
+            proxy.url() as url,
+            limiter(url, tmp_path, policy(capacity=1_000_000), timeout_s=PATIENT_S) as gateway,
+            asyncio.timeout(PATIENT_S),
+        ):
+            await gateway.check("t", "v", "/r")
+            (bucket,) = gateway.governed("t", "u", "/r").buckets
+            counters: Any = gateway._store.store_of((bucket,))
+            proxy.delivering.clear()
+            if impatient == "line":
+                counters._line.timeout_s = 0.01
+            within_s = 0.01 if impatient == "caller" else None
+            assert (await gateway.check("t", "u", "/r", within_s=within_s)).degraded
+            counters._line.timeout_s = PATIENT_S
+            proxy.delivering.set()
+            while not (bucket.settling if ended else bucket.lease_id):  # noqa: ASYNC110 - as the answer comes
+                await asyncio.sleep(0.01)
+            decided = gateway.check_now("t", "u", "/r", 1, None)
+            assert (decided is not None) == (not ended)
+            await gateway.close()
+            counted_ = await gateway._store.peek(bucket)
+            assert (counted_.used, counted_.reserved) == (1 if ended else 2, 0)
 
     asyncio.run(test())

@@ -5,21 +5,25 @@ from __future__ import annotations
 import random
 import threading
 import uuid
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from confluent_kafka import Producer
 
 from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
 from limiter.stream.usage import UsageStream
+from schemas.limiter import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.eventually import becomes, eventually
 from tests.worlds.limiter.counter_server import Blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.servers import World
@@ -59,6 +63,50 @@ def test_a_key_of_any_length_is_added_up_and_trouble_is_told(stack: World, tmp_p
         kafka.close()
         with psycopg.connect(superuser, autocommit=True) as connection:
             connection.execute("drop index if exists too_narrow")
+
+
+def test_totals_stand_still_before_what_cannot_be_read(stack: World, tmp_path: Path) -> None:
+    """Of its partition alone, and not ready; an operator moves the position past it, and nothing behind it is missing."""
+    migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    ensure_topics(stack.addresses.kafka)
+    tenant, superuser = f"t_{uuid.uuid4().hex[:8]}", stack.addresses.postgres_superuser_dsn
+    dsn, copies, kafka = (
+        stack.addresses.postgres_dsns["millrace_worker"],
+        Blocks(),
+        KafkaBlocks(stack.addresses.kafka, "b"),
+    )
+    recorder = Recorder("g", copies, tmp_path / "r", records=65_536)
+    recorder.record(f"{tenant}:u:/r", 2, ALLOW)
+    recorder.flush()
+    ((partition, block),) = copies.sent
+    producer: Any = Producer(stack.addresses.kafka.producer("stranger"))
+    producer.produce(stack.addresses.kafka.topic(topics.DECISIONS), b"no block", partition=partition)
+    assert producer.flush(60) == 0
+    assert kafka.send(partition, block)
+    kafka.close()
+    counted = "select allowed, allowed_cost from limit_usage where limit_key = %s"
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        with running(UsageStream(stack.addresses.kafka, dsn, "usage-still")) as stream:
+            eventually(lambda: "cannot be read" in (stream.why_not_ready() or ""), 30)
+        assert connection.execute(counted, (f"{tenant}:u:/r",)).fetchall() == []
+        offset = int(str(stream.why_not_ready()).partition("offset ")[2].partition(" ")[0])
+        moved = "update stream_position set next_offset = %s where follower = 'limiter_usage' and partition = %s"
+        connection.execute(moved, (offset + 1, partition))
+        with running(UsageStream(stack.addresses.kafka, dsn, "usage-on")) as stream:
+            becomes(lambda: connection.execute(counted, (f"{tenant}:u:/r",)).fetchall(), [(1, 2)], 30)
+            becomes(stream.why_not_ready, None, 30)
+    recorder.close()
+
+
+@contextmanager
+def running(stream: UsageStream) -> Iterator[UsageStream]:
+    thread = threading.Thread(target=stream.run)
+    thread.start()
+    try:
+        yield stream
+    finally:
+        stream.stop()
+        thread.join()
 
 
 def test_two_consumers_and_blocks_that_come_again(stack: World, tmp_path: Path) -> None:

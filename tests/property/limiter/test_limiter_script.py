@@ -299,6 +299,30 @@ def test_a_refund_over_other_buckets_changes_nothing(server: redis.Redis) -> Non
     assert [c.call("rl1_peek", now, 0)[1] for c in (first, added)] == [10, 10]
 
 
+def test_a_refund_over_another_bucket_in_the_place_of_one_changes_nothing(server: redis.Redis) -> None:
+    """A level was replaced meanwhile, and there are as many as before. What was told before is told again as it was."""
+    charged, other = (Counter(server, Terms(FIXED, 50, 50, 60_000, 1, 1_000, strict=False)) for _ in range(2))
+    now = BASE // 1_000
+    first = charged.call("rl1_decide", now, 10, rid="r1")
+    assert other.call("rl1_decide", now, 10)[0] == OK
+    head = struct.pack("<6d", 0, now * 1_000, 0, 60_000, 0, 1)
+    keys = ["rl:epoch", f"{charged.identity}r1", *other.keys]
+    assert call(server, "rl1_refund", keys, head, "l", "r1", other.packed()) == [WRONG, 0]
+    assert charged.call("rl1_decide", now, 10, rid="r1") == [DUPLICATE, *first[1:]]
+    assert [c.call("rl1_peek", now, 0)[1] for c in (charged, other)] == [10, 10]
+    assert [charged.call("rl1_refund", now, 0, rid="r1") for _ in range(2)] == [[OK, 10], [DUPLICATE, 10]]
+    assert charged.call("rl1_peek", now, 0)[1] == 0
+
+
+def test_an_identity_of_the_functions_before_is_given_back(server: redis.Redis) -> None:
+    counter, now = Counter(server, Terms(FIXED, 50, 50, 60_000, 1, 1_000, strict=False)), BASE // 1_000
+    assert counter.call("rl1_decide", now, 10, rid="r1")[0] == OK
+    record = server.get(f"{counter.identity}r1")
+    assert isinstance(record, bytes)
+    server.set(f"{counter.identity}r1", record.partition(b";")[0], keepttl=True)
+    assert counter.call("rl1_refund", now, 0, rid="r1") == [OK, 10]
+
+
 @pytest.mark.parametrize("terms", TERMS[::4], ids=str)
 def test_no_key_lives_for_ever(server: redis.Redis, terms: Terms) -> None:
     counter = Counter(server, terms)

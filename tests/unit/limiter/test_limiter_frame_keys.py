@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from limiter.decide.limiter import Limiter
@@ -10,6 +9,7 @@ from limiter.decide.store_exchange import taken_in
 from limiter.edge.frame_server import FrameServer
 from limiter.frames import frames
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.store.store import CounterStore
 from limiter.stream.decisions import Recorder
 from schemas.limiter import limits
@@ -35,7 +35,7 @@ def test_keys_of_connections_are_void_with_the_limiters(tmp_path: Path, monkeypa
     def decided() -> int:
         key = limiter.governed(*PLACE)
         answer = [store.OK, 9, 0, 0, 1, 10, 10**9]
-        taken_in(key, 0, answer, time.monotonic_ns(), b"lease", 0)
+        taken_in(key, 0, answer, lease_clock_ns(), b"lease", 0)
         rows = bytearray(frames.ROW.size)
         return limiter.spend_entries(BODY, 0, connection._places, connection._keys, rows)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from limiter.decide.key_cache import KeyCache
 from limiter.policy.policies import PolicySet
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.stream.decisions import Recorder
 from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import Blocks, policy
@@ -35,7 +35,7 @@ def asked(cache: KeyCache, count: int) -> list[Any]:
 def test_only_counters_with_a_lease_are_tended(cache: KeyCache) -> None:
     buckets = asked(cache, 1_000)
     assert cache.active == set()
-    buckets[7].begin_lease(b"l", 10, time.monotonic_ns() + 10**9, 0)
+    buckets[7].begin_lease(b"l", 10, lease_clock_ns() + 10**9, 0)
     assert cache.active == {buckets[7]}
     buckets[7].end_lease()
     assert cache.active == {buckets[7]}  # it has one to settle
@@ -46,7 +46,7 @@ def test_void_keys_go_bit_by_bit_and_leases_stay(cache: KeyCache, monkeypatch: p
     monkeypatch.setattr(limits, "LIMIT_KEYS_MAX", 1_000)
     monkeypatch.setattr(limits, "LIMIT_KEYS_LET_GO", 100)
     held = asked(cache, 1_000)[3]
-    held.begin_lease(b"l", 10, time.monotonic_ns() + 10**9, 0)
+    held.begin_lease(b"l", 10, lease_clock_ns() + 10**9, 0)
     if full == "keys":
         cache.key(("t", "one too many", "/r"))
         assert len(cache.keys) == 1

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish, decide_withdraw
+from ingress.limiter.quota_policies import QuotaPolicies
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign
@@ -115,6 +116,45 @@ def test_the_loop_that_decides_waits_for_no_disk(tmp_path: Path, monkeypatch: py
     assert len(threads) == 1
     assert threads != [of_the_loop]
     assert (tmp_path / "r").read_text() == "7"
+
+
+def test_the_loop_that_decides_computes_no_policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that it chooses of a snapshot, nor those of a view; of two at once the later one stays."""
+    threads: list[int] = []
+    real = PolicySet.__init__
+
+    def computed(made: PolicySet, policies: Any, revision: int, *others: Any, **named: Any) -> None:
+        threads.append(threading.get_ident())
+        real(made, policies, revision, *others, **named)
+
+    class Published:
+        """The ingress' own database, which has a newer one for whoever asks a second time."""
+
+        revision = 7
+
+        async def rows(self, _query: str, parameters: dict[str, Any]) -> list[tuple[str, bytes | None]]:
+            digest, document = str(self.revision), _signed(self.revision)
+            return [(digest, None if parameters["known"] == digest else document)]
+
+    async def test() -> int:
+        store: Any = Published()
+        shown = QuotaPolicies(store, None, None)  # type: ignore[arg-type]
+        monkeypatch.setattr(PolicySet, "__init__", computed)
+        of_api = SnapshotFollower(
+            Known(_signed(7)), lambda: KEYS, lambda _: None, tmp_path / "r", chosen=lambda found: found.only(bool)
+        )
+        await of_api._round()
+        assert of_api.snapshot is not None
+        assert len(threads) == 2
+        for store.revision in (8, 9):
+            at_once = await asyncio.gather(shown._in_force(), shown._in_force())
+            assert {found.revision for found in at_once} == {store.revision}
+        assert len(threads) == 4
+        await shown._take("6", _signed(6))
+        assert shown._set.revision == 9
+        return threading.get_ident()
+
+    assert asyncio.run(test()) not in threads
 
 
 def _signed(revision: int) -> bytes:

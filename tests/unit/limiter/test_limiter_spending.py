@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import shutil
 import struct
+import subprocess
+import sys
 import sysconfig
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from limiter.spending.fields import IS_COMPILED, PlainIdentities, SpentIdentitie
 from limiter.spending.key_state import KeyState
 from limiter.spending.ring import IDENTIFIED, RECORD_TYPE, SLOT_SHIFT, Ring
 from limiter.spending.spender import PlainSpender, Spender
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.stream.decisions import Recorder
 from schemas import errors
 from tests.worlds.limiter.counter_server import Blocks, policies, policy
@@ -114,8 +116,30 @@ def test_what_is_no_number_is_no_cost(gateway: Gateway, cost: Any) -> None:
 
 def test_a_lease_that_ended_is_not_spent(gateway: Gateway) -> None:
     key = gateway.keys[PLACES[0]]
-    key.buckets[0].lease_ends_ns = time.monotonic_ns()
+    key.buckets[0].lease_ends_ns = lease_clock_ns()
     assert gateway.spender.spend(key, 1, None) == -1
+
+
+def test_leases_end_by_a_clock_that_goes_on_in_sleep() -> None:
+    """Where this machine may say that it slept for a day: both spenders compare, and write, by what leases end by."""
+    slept = ["unshare", "--time", "--boottime", "86400", "--"]
+    if not shutil.which("unshare") or subprocess.run([*slept, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no time of its own for a process here")
+    tests = ["a_lease_that_ended_is_not_spent", "a_record_has_the_time_and_the_place_of_its_lease"]
+    told = "from limiter.store.lease_clock import lease_clock_ns as c; import time; print(c() - time.monotonic_ns())"
+    ahead = subprocess.run([*slept, sys.executable, "-c", told], check=True, capture_output=True, text=True)
+    assert int(ahead.stdout) > 86_000 * 10**9
+    run = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(f"{__file__}::test_{one}" for one in tests),
+    ]
+    done = subprocess.run([*slept, *run], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("whose", ["under_way", "doubtful"])
@@ -128,12 +152,12 @@ def test_an_identity_that_the_store_may_have_charged_is_left_to_it(gateway: Gate
 
 def test_a_record_has_the_time_and_the_place_of_its_lease(gateway: Gateway) -> None:
     gateway.keys[PLACES[1]].buckets[0].lease_flags = 9 | 5 << 8
-    before_us = time.monotonic_ns() // 1_000
+    before_us = lease_clock_ns() // 1_000
     gateway.spender.spend(gateway.keys[PLACES[1]], 4, None)
     (record,) = gateway.recorder.ring.take()
     assert record.dtype == RECORD_TYPE
     assert tuple(record.tolist())[:4] == (1, 4, 9 | 5 << 8, 6)
-    assert before_us <= int(record["at"]) <= time.monotonic_ns() // 1_000
+    assert before_us <= int(record["at"]) <= lease_clock_ns() // 1_000
 
 
 @pytest.fixture(params=[kind for kind, *_ in KINDS])

@@ -36,20 +36,43 @@ def test_integers_that_a_server_writes_as_texts_are_read_in_any_pieces(cut: int)
 
 
 def test_a_late_answer_fails_its_own_call_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its place is kept: what comes in the end is nobody's, and the next answer is the next call's."""
+    """Its place is kept: what comes in the end is told to who listens, and the next answer is the next call's."""
     monkeypatch.setattr(limits, "LIMIT_STORE_SILENCE_S", 60)
 
     async def test() -> None:
         line = StoreLine(0.02)
-        late = line.send(b"")
-        with pytest.raises(AnswerLate):
-            await late
+        with pytest.raises(AnswerLate) as late:
+            await line.send(b"")
+        with pytest.raises(AnswerLate) as never:
+            await line.send(b"")
         line.timeout_s = 60
         patient = line.send(b"")
         assert not line.lost
-        line.data_received(b":1\r\n:2\r\n")
-        assert await patient == 2
+        next_one = line.send(b"")
+        line.data_received(b":1\r\n")
+        assert late.value.answer is not None
+        assert await late.value.answer == 1
+        assert not patient.done()
+        line.data_received(b":2\r\n:3\r\n")
+        assert never.value.answer is not None
+        assert (await never.value.answer, await patient) == (2, 3)
         line.lose("the test is over")
+        with pytest.raises(LineLost):
+            await next_one
+
+    asyncio.run(test())
+
+
+def test_of_an_answer_that_never_comes_nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIMIT_STORE_SILENCE_S", 60)
+
+    async def test() -> None:
+        line = StoreLine(0.02)
+        with pytest.raises(AnswerLate) as late:
+            await line.send(b"")
+        line.lose("the test is over")
+        assert late.value.answer is not None
+        assert late.value.answer.cancelled()
 
     asyncio.run(test())
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from limiter.decide.fast_path import fast_path
 from limiter.decide.identities import Identities
 from limiter.spending.buckets import Bucket
 from limiter.spending.key_state import KeyState
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.stream.decisions import Recorder
 from limiter.stream.lease_accounts import LeaseAccounts
 from tests.worlds.limiter.counter_server import Blocks, policies, policy
@@ -46,7 +46,7 @@ class Gateway:
         """A lease as the store grants it."""
         for at, bucket in enumerate(self.buckets):
             bucket.end_lease()
-            bucket.begin_lease(f"{name}{'+' * at}".encode(), size, time.monotonic_ns() + 10**12, epoch=1)
+            bucket.begin_lease(f"{name}{'+' * at}".encode(), size, lease_clock_ns() + 10**12, epoch=1)
 
     def spend(self, wanted: int, cost: int = 1) -> int:
         """How many decisions the lease allowed."""

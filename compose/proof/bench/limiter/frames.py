@@ -25,6 +25,7 @@ from limiter.edge.frame_server import FrameServer
 from limiter.frames.frame_client import FrameClient
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_requests import Check
+from limiter.store.lease_clock import lease_clock_ns
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -154,4 +155,4 @@ async def _maintaining(limiter: Limiter) -> None:
     """Until the process is terminated; leases are nobody's here, so there is none to settle."""
     while True:
         await asyncio.sleep(limits.LIMIT_MAINTAIN_S)
-        limiter._identities.turn(time.monotonic_ns())  # noqa: SLF001
+        limiter._identities.turn(lease_clock_ns())  # noqa: SLF001

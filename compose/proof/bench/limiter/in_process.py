@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof.bench.limiter.world import KEYS, hold_leases, key_places, per_second, percentiles, zipf
 from limiter.spending.fields import IS_COMPILED
+from limiter.store.lease_clock import lease_clock_ns
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def in_process(limiter: Limiter, decisions: int) -> dict[str, Any]:
         cpu_seconds += time.process_time() - cpu_began
         cpu_began = time.process_time()
         limiter._recorder.flush()  # noqa: SLF001 - what a gateway's loop does meanwhile
-        limiter._identities.turn(time.monotonic_ns())  # noqa: SLF001
+        limiter._identities.turn(lease_clock_ns())  # noqa: SLF001
         flushed_seconds += time.process_time() - cpu_began
     clock = time.perf_counter_ns
     for tenant, user, route, identity in [(*places[n], f"t{i}") for i, n in enumerate(zipf(_CHUNK, KEYS))]:

@@ -23,6 +23,7 @@ from limiter.decide.limiter import Limiter
 from limiter.decide.store_exchange import taken_in
 from limiter.policy.policies import PolicySet
 from limiter.store import store
+from limiter.store.lease_clock import lease_clock_ns
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder
 from limiter.stream.lease_accounts import LeaseAccounts
@@ -137,7 +138,7 @@ async def bench_limiter(
 
 def hold_leases(limiter: Limiter, places: list[Place]) -> None:
     """Every key holds a lease that outlives the measurement, and is reported: nothing but the library is measured."""
-    now_ns = time.monotonic_ns()
+    now_ns = lease_clock_ns()
     for place in places:
         granted = [store.OK, _HELD, 0, 0, 1, _HELD, _HELD_US]
         taken_in(limiter.governed(*place), 0, granted, now_ns, b"bench", 0)  # as a grant of the store

@@ -460,8 +460,17 @@ local function row(out, b, retry_ticks, size, life)
   out[#out + 1] = life * b.tick
 end
 
-local IDENTITY = '^(%d+):(%d+):(%d+):(.*)$' -- cost, microseconds, refunded, rows of the answer
+local IDENTITY = '^(%d+):(%d+):(%d+):(.*)$' -- cost, microseconds, refunded, rows of the answer and their buckets
 local WAIT = '%d+,%d+,(-?%d+),%d+,0,0' -- of a row: 0 where the bucket was charged
+local PLACES = ';(%a+)$' -- after the rows; an identity of the functions before these has none
+
+-- What the buckets of a call are called, in short: in letters, for whoever reads rows takes every number.
+local function places(K)
+  local named = {}
+  for i = 3, #K, 2 do named[#named + 1] = K[i] end
+  local digest = string.sub(redis.sha1hex(table.concat(named, ' ')), 1, 16)
+  return (string.gsub(digest, '%d', function(n) return string.char(103 + n) end))
+end
 
 -- KEYS: epoch, identity, then for each bucket: bucket, leases. ARGV: head, lease id, identity ('' = none), buckets.
 -- Answers {code, row...} with six numbers a bucket: available, reset_us, retry_us, version, granted, lease_us.
@@ -513,7 +522,7 @@ redis.register_function('rl1_decide', function(K, V)
       local at = 6 * i - 4
       rows[i] = string.format('%d,%d,%d,%d,0,0', out[at], out[at + 1], out[at + 2], out[at + 3])
     end
-    redis.call('SET', K[2], string.format('%d:%d:0:', H.cost, now) .. table.concat(rows, ','),
+    redis.call('SET', K[2], string.format('%d:%d:0:', H.cost, now) .. table.concat(rows, ',') .. ';' .. places(K),
       'PX', H.identity_ms)
   end
   return out
@@ -605,7 +614,7 @@ redis.register_function('rl1_refund', function(K, V)
   if refunded == '1' then return {DUPLICATE, cost} end
   local waits = {}
   for wait in string.gmatch(rows, WAIT) do waits[#waits + 1] = wait end
-  if #waits ~= H.n then return {WRONG, 0} end
+  if #waits ~= H.n or (string.match(rows, PLACES) or places(K)) ~= places(K) then return {WRONG, 0} end
   for i = 1, H.n do
     if wrong(H, terms(V[3 + i])) then return {WRONG, i} end
   end
