@@ -79,6 +79,7 @@ KINDS: dict[str, Kind] = {
     "cimpl.KafkaException": T,
     "dataflows.owner.process.OtherLaneFailed": T,
     "sinks.clickhouse.plans.LetGo": T,
+    "sinks.redis.velocity._StaleEpoch": T,
     "vault.key_file.VaultKeysUnusable": T,
     "vault.hardening.NotHardenedError": T,
     "vault.scrubbing.Withheld": T,
