@@ -123,6 +123,7 @@ PLANTED: dict[str, list[str]] = {
     "10": ["update payment_intent set amount_capturable = amount_capturable + 1 where state = 'requires_capture'"],
     "11": [f"update payment_intent set version = version + 1 where id = {SUCCEEDED}"],
     "results": ["delete from idempotency where ctid = (select min(ctid) from idempotency)"],
+    "metadata": ["delete from metadata_entry where ctid = (select min(ctid) from metadata_entry)"],
     "12": ["delete from attempt_dispatch where status = 'waiting'"],
     "14": ["update settlement_line set fee = fee + 1, net = net - 1"],
     "15": ["update settlement_line set fee = fee + 1"],
@@ -370,6 +371,7 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "update outbox set seq = seq + 1000",
     ),
     ("results", "update idempotency set aggregate_key = 'pi_other' where ctid = (select min(ctid) from idempotency)"),
+    ("metadata", f"update payment_intent set metadata = '{{}}' where id = {SUCCEEDED}"),
     ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
     ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),
 ]
