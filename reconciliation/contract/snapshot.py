@@ -10,6 +10,7 @@ from psycopg.rows import dict_row
 
 from reconciliation import limits as reconciliation_limits
 from schemas.payments import limits as payments_limits
+from schemas.services import OPERATIONS
 from sinks import limits as sinks_limits
 from sinks.postgres.roles import ROLES
 
@@ -43,6 +44,7 @@ class Snapshot:
 
 def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str, Any]:
     """What the queries of the invariants are given by name."""
+    outside = [(operation.outside, operation.name) for operation in OPERATIONS.values() if operation.outside]
     return {
         "events_topic": events_topic,
         "commands_topic": commands_topic,
@@ -51,6 +53,8 @@ def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str
         "horizon_days": payments_limits.SETTLEMENT_HORIZON_DAYS,
         "payout_horizon_days": payments_limits.PAYOUT_HORIZON_DAYS,
         "roles": list(ROLES),
+        "outside_kinds": [kind for kind, _ in outside],
+        "outside_operations": [name for _, name in outside],
     }
 
 

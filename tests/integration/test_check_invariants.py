@@ -101,6 +101,11 @@ def test_other_ways_to_break_it_are_found(sound: Stage, way: tuple[str, *tuple[s
     assert finding.sample
 
 
+def test_what_a_program_outside_may_send_is_none(sound: Stage) -> None:
+    sent = "update idempotency set sender = 'producer.erp' where operation = 'create_payment_intent'"
+    assert finding_after(sound, "senders", sent).gaps == 0
+
+
 def test_what_was_planted_is_gone(sound: Stage) -> None:
     """Else what one of the tests above found could be another's."""
     assert finding_after(sound, "1", *PLANTED["1"]).gaps > 0

@@ -325,6 +325,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "alter table money_proposal drop constraint money_four_eyes",
         MONEY.format("a", "approved", "null"),
     ),
+    (
+        "money_by_hand",
+        "update idempotency set sender = 'repairs', merchant_id = 'ledger:repair' where operation = 'record_payout_outcome'",
+    ),
     ("closings", *CLOSING, "update repair_case set state = 'open' where id = 'case_1'"),
     ("closings", *CLOSING, "update repair_case set kind = 'risk_review' where id = 'case_1'"),
     (
@@ -361,6 +365,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "update processor_attempt set kind = 'purchase' where intent_id = (select intent_id from second)",
     ),
     *(("senders", f"update idempotency set sender = '{sender}' where {whose}") for sender, whose in MISSENT),
+    (
+        "senders",
+        "update idempotency set sender = 'producer.erp', merchant_id = 'm_1' where operation = 'freeze_account'",
+    ),
     ("outbox", "delete from outbox where seq = 1"),
     ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
     ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),
