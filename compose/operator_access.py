@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reconciliation.check.run import CheckSettings
 
 ROLE: Final = "millrace_operator"
+_MONITOR: Final = "tenancy_monitor"
 
 
 def shell_user() -> str:
@@ -71,4 +72,15 @@ def check_settings(settings: Settings, acknowledged: Path | None = None) -> Chec
         processor_urls=addresses.book_urls,
         services=tuple(map(checked, SERVICES)),
         acknowledged=acknowledged,
+        monitored_s=_monitored_s(settings),
     )
+
+
+def _monitored_s(settings: Settings) -> float | None:
+    """For how long this machine's stack has run the isolation monitor, if it does."""
+    from compose.supervise.state import read_state  # noqa: PLC0415
+
+    state = read_state(settings.the_home())
+    if state is None or not state.running() or not any(p.name.startswith(_MONITOR) for p in state.processes):
+        return None
+    return state.supervisor.age_s() if state.supervisor else None

@@ -8,6 +8,7 @@ from typing import Final
 CHECK_SAMPLE_MAX: Final = 5  # violating rows shown per invariant unless all are asked for
 CHECK_STATEMENT_TIMEOUT_MS: Final = 600_000
 CHECK_SINK_WAIT_S: Final = 10  # for ClickHouse to reach the outbox's end of the snapshot
+CHECK_MONITOR_ROUND_S: Final = 300  # without a whole round of the isolation monitor, that is a gap
 CHECK_POLL_MS: Final = 100
 CHECK_KAFKA_READ_TIMEOUT_S: Final = 120  # without a single new record
 CHECK_FETCH_ROWS: Final = 5_000

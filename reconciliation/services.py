@@ -15,4 +15,5 @@ _ALL: Final = tuple(RECONCILED.values())
 COMPUTED: Final = {id_: computed for service in _ALL for id_, computed in service.computed.items()}
 ANALYSED: Final = {id_: analysed for service in _ALL for id_, analysed in service.analysed.items()}
 OUTSIDE: Final = {id_: outside for service in _ALL for id_, outside in service.outside.items()}
+SINK_ENDS: Final = {sink: ends for service in _ALL for sink, ends in service.sink_ends.items()}
 COMPARED_STORES: Final = {id_: stores for service in _ALL for id_, stores in service.compared_stores.items()}

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from compose.cli.options import AsJson
-from compose.operator_access import operator_connection
+from compose.operator_access import operator_connection, shell_user
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -18,9 +18,10 @@ app = typer.Typer(no_args_is_help=True)
 def list_(as_json: AsJson = False) -> None:
     """Show the newest checkpoints."""
     from compose import limits  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.checkpoints import checkpoints_list  # noqa: PLC0415 - imports the drivers
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "checkpoint.list", "checkpoints"):
         rows = checkpoints_list(connection, limit=limits.CHECKPOINTS_LISTED_MAX)
     if as_json:
         print(json.dumps({"data": rows}, default=str))
@@ -41,10 +42,15 @@ def create(
 ) -> None:
     """Write down where ClickHouse stands now, to replay from it later."""
     from reconciliation import checkpoints  # noqa: PLC0415
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.contract.checked_service import checked  # noqa: PLC0415
     from schemas.services import SERVICES  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    owner = by or getpass.getuser()
+    with (
+        operator_connection() as connection,
+        audited(connection, shell_user(), "checkpoint.create", name, owner=owner, aggregate_key=aggregate_key),
+    ):
         version = None if aggregate_key is None else checkpoints.aggregate_version(connection, aggregate_key)
         checkpoint = checkpoints.Checkpoint(
             name=name,
@@ -53,7 +59,7 @@ def create(
             aggregate_key=aggregate_key,
             last_durable_version=version,
             projection_checkpoint=[p for s in SERVICES for p in checkpoints.sink_place(connection, checked(s))],
-            owner=by or getpass.getuser(),
+            owner=owner,
         )
         checkpoints.checkpoint_write(connection, checkpoint)
     print(f"checkpoint {name} is written")
@@ -62,9 +68,10 @@ def create(
 @app.command()
 def show(name: str, as_json: AsJson = False) -> None:
     """Show one checkpoint."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.checkpoints import checkpoint_read  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "checkpoint.read", name):
         row = checkpoint_read(connection, name)
     if as_json:
         print(json.dumps(row, default=str))

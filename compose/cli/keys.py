@@ -28,11 +28,12 @@ def rotate(
 ) -> None:
     """Sign tokens, cursors and cookies with new keys; those of before are believed for as long as they are needed."""
     from ingress.identity.issuer import KeyFolder  # noqa: PLC0415 - imports cryptography
-    from reconciliation.audit.log import audited  # noqa: PLC0415 - imports the driver
+    from reconciliation.audit.log import announced  # noqa: PLC0415 - imports the driver
 
     issuers = _issuers()
     names = ", ".join(issuers)
-    with operator_connection() as connection, audited(connection, shell_user(), "keys.rotate", names):
+    asked = {"at_once": at_once}
+    with operator_connection() as connection, announced(connection, shell_user(), "keys.rotate", names, **asked):
         for folder in issuers.values():
             folder.rotate(at_once=at_once, settle=_settle)
         home = KeyFolder(load_settings().the_home().path / "keys")

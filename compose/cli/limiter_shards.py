@@ -45,7 +45,8 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     with operator_connection() as connection:
         with audited(connection, shell_user(), "limiter.shards", "shards"):
             found = newest(connection)
-        shown = rows(found, load_settings().addresses().redis_url)
+        settings = load_settings()
+        shown = rows(found, settings.addresses().redis_url, encrypted=settings.mode == "production")
     if as_json:
         print(json.dumps({"version": found.version, "shards": shown, "pins": found.pins}))
         return
@@ -141,12 +142,13 @@ def _changes(action: str, name: str, **details: object) -> Iterator[tuple[ShardC
     from reconciliation.audit.log import announced  # noqa: PLC0415
     from schemas.validation import visible  # noqa: PLC0415
 
-    actor, own_url = shell_user(), load_settings().addresses().redis_url
+    actor, settings = shell_user(), load_settings()
+    own_url, is_production = settings.addresses().redis_url, settings.mode == "production"
     with (
         operator_connection() as connection,
         announced(connection, actor, f"limiter.shards.{action}", visible(name), **details) as told,
     ):
-        yield ShardChanges(connection, own_url, actor), told
+        yield ShardChanges(connection, own_url, actor, encrypted=is_production), told
 
 
 def _restored(found: Restored) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import getpass
 import json
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from compose.cli.options import AsJson
+from compose.cli.options import AsJson, service_of
 from compose.cli.parked import By, Note
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
@@ -67,14 +67,15 @@ def resume(
 def republish(
     partition: Annotated[int, typer.Option(min=0, help="Of the events topic.")],
     from_seq: Annotated[int, typer.Option(min=1, help="The first event that a reader misses.")],
-    service: Annotated[Literal["payments", "limiter"], typer.Option(help="Whose events.")] = "payments",
+    service: Annotated[str, typer.Option(help="Whose events: payments, limiter, tenancy, social.")] = "payments",
     note: Annotated[str, typer.Option("--note", help="Why; it is kept with your name.")] = "",
     by: By = None,
 ) -> None:
     """Publish the events of a partition again from the outbox; readers drop those that they have."""
     from reconciliation.republish import republish as republish_events  # noqa: PLC0415
 
+    of = service_of(service).name
     kafka, operator = load_settings().addresses().kafka, by or getpass.getuser()
     with operator_connection() as connection:
-        count = republish_events(connection, kafka, service, partition, from_seq, operator, note)
+        count = republish_events(connection, kafka, of, partition, from_seq, operator, note)
     print(f"{count} events of {service} are in partition {partition} again")

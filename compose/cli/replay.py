@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.cli.options import AsJson
+from compose.cli.options import AsJson, service_of
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -99,11 +99,9 @@ def _announced_swap(target: str) -> Iterator[dict[str, object]]:
 def _service_of(target: str, named: str | None) -> CheckedService:
     from reconciliation.contract.checked_service import checked  # noqa: PLC0415
     from reconciliation.replay.run import targets  # noqa: PLC0415
-    from schemas.services import BY_NAME  # noqa: PLC0415
+    from schemas.services import SERVICES  # noqa: PLC0415
 
-    if named is not None and named not in BY_NAME:
-        raise StackError(f"no service {named!r}; there are {', '.join(BY_NAME)}")
-    of = [checked(BY_NAME[name]) for name in ([named] if named else BY_NAME)]
+    of = [checked(service) for service in ([service_of(named)] if named is not None else SERVICES)]
     return next((one for one in of if target in targets(one)), of[0])
 
 

@@ -76,7 +76,11 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys = SigningKeys(home / "keys")
     keys.ensure()
     issuer = settings.service_issuer(home / "keys")
-    store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
+    store = ShardedStore(
+        addresses.redis_url,
+        timeout_s=settings.limiter_store_timeout_ms / 1_000,
+        encrypted=settings.mode == "production",
+    )
     kafka = settings.kafka_of("limiter_gateway", GATEWAY)
     blocks = KafkaBlocks(kafka, name)
     ring_file = settings.the_home().data("limiter") / f"decisions-{instance}.ring"

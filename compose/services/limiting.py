@@ -101,7 +101,11 @@ async def api_limiter(settings: Settings, name: str, instance: int, snapshots: O
     addresses = settings.addresses()
     folder = settings.the_home().data("limiter")
     keys = settings.the_home().path / "keys"
-    store = ShardedStore(addresses.redis_url, timeout_s=settings.limiter_store_timeout_ms / 1_000)
+    store = ShardedStore(
+        addresses.redis_url,
+        timeout_s=settings.limiter_store_timeout_ms / 1_000,
+        encrypted=settings.mode == "production",
+    )
     kafka = settings.kafka_of("ingress", GATEWAY)
     blocks = KafkaBlocks(kafka, name)
     ring_file = folder / f"decisions-ingress-{instance}.ring"

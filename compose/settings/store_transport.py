@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr, field_validator, model_validator
 
 from compose.settings.issuer_settings import IssuerSettings
+from schemas.this_machine import is_here
 
 _POSTGRES_TLS: Final = ("require", "verify-ca", "verify-full")
 
@@ -62,7 +62,7 @@ class StoreTransport(IssuerSettings):
         if self.kafka_bootstrap is None or self.kafka_security_protocol in ("SSL", "SASL_SSL"):
             return False
         servers = (server.strip().rpartition(":")[0] for server in self.kafka_bootstrap.split(","))
-        return not all(_is_here(host) for host in servers)
+        return not all(is_here(host) for host in servers)
 
     def _is_plain_postgres(self) -> bool:
         address = self.postgres_address if self.postgres_dsn is None else self.postgres_dsn.get_secret_value()
@@ -73,22 +73,11 @@ class StoreTransport(IssuerSettings):
         except psycopg.ProgrammingError:
             return True  # nobody can tell
         hosts = str(said.get("hostaddr") or said.get("host") or "").split(",")
-        return said.get("sslmode") not in _POSTGRES_TLS and not all(_is_here(host) for host in hosts)
+        return said.get("sslmode") not in _POSTGRES_TLS and not all(is_here(host) for host in hosts)
 
 
 def _is_plain_url(url: SecretStr | None, encrypted: str) -> bool:
     if url is None:
         return False
     parts = urlsplit(url.get_secret_value())
-    return parts.scheme not in (encrypted, "unix") and not _is_here(parts.hostname or "")
-
-
-def _is_here(host: str) -> bool:
-    """Whether it is this machine: its loopback, or the folder of a socket (none is libpq's own)."""
-    name = host.strip("[]")
-    if name in ("", "localhost") or name.startswith(("/", "@")):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme not in (encrypted, "unix") and not is_here(parts.hostname or "")

@@ -37,6 +37,10 @@ class ProcessId:
         stat = _stat(self.pid)
         return stat is not None and stat[1] == self.started and stat[0] not in "ZX"
 
+    def age_s(self) -> float:
+        """How long ago it began."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / os.sysconf("SC_CLK_TCK")
+
 
 def identify(pid: int) -> ProcessId:
     """The identity of a running process; raises ``ProcessLookupError`` when it is gone."""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from compose.settings.addresses import Addresses
 
 
-def begin_shards(addresses: Addresses) -> str | None:
+def begin_shards(addresses: Addresses, *, encrypted: bool) -> str | None:
     """Why a shard has no epoch yet, if so: its store does not answer, or somebody changes the shards just now."""
     dsn = addresses.postgres_dsns["millrace_operator"]
     with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         try:
-            ShardChanges(connection, addresses.redis_url, "start").begin()
+            ShardChanges(connection, addresses.redis_url, "start", encrypted=encrypted).begin()
         except ShardsRefused as error:
             return f"the loss of a counter store would not be noticed: {error.public}"
     return None

@@ -143,11 +143,14 @@ class Supervisor:
         from compose.supervise.counter_stores import begin_shards  # noqa: PLC0415 - servers alone need none of them
         from compose.supervise.tenant_secrets import begin_contexts  # noqa: PLC0415
         from sinks.kafka.topics import ensure_topics  # noqa: PLC0415
-        from sinks.postgres.migrate import migrate  # noqa: PLC0415
+        from sinks.postgres.migrate import NotMigratedError, migrate  # noqa: PLC0415
         from sinks.tenancy import store_files  # noqa: PLC0415
 
         addresses = self._settings.addresses()
-        migrate(addresses.postgres_superuser_dsn, self._settings.role_passwords())
+        try:
+            migrate(addresses.postgres_superuser_dsn, self._settings.role_passwords())
+        except NotMigratedError as error:
+            raise StackError(str(error)) from error
         begin_contexts(self._settings)
         for placement_id, why in store_files.ensure_all(
             addresses.postgres_superuser_dsn, addresses.postgres_dsns
@@ -155,7 +158,7 @@ class Supervisor:
             _say(f"the database of placement {placement_id} is not served until 'millrace migrate': {why}")
         ensure_topics(addresses.kafka)
         self._settings.sender_keys().ensure()  # before an owner asks who may send
-        if refused := begin_shards(addresses):
+        if refused := begin_shards(addresses, encrypted=self._settings.mode == "production"):
             _say(refused)
 
     # --- run ---------------------------------------------------------------------------------------------

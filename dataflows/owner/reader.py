@@ -265,11 +265,11 @@ class Reader:
         if error.code() not in OUT_OF_RANGE or partition is None:
             raise KafkaException(error)
         if reading := self._reading.get(partition):
-            reading.fault = self._takes.why_out_of_range(partition, reading.place, error.str())
+            reading.fault = self._takes.watch.why_out_of_range(partition, reading.place, error.str())
 
     def _watch(self) -> None:
         places = {p: reading.place for p, reading in self._reading.items() if not reading.fault}
-        for partition, fault in self._takes.watch(places).items():
+        for partition, fault in self._takes.watch.look(places).items():
             if reading := self._reading.get(partition):
                 reading.fault = fault
 

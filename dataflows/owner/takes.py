@@ -7,18 +7,18 @@ Kafka does not hold what comes next; for a moment when Kafka refuses one of its 
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaException
 
 from dataflows import limits
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.next_offset import Place, place_fault
+from dataflows.owner.next_offset import place_fault
 from dataflows.owner.publisher import Publisher
-from schemas.errors import InvariantViolation, TopicShorter
-from sinks.kafka.topic_offsets import Inquiry, TopicOffsets
+from dataflows.owner.topic_watch import TopicWatch
+from schemas.errors import InvariantViolation
+from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection
 
 log: Final = structlog.get_logger()
@@ -36,9 +36,7 @@ class Takes:
         self._topic = command_topic
         self._clearing_due = 0.0
         self._refused: dict[int, float] = {}  # partition that stands still -> when it is taken again
-        self._watch_due = 0.0
-        self._asked: dict[int, Place] = {}
-        self._inquiry: Inquiry | None = None
+        self.watch: Final = TopicWatch(command_topic)
 
     def take(self, partitions: Iterable[int]) -> dict[int, Lease]:
         """The leases of those that may be read from their place on. Raises KafkaException if Kafka does not answer."""
@@ -71,12 +69,6 @@ class Takes:
         self._leases.halt(self._connection, lease, error)
         self._publisher.forget(lease.partition)
 
-    def why_out_of_range(self, partition: int, place: Place, said: str) -> InvariantViolation:
-        """What is wrong with a place of which a consumer was told that Kafka does not hold it."""
-        held = self._topic.ask([partition]).answer()[partition]
-        truncated = TopicShorter(offset=place.offset, low=held.low, high=held.high, said=said)
-        return place_fault(place, held) or truncated
-
     def again(self, busy: Container[int]) -> dict[int, Lease]:
         """Takes again what stood still and may go on; not while a lane is at work on it."""
         now = time.monotonic()
@@ -100,27 +92,5 @@ class Takes:
     def drop(self, partition: int) -> Lease | None:
         """The partition is not ours any more, or is about to be taken again."""
         self._refused.pop(partition, None)
-        self._asked.pop(partition, None)  # the answer is about this lease
+        self.watch.forget(partition)
         return self._leases.forget(partition)
-
-    def watch(self, reading: Mapping[int, Place]) -> dict[int, InvariantViolation]:
-        """Now and then: what is wrong with the places where partitions are read. Never waits for Kafka's answer.
-
-        A topic that was made again is told by its id, also when it is as long as the old one before anybody reads it.
-        """
-        now = time.monotonic()
-        if self._inquiry is None:
-            if reading and now >= self._watch_due:
-                self._watch_due = now + limits.TOPIC_WATCH_INTERVAL_S
-                self._asked = dict(reading)
-                self._inquiry = self._topic.ask(self._asked)
-            return {}
-        if not self._inquiry.is_done():
-            return {}
-        inquiry, self._inquiry = self._inquiry, None
-        try:
-            held = inquiry.answer()
-        except KafkaException as error:  # away, or between a topic and the next one of its name: the consumer says so
-            log.warning("command_topic_not_compared", error=error.args[0].str())
-            return {}
-        return {p: fault for p, place in self._asked.items() if (fault := place_fault(place, held[p])) is not None}

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from schemas.errors import PlatformError
 from schemas.limiter import limits
+from schemas.this_machine import is_here
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _SCHEMES: Final = ("redis", "rediss")
@@ -163,8 +164,17 @@ def _weight(name: str, tenant: str) -> int:
     return xxhash.xxh3_64_intdigest(f"{name}\x1f{tenant}".encode())
 
 
-def plain_address(text: str) -> str:
-    """An address as the map keeps it. Raises ShardsRefused for what is none, or holds a secret."""
+def is_read_on_the_way(address: str) -> bool:
+    """Whether what is told there, the password first, crosses a network in the clear."""
+    parts = urlsplit(address)
+    return parts.scheme != "rediss" and not is_here(parts.hostname or "")
+
+
+def plain_address(text: str, *, encrypted: bool = False) -> str:
+    """An address as the map keeps it. Raises ShardsRefused for what is none, or holds a secret.
+
+    ``encrypted``: and for one that is read on the way.
+    """
     parts = urlsplit(text)
     try:
         port = parts.port
@@ -180,13 +190,20 @@ def plain_address(text: str) -> str:
         raise ShardsRefused(f"{text!r} is no address of a store: what follows the port is the number of a database.")
     database = parts.path.strip("/") or "0"
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if encrypted and is_read_on_the_way(text):
+        raise ShardsRefused(f"{text!r} leads over a network in the clear: production needs a rediss:// address.")
     return f"{parts.scheme}://{host}:{port or 6379}/{database}"
 
 
-def url_of(address: str | None, own_url: str) -> str:
-    """The address to connect to: with the name and password of the store that this process is configured with."""
+def url_of(address: str | None, own_url: str, *, encrypted: bool = False) -> str:
+    """The address to connect to: with the name and password of the store that this process is configured with.
+
+    ``encrypted``: without them where they are read on the way. Such a shard lets us in no more, and is away.
+    """
     if address is None:
         return own_url
+    if encrypted and is_read_on_the_way(address):
+        return address
     secret, at, _ = urlsplit(own_url).netloc.rpartition("@")
     parts = urlsplit(address)
     return urlunsplit(parts._replace(netloc=f"{secret}{at}{parts.netloc}"))

@@ -89,9 +89,9 @@ def _debt_at_least(t: LeaseTerms, spends: Iterable[tuple[int, int]], now_us: int
     return debt // t.period
 
 
-def restore(connection: psycopg.Connection[Any], shard: Shard, own_url: str) -> Restored:
+def restore(connection: psycopg.Connection[Any], shard: Shard, own_url: str, *, encrypted: bool = False) -> Restored:
     """Buckets of a shard have at least what the stream of leases knows. Raises ShardsRefused: then run it again."""
-    url = url_of(shard.address, own_url)
+    url = url_of(shard.address, own_url, encrypted=encrypted)
     with connected(url) as server:
         ahead_us = server.clock_us() - time.time_ns() // _NS_PER_US
     try:

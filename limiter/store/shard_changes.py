@@ -49,9 +49,12 @@ def newest(connection: psycopg.Connection[Any]) -> ShardMap:
 class ShardChanges:
     """An operator's changes. Every method raises ShardsRefused, and says what to do then."""
 
-    def __init__(self, connection: psycopg.Connection[Any], own_url: str, actor: str) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], own_url: str, actor: str, *, encrypted: bool = False
+    ) -> None:
         self._connection = connection
         self._own_url = own_url
+        self._encrypted = encrypted  # no shard may be where our password is read on the way
         self._actor = actor
 
     def add(self, name: str, url: str) -> ShardMap:
@@ -59,10 +62,10 @@ class ShardChanges:
 
         Of this and the publication of a policy that counts over tenants, whoever commits later is refused.
         """
-        found, address = newest(self._connection), plain_address(url)
+        found, address = newest(self._connection), plain_address(url, encrypted=self._encrypted)
         found.check_new(name, address)
         self._check_tenants()
-        with connected(url_of(address, self._own_url)) as server:
+        with connected(self._url_of(address)) as server:
             seen = server.check_fit()
             if not seen.is_primary or seen.epoch > 1:
                 was = f"was a shard before (it is at epoch {seen.epoch}): empty it first"
@@ -82,11 +85,11 @@ class ShardChanges:
 
         Otherwise it ``restores`` what the stream of leases knows, before anybody asks the new one.
         """
-        found, address = newest(self._connection), plain_address(url)
+        found, address = newest(self._connection), plain_address(url, encrypted=self._encrypted)
         shard = found.shard(name)
         if any(other.address == address for other in found.shards if other.name != name):
             raise ShardsRefused(f"The server {address} is another shard's.")
-        old_url, new_url = url_of(shard.address, self._own_url), url_of(address, self._own_url)
+        old_url, new_url = self._url_of(shard.address), self._url_of(address)
         with connected(new_url) as server:
             seen = server.check_fit()
             epoch = max(shard.reserved, seen.epoch) + 1
@@ -112,10 +115,10 @@ class ShardChanges:
         """
         found = newest(self._connection)
         shard = found.shard(name)
-        if shard.epoch == 0 or _epoch_at(url_of(shard.address, self._own_url)) > 0:
+        if shard.epoch == 0 or _epoch_at(self._url_of(shard.address)) > 0:
             return self._restored(shard)
         taken = self._written(found.with_reserved({name: shard.reserved + 1}))
-        with connected(url_of(shard.address, self._own_url)) as server:
+        with connected(self._url_of(shard.address)) as server:
             server.check_fit()
             server.raise_epoch(shard.reserved + 1)
         promoted = taken.with_primary(name, shard.address, database_clock.now_s(self._connection))
@@ -124,7 +127,10 @@ class ShardChanges:
         return restored
 
     def _restored(self, shard: Shard) -> Restored:
-        return restore(self._connection, shard, self._own_url)
+        return restore(self._connection, shard, self._own_url, encrypted=self._encrypted)
+
+    def _url_of(self, address: str | None) -> str:
+        return url_of(address, self._own_url, encrypted=self._encrypted)
 
     def _moved(
         self,
@@ -137,7 +143,7 @@ class ShardChanges:
 
         The same when ``write`` refuses the change in the end.
         """
-        urls = {name: url_of(found.shard(name).address, self._own_url) for name in losing}
+        urls = {name: self._url_of(found.shard(name).address) for name in losing}
         epochs = {name: max(found.shard(name).reserved, _epoch_at(url)) + 1 for name, url in urls.items()}
         taken = self._written(found.with_reserved(epochs)) if losing else found
         fenced: list[str] = []

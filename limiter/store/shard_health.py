@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MS_PER_S = 1_000
 
 
-def rows(shard_map: ShardMap, own_url: str) -> list[dict[str, Any]]:
+def rows(shard_map: ShardMap, own_url: str, *, encrypted: bool = False) -> list[dict[str, Any]]:
     """One row for each shard. A store that does not answer is a row too."""
     shares = shard_map.shares()
     pinned = list(shard_map.pins.values())
@@ -29,7 +29,7 @@ def rows(shard_map: ShardMap, own_url: str) -> list[dict[str, Any]]:
             "share": shares[shard.name],
             "pins": pinned.count(shard.name),
             "learning": time.time() < shard.promoted_at + limits.LIMIT_LEASE_MS / _MS_PER_S,
-            **_seen(shard, url_of(shard.address, own_url)),
+            **_seen(shard, url_of(shard.address, own_url, encrypted=encrypted)),
         }
         for shard in shard_map.shards
     ]

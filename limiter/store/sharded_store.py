@@ -28,8 +28,9 @@ _log: Final = structlog.get_logger(__name__)
 class ShardedStore:
     """The seam between a limiter and its shards. Until the first map comes there is one: the configured store."""
 
-    def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, timeout_s: float = limits.LIMIT_STORE_TIMEOUT_S, encrypted: bool = False) -> None:
         self._url = url
+        self._encrypted = encrypted  # no shard is told our password where it is read on the way
         self._timeout_s = timeout_s
         self._on_stale: Callable[[], None] | None = None
         self._homes: dict[str, CounterStore] = {}  # by tenant
@@ -46,7 +47,7 @@ class ShardedStore:
         held, self.stores = self.stores, {}
         for shard in shard_map.shards:
             before = held.get(shard.name)
-            kept = before is not None and (before.url, before.epoch) == (url_of(shard.address, self._url), shard.epoch)
+            kept = before is not None and (before.url, before.epoch) == (self._url_of(shard), shard.epoch)
             store = before if before is not None and kept else self._opened(shard)
             if shard.promoted > (0 if before is None else before.shard.promoted):
                 store.learning_until_ns = lease_clock_ns() + limits.LIMIT_LEASE_MS * _NS_PER_MS
@@ -62,8 +63,11 @@ class ShardedStore:
                 self.refused_calls_before += before.refused_calls
         _log.info("shard_map_in_use", version=shard_map.version, epochs={s.name: s.epoch for s in shard_map.shards})
 
+    def _url_of(self, shard: Shard) -> str:
+        return url_of(shard.address, self._url, encrypted=self._encrypted)
+
     def _opened(self, shard: Shard) -> CounterStore:
-        store = CounterStore(url_of(shard.address, self._url), timeout_s=self._timeout_s, shard=shard)
+        store = CounterStore(self._url_of(shard), timeout_s=self._timeout_s, shard=shard)
         if self._on_stale is not None:
             store.on_stale = self._on_stale
         return store

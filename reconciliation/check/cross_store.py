@@ -49,11 +49,10 @@ class KafkaTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonPosition:
-    """Per partition the last seq that can be compared, and what ClickHouse did while it was waited for."""
+    """Per partition the last seq that can be compared, and how much lies beyond."""
 
     seqs: dict[int, int]
     behind: int
-    moved: int
 
 
 def sink_seqs(dsn: str, checked: CheckedService) -> dict[int, int]:
@@ -73,13 +72,12 @@ def common_position(dsn: str, ends: dict[int, int], checked: CheckedService) -> 
     """What both the snapshot and ClickHouse hold, after a bounded wait for ClickHouse to reach the snapshot's end."""
     deadline = time.monotonic() + reconciliation_limits.CHECK_SINK_WAIT_S
     with psycopg.connect(dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-        first = sum(_held(connection, checked).values())
         while True:
             held = _held(connection, checked)
             seqs = {p: min(end, held[p]) for p, end in ends.items()}
             behind = sum(ends.values()) - sum(seqs.values())
             if not behind or time.monotonic() > deadline:
-                return CommonPosition(seqs=seqs, behind=behind, moved=sum(held.values()) - first)
+                return CommonPosition(seqs=seqs, behind=behind)
             time.sleep(reconciliation_limits.CHECK_POLL_MS / 1_000)
 
 

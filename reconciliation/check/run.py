@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from confluent_kafka import KafkaException
 
 from reconciliation import limits as reconciliation_limits
 from reconciliation.check.acknowledged import acknowledged_violations
@@ -29,6 +30,7 @@ from reconciliation.check.cross_store import (
     sink_seqs,
 )
 from reconciliation.check.invariant import Invariant, invariants
+from reconciliation.check.sinks import fed, standing_still
 from reconciliation.contract.snapshot import Snapshot, snapshot
 from reconciliation.services import ANALYSED, COMPARED_STORES, COMPUTED, OUTSIDE
 from schemas import errors
@@ -57,6 +59,7 @@ class CheckSettings:
     processor_urls: Mapping[str, str]  # by name, of those that show their own book
     services: tuple[CheckedService, ...]  # the first is that of invariants which name no topic
     acknowledged: Path | None = None
+    monitored_s: float | None = None  # how long this machine's stack has run the isolation monitor; None: it does not
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +117,7 @@ def run_check(
             events_topic=settings.services[0].events_topic,
             commands_topic=settings.services[0].commands_topic,
             grace_s=payments_limits.ATTEMPT_LEASE_MS // 1_000,
+            monitored_s=settings.monitored_s,
         ) as view:
             run = _Run(settings, view, _Before(outside, seqs_before, acknowledged_bytes))
             findings = [_evaluate(run, i, sample_max, on_start) for i in chosen]
@@ -181,8 +185,8 @@ class _Run:
                 return self._view.rows(invariant.sql)
             case computed if computed in COMPUTED or computed in ANALYSED:
                 return self._computed(computed, invariant.sql)
-            case "published":
-                return self._published(invariant.sql)
+            case "published" | "sinks" as ours:
+                return (self._published if ours == "published" else self._sinks)(invariant.sql)
             case stores if stores in COMPARED_STORES:
                 return self._cross_store(COMPARED_STORES[stores], invariant.sql, finding)
             case outside if outside in self._before.outside:
@@ -219,6 +223,13 @@ class _Run:
                     place = {"topic": checked.events_topic, "last_seq_in_kafka": found.get(row["partition"], 0)}
                     yield {**row, **place}
 
+    def _sinks(self, sql: str) -> Iterator[Violation]:
+        try:
+            found = fed(self._view, sql, self._settings.kafka, self._settings.services)
+        except KafkaException as error:
+            raise errors.Unavailable(f"Kafka does not say what it holds: {error.args[0].str()}") from error
+        return standing_still(self._settings.postgres_dsn, found)
+
     def _cross_store(self, stores: StoreComparison, sql: str, finding: Finding) -> Iterator[Violation]:
         checked = self._services.get(stores.service)
         if checked is None:
@@ -231,8 +242,6 @@ class _Run:
         finding.note = f"compared {sum(common.seqs.values())} events"
         if common.behind:
             finding.note += f"; {common.behind} are not in ClickHouse yet and were not compared"
-        if common.behind and not common.moved:
-            yield {"what": "position", "behind": common.behind, "reason": "the ClickHouse sink stands still"}
         ends = outbox_ends(self._view, checked)
         for partition, seq in self._before.sink_seqs[checked.service].items():
             # Published means committed: what ClickHouse held before the snapshot, the snapshot holds.

@@ -46,6 +46,8 @@ class ReconciledService:
     outside: Mapping[str, Callable[[Mapping[str, str]], Outside]] = field(default_factory=dict)
     #: its events in Postgres, ClickHouse and Kafka
     compared_stores: Mapping[str, StoreComparison] = field(default_factory=dict)
+    #: where the records end that a sink takes from no topic of Kafka, by its name: SQL of partition and seq
+    sink_ends: Mapping[str, str] = field(default_factory=dict)
     #: tables that are the authority: compared with what events say, never exchanged
     compared_tables: Mapping[str, MakeTable] = field(default_factory=dict)
     #: tables that are derived: their shadow may take the place of the live one

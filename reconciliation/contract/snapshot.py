@@ -10,6 +10,7 @@ from psycopg.rows import dict_row
 
 from reconciliation import limits as reconciliation_limits
 from schemas.payments import limits as payments_limits
+from schemas.services import OPERATIONS
 from sinks import limits as sinks_limits
 from sinks.postgres.roles import ROLES
 
@@ -41,8 +42,11 @@ class Snapshot:
             yield from cursor
 
 
-def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str, Any]:
+def parameters(
+    events_topic: str, commands_topic: str, grace_s: int, monitored_s: float | None = None
+) -> dict[str, Any]:
     """What the queries of the invariants are given by name."""
+    outside = [(operation.outside, operation.name) for operation in OPERATIONS.values() if operation.outside]
     return {
         "events_topic": events_topic,
         "commands_topic": commands_topic,
@@ -51,11 +55,17 @@ def parameters(events_topic: str, commands_topic: str, grace_s: int) -> dict[str
         "horizon_days": payments_limits.SETTLEMENT_HORIZON_DAYS,
         "payout_horizon_days": payments_limits.PAYOUT_HORIZON_DAYS,
         "roles": list(ROLES),
+        "monitored_s": monitored_s,
+        "monitor_round_s": reconciliation_limits.CHECK_MONITOR_ROUND_S,
+        "outside_kinds": [kind for kind, _ in outside],
+        "outside_operations": [name for _, name in outside],
     }
 
 
 @contextmanager
-def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) -> Iterator[Snapshot]:
+def snapshot(
+    dsn: str, *, events_topic: str, commands_topic: str, grace_s: int, monitored_s: float | None = None
+) -> Iterator[Snapshot]:
     """A read-only view of this moment; it must not outlive the check, for it holds vacuum back."""
     with psycopg.connect(
         dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, application_name="millrace-check"
@@ -63,5 +73,5 @@ def snapshot(dsn: str, *, events_topic: str, commands_topic: str, grace_s: int) 
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.execute(f"set local statement_timeout = {reconciliation_limits.CHECK_STATEMENT_TIMEOUT_MS}")
-        yield Snapshot(connection, parameters(events_topic, commands_topic, grace_s))
+        yield Snapshot(connection, parameters(events_topic, commands_topic, grace_s, monitored_s))
         connection.rollback()

@@ -21,6 +21,7 @@ _FED: Final = (
     "select p.partition, p.last_seq, c.floor_seq from stream_position p join usage_counted c using (partition)"
     " where p.follower = 'tenancy_usage' and p.topic = %(counted)s and p.last_seq > 0 order by p.partition"
 )
+COUNTED_ENDS: Final = "select partition, last_seq from usage_counted where last_seq > floor_seq"
 _CLICKHOUSE: Final = (
     "select kafka_partition, dimension, count(), sum(seq), sum(quantity) from tenant_usage"
     " where seq <= {seqs:Array(UInt64)}[kafka_partition + 1] and seq > {floors:Array(UInt64)}[kafka_partition + 1]"

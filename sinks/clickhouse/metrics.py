@@ -77,9 +77,9 @@ class SinkMetrics:
         self._log.info("plan_completed", plan_id=plan_id, missing_rows=missing_rows)
 
     def failed(self, error: Exception, retry_in_s: float) -> None:
-        """Logs an outage; nothing is lost by it."""
+        """Logs an outage, or what nobody expected; nothing is lost by it."""
         self._failures.inc()
-        self._trouble = str(error)
+        self._trouble = f"{type(error).__name__}: {error}"
         self._log.warning("cycle_failed", reason=str(error), kind=type(error).__name__, retry_in_s=round(retry_in_s, 2))
 
     def halted(self, halts: Mapping[int, Halt]) -> None:

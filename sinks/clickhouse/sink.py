@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 import psycopg
-from confluent_kafka.cimpl import KafkaException
 
 from schemas import errors
 from sinks import limits
@@ -119,15 +118,17 @@ class Sink:
             began = time.monotonic()
             try:
                 self._run_once()
-            except (errors.Unavailable, psycopg.OperationalError, KafkaException) as error:
+            except errors.InvariantViolation:
+                raise
+            except errors.OwnershipLost:
+                self._observer.standing_by()
+            except Exception as error:  # noqa: BLE001 - the thread's edge: nobody else would begin again, nor tell it
                 if time.monotonic() - began > limits.SINK_LEASE_MS / 1_000:  # it had worked for a while
                     backoff_ms = limits.SINK_BACKOFF_FIRST_MS
                 wait_s = random.uniform(0.5, 1.0) * backoff_ms / 1_000
                 self._observer.failed(error, wait_s)
                 self._stop.wait(wait_s)
                 backoff_ms = min(backoff_ms * 2, limits.SINK_BACKOFF_MAX_MS)
-            except errors.OwnershipLost:
-                self._observer.standing_by()
 
     def _run_once(self) -> None:
         settings = self._settings

@@ -21,12 +21,16 @@ from sinks.postgres.roles import CREATES_DATABASES, ROLES
 _LOCK: Final = 0x6D696C6C  # "mill"
 
 
+class NotMigratedError(RuntimeError):
+    """An operator has to mend something first; the text is one line that says what."""
+
+
 def migrate(dsn: str, passwords: dict[str, str]) -> list[str]:
     """Brings the database up to date and returns the files applied now; a second run at once waits and does nothing.
 
     A migration waits for a table for moments only, again and again: a lock that is waited for stops all who come after.
-    ``dsn`` is of a role that may create roles; ``passwords`` gives one per role of ROLES. Raises RuntimeError
-    when an applied file was edited afterwards, and for one that does not get its tables.
+    ``dsn`` is of a role that may create roles; ``passwords`` gives one per role of ROLES. Raises
+    NotMigratedError when an applied file was edited afterwards, and for one that does not get its tables.
     """
     with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
         connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
@@ -59,7 +63,7 @@ def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[s
     digest = hashlib.sha256(text.encode()).hexdigest()
     if file in applied:
         if applied[file] != digest:
-            raise RuntimeError(f"{file} was edited after it was applied; write a new migration instead")
+            raise NotMigratedError(f"{file} was edited after it was applied; write a new migration instead")
         return False
     for _ in range(limits.MIGRATION_LOCK_TRIES_MAX):
         try:
@@ -67,11 +71,14 @@ def _apply(connection: psycopg.Connection, file: str, text: str, applied: dict[s
                 connection.execute(f"set local lock_timeout = {int(limits.MIGRATION_LOCK_TIMEOUT_MS)}".encode())
                 connection.execute(text.encode())
                 connection.execute("insert into schema_migration (file, sha256) values (%s, %s)", (file, digest))
-        except psycopg.errors.LockNotAvailable:  # whoever came behind us is served before the next try
+        except (
+            psycopg.errors.LockNotAvailable,
+            psycopg.errors.DeadlockDetected,
+        ):  # whoever came behind us is served before the next try
             time.sleep(limits.MIGRATION_LOCK_PAUSE_S)
         else:
             return True
-    raise RuntimeError(f"{file} does not get its tables: end what holds them (pg_locks), and migrate again")
+    raise NotMigratedError(f"{file} does not get its tables: end what holds them (pg_locks), and migrate again")
 
 
 def _settle_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> None:

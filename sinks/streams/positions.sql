@@ -33,3 +33,29 @@ set next_offset = greatest(p.next_offset, n.next_offset), updated_at = now()
 from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(next_offsets)s::bigint[]) as n (partition, epoch, next_offset)
 where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch
 returning p.partition;
+
+-- name: positions_witnesses
+-- After a claim, of records without seqs that may not be passed over: the leader that took the last one that was read.
+-- A position that an operator set anew has none.
+select partition, leader_epoch from stream_position
+where follower = %(follower)s and topic = %(topic)s and leader_epoch is not null and read_offset = next_offset
+  and topic_id <> '';
+
+-- name: positions_keep_topic
+-- When a partition is read for the first time, and when an operator set its position anew: which topic its offset is of.
+update stream_position p
+set topic_id = %(topic_id)s
+from unnest(%(partitions)s::int[], %(epochs)s::bigint[]) as n (partition, epoch)
+where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch
+  and p.topic_id = '';
+
+-- name: positions_follow
+-- Behind what is done, which begins where the position stands. Fewer rows than partitions: another process has one, or an
+-- operator has set its position anew.
+update stream_position p
+set next_offset = n.next_offset, read_offset = n.next_offset, leader_epoch = nullif(n.leader_epoch, -1), updated_at = now()
+from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(offsets_before)s::bigint[], %(next_offsets)s::bigint[],
+            %(leader_epochs)s::int[]) as n (partition, epoch, offset_before, next_offset, leader_epoch)
+where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch
+  and p.next_offset = n.offset_before
+returning p.partition;

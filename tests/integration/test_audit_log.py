@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from compose.cli import keys
+from compose.operator_access import shell_user
 from reconciliation.audit.log import append, audited, entries
 from reconciliation.audit.verify import Verdict, verify
 from schemas.errors import StateConflict
+from tests.integration.operator_shell import Operator
 from tests.worlds.payments.settlement_world import SettlementWorld, settlement_world
 
 if TYPE_CHECKING:
@@ -167,3 +170,44 @@ def test_no_role_changes_the_log(world: SettlementWorld) -> None:
             connection.execute(statement.encode())
     with world.operator() as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("insert into audit_log select * from audit_log")
+
+
+@pytest.mark.parametrize(
+    ("words", "action", "outcome"),
+    [
+        ("checkpoints list", "checkpoint.list", "done"),
+        ("checkpoints create mine --by somebody", "checkpoint.create", "done"),
+        ("checkpoints show nothing", "checkpoint.read", "refused"),
+        ("tenants list", "tenant.list", "done"),
+        ("tenants list --after tn_none", "tenant.list", "refused"),
+        ("tenants show tn_none", "tenant.read", "done"),
+        ("tenants where tn_none", "tenant.where", "done"),
+        ("tenants audit tn_none", "tenant.verify_audit", "refused"),
+        ("tenants noisy", "tenant.noisy", "done"),
+        ("tenants isolation", "isolation.read", "done"),
+    ],
+)
+def test_what_an_operator_looks_at_is_in_the_log(stack: World, words: str, action: str, outcome: str) -> None:
+    """Under the login name, whatever ``--by`` says."""
+    Operator.of(stack.settings).run(*words.split())
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
+        (newest,) = entries(connection, limit=1)
+    assert (newest["actor"], newest["action"], newest["outcome"]) == (shell_user(), action, outcome)
+
+
+def test_keys_that_were_being_replaced_when_it_was_interrupted_are_in_the_log(
+    stack: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in Operator.of(stack.settings).environment().items():
+        monkeypatch.setenv(name, value)
+
+    class Interrupted:
+        def rotate(self, **_: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(keys, "_issuers", lambda: {"callers": Interrupted()})
+    with pytest.raises(KeyboardInterrupt):
+        keys.rotate(at_once=True)
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
+        found = entries(connection, name="callers", limit=2)
+    assert [(row["action"], row["outcome"]) for row in found] == [("keys.rotate", "begun"), ("keys.rotate", "failed")]

@@ -12,6 +12,7 @@ import pytest
 from sinks import limits
 from sinks.postgres import migrate
 from tests.eventually import eventually, patient
+from tests.integration.operator_shell import Operator
 from tests.migrated import clone_database
 
 if TYPE_CHECKING:
@@ -61,6 +62,23 @@ def test_what_never_gets_its_table_says_so_and_changes_nothing(
     monkeypatch.setattr(limits, "MIGRATION_LOCK_PAUSE_S", 0.01)
     with psycopg.connect(dsn) as report:
         report.execute("select count(*) from payment_intent")
-        with pytest.raises(RuntimeError, match=r"9999_next\.sql does not get its tables"):
+        with pytest.raises(migrate.NotMigratedError, match=r"9999_next\.sql does not get its tables"):
             migrate.migrate(dsn, stack.settings.role_passwords())
     assert migrate.migrate(dsn, stack.settings.role_passwords()) == [NEXT[0]]
+
+
+def test_what_an_operator_mends_is_one_line(stack: World) -> None:
+    """At a shell: nobody reads a traceback for a file that was edited, or for a server that is away."""
+    shell, wrong = Operator.of(stack.settings), "update schema_migration set sha256 = {} where file = '0001_spine.sql'"
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        row = connection.execute("select sha256 from schema_migration where file = '0001_spine.sql'").fetchone()
+        assert row is not None
+        connection.execute(wrong.format("'another'").encode())
+        edited = shell.run("migrate")
+        connection.execute(wrong.format(f"'{row[0]}'").encode())
+    told = "millrace: 0001_spine.sql was edited after it was applied; write a new migration instead\n"
+    assert (edited.returncode, edited.stderr) == (1, told)
+    away = shell.run("migrate", settings={"MILLRACE_POSTGRES_DSN": "postgresql://nobody@127.0.0.1:1/none"})
+    assert away.returncode == 1
+    assert away.stderr.startswith("millrace: Postgres does not answer: ")
+    assert "Traceback" not in away.stderr

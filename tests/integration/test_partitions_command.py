@@ -12,6 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from reconciliation.republish import republish
 from schemas.payments import topics
+from schemas.services import BY_NAME
+from schemas.topics import events_topic
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import patient
@@ -59,6 +61,31 @@ def test_halted_partitions_are_told_with_what_to_do_and_go_on_where_the_operator
     assert sent.stdout == f"{newest - 1} events of payments are in partition 1 again\n", sent.stderr
     assert TopicOffsets(kafka, topics.EVENTS).ask([1]).answer()[1].high == newest - 1
     assert shell.run("partitions", "republish", "--partition", "1", "--from-seq", str(newest + 1)).returncode == 1
+
+
+@pytest.mark.parametrize("service", sorted(BY_NAME.keys() - {"payments"}))
+def test_events_of_every_service_can_be_published_again(stack: World, service: str) -> None:
+    kafka = stack.addresses.kafka
+    ensure_topics(kafka)
+    topic = events_topic(service)
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(
+            "insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)"
+            " values (%s, 0, 1, 'an event', 'of something', 1, 'scope', 'a record', now())",
+            (topic,),
+        )
+    before = TopicOffsets(kafka, topic).ask([0]).answer()[0].high
+    shell = Operator.of(stack.settings)
+    sent = shell.run("partitions", "republish", "--partition", "0", "--from-seq", "1", "--service", service)
+    assert sent.stdout == f"1 events of {service} are in partition 0 again\n", sent.stderr
+    assert TopicOffsets(kafka, topic).ask([0]).answer()[0].high == before + 1
+
+
+def test_a_service_that_is_not_there_is_refused_with_those_that_are(stack: World) -> None:
+    asked = ("partitions", "republish", "--partition", "0", "--from-seq", "1", "--service", "nobody")
+    refused = Operator.of(stack.settings).run(*asked)
+    assert refused.returncode == 1
+    assert "no service 'nobody'; there are payments, limiter, tenancy, social" in refused.stderr
 
 
 def test_the_sink_reads_on_behind_a_hole_that_was_filled_and_drops_what_it_has(stack: World) -> None:

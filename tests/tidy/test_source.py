@@ -22,6 +22,7 @@ CATCH_ALL = {
     "dataflows/streams/read_ahead.py": "the reading thread hands its failure to whoever takes what it read",
     "dataflows/social/media/sandbox.py": "a decoder raises anything of hostile bytes; its end is a status",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",
+    "sinks/clickhouse/sink.py": "nobody waits for a sink's thread: it begins again by itself, and tells why",
     "vault/app.py": "no message of any exception may reach a log: it could quote a card number",
     "limiter/decide/synchronous.py": "whoever made the limiter waits for its thread, and gets its failure",
     "ingress/http/coalescer.py": "whoever waits for an answer gets the failure",

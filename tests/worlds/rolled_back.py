@@ -33,6 +33,7 @@ def finding_of(settings: CheckSettings, superuser_dsn: str, identity: str, *stat
         settings.services[0].events_topic,
         settings.services[0].commands_topic,
         payments_limits.ATTEMPT_LEASE_MS // 1_000,
+        settings.monitored_s,
     )
     with psycopg.connect(superuser_dsn) as connection:
         connection.execute("set local session_replication_role = replica")

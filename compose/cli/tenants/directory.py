@@ -10,9 +10,10 @@ import typer
 from compose.cli.audit import head_of
 from compose.cli.cases import Token
 from compose.cli.options import AsJson
-from compose.operator_access import operator_connection
+from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
+from schemas.errors import NotFound
 from schemas.tenancy import limits
 
 app = typer.Typer()
@@ -23,10 +24,11 @@ Note = Annotated[str, typer.Option("--note", help="Why; it stands in the audit l
 @app.command()
 def where(tenant: str, as_json: AsJson = False) -> None:
     """Name the stores that hold rows of a tenant, with how an analyst reads them."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import stores_of  # noqa: PLC0415 - imports the driver
 
     dsn = load_settings().addresses().postgres_dsns["millrace_reader"]
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "tenant.where", tenant):
         found = stores_of(connection, tenant, dsn)
     if found is None:
         raise StackError(f"there is no tenant {tenant}")
@@ -44,11 +46,12 @@ def list_(
     after: Annotated[str, typer.Option(help="Go on behind this tenant, the last one of the page before.")] = "",
 ) -> None:
     """Show tenants, the newest first, a page of them."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import newest, tenant_of  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "tenant.list", "tenants"):
         if after and tenant_of(connection, after) is None:
-            raise StackError(f"there is no tenant {after}")
+            raise NotFound(f"there is no tenant {after}")
         rows = newest(connection, after)
     if as_json:
         print(json.dumps({"data": rows, "has_more": len(rows) == limits.TENANTS_LISTED_MAX}))
@@ -70,12 +73,13 @@ def audit_(
     ] = None,
 ) -> None:
     """Recompute the chain of a tenant's audit log; exit status 1 and the first broken row when it is not whole."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.audit_chain import verify  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import tenant_of  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "tenant.verify_audit", tenant):
         if tenant_of(connection, tenant) is None:
-            raise StackError(f"there is no tenant {tenant}")
+            raise NotFound(f"there is no tenant {tenant}")
         found = verify(connection, tenant, head_of(noted))
     whole, head = found.broken_seq is None, f"{found.links}:{found.head}"
     if as_json:
@@ -91,9 +95,10 @@ def audit_(
 @app.command("noisy")
 def noisy_(as_json: AsJson = False) -> None:
     """Show callers that had others of their partition wait, and what is proposed."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import noisy  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "tenant.noisy", "tenants"):
         rows = noisy(connection)
     if as_json:
         print(json.dumps({"data": rows}, default=str))
@@ -108,9 +113,10 @@ def noisy_(as_json: AsJson = False) -> None:
 @app.command("isolation")
 def isolation_(as_json: AsJson = False) -> None:
     """Tell what the isolation monitor found, and whether safe mode is on."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import isolation  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "isolation.read", "isolation"):
         found = isolation(connection)
     if as_json:
         print(json.dumps(found, default=str))
@@ -132,9 +138,10 @@ def lift_(token: Token, note: Note) -> None:
 @app.command()
 def show(tenant: str, as_json: AsJson = False) -> None:
     """Show one tenant."""
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import tenant_of  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with operator_connection() as connection, audited(connection, shell_user(), "tenant.read", tenant):
         row: dict[str, Any] | None = tenant_of(connection, tenant)
     if row is None:
         raise StackError(f"there is no tenant {tenant}")

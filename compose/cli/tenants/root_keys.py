@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from compose.cli.options import AsJson
-from compose.operator_access import key_changed, operator_connection
+from compose.operator_access import key_changed, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -26,10 +26,14 @@ def root_keys(as_json: AsJson = False) -> None:
 
     Example: millrace tenants root-keys
     """
+    from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import keys_by_root_key  # noqa: PLC0415 - imports the driver
     from sinks.tenancy import root_keys as of_file  # noqa: PLC0415
 
-    with operator_connection() as connection:
+    with (
+        operator_connection() as connection,
+        audited(connection, shell_user(), "tenancy.root_keys.list", "keys"),
+    ):
         states, wraps = of_file.states(_keys()), keys_by_root_key(connection)
     known = states | dict.fromkeys(sorted(wraps.keys() - states.keys()), "not at hand")
     rows = [{"root_key_id": name, "state": state, "wraps": wraps.get(name, 0)} for name, state in known.items()]

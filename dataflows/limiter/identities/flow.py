@@ -27,18 +27,21 @@ if TYPE_CHECKING:
 class IdentityStream(PositionedStream[ChargeBatch, Refunded]):
     """Gives back until ``stop``."""
 
-    def __init__(self, kafka: KafkaConnection, dsn: str, redis_url: str, client_id: str) -> None:
+    def __init__(
+        self, kafka: KafkaConnection, dsn: str, redis_url: str, client_id: str, *, encrypted: bool = False
+    ) -> None:
         super().__init__("identities", count)
         self._kafka = kafka
         self._dsn = dsn
         self._redis_url = redis_url
+        self._encrypted = encrypted
         self._client_id = client_id
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Read[ChargeBatch], Fold[ChargeBatch, Refunded]]]:
         """From the positions on."""
         with (
-            closing(LeaseRefunder(self._dsn, self._redis_url)) as refunder,
+            closing(LeaseRefunder(self._dsn, self._redis_url, encrypted=self._encrypted)) as refunder,
             closing(ChargeReader(self._kafka, self._client_id, self._begins(refunder.positions()))) as reader,
         ):
             yield reader.read, refunder.refund

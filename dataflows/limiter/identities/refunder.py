@@ -63,7 +63,7 @@ class _Due(NamedTuple):
 class LeaseRefunder:
     """All partitions of one process. Not for several threads."""
 
-    def __init__(self, dsn: str, redis_url: str) -> None:
+    def __init__(self, dsn: str, redis_url: str, *, encrypted: bool = False) -> None:
         self._connection = psycopg.connect(
             dsn,
             autocommit=True,
@@ -74,7 +74,8 @@ class LeaseRefunder:
         self._begins = self._positions.claim(self._connection)
         self._windows: dict[int, IdentityWindow] = {}
         self._runner = asyncio.Runner()
-        self._counters = ShardedStore(redis_url, timeout_s=limiter_limits.LIMIT_LEASE_SETTLE_S)
+        timeout_s = limiter_limits.LIMIT_LEASE_SETTLE_S
+        self._counters = ShardedStore(redis_url, timeout_s=timeout_s, encrypted=encrypted)
         self._tended_at = time.monotonic()
         self._may_be_due = True  # while nothing is open, Postgres is not asked
 

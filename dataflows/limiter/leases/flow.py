@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 class LeaseStream(PositionedStream[LeaseBatch, Settled]):
     """Settles leases until ``stop``."""
 
-    def __init__(self, kafka: KafkaConnection, dsn: str, redis_url: str, client_id: str) -> None:
+    def __init__(
+        self, kafka: KafkaConnection, dsn: str, redis_url: str, client_id: str, *, encrypted: bool = False
+    ) -> None:
         super().__init__("leases", count)
         self._kafka = kafka
         self._dsn = dsn
         self._redis_url = redis_url
+        self._encrypted = encrypted
         self._client_id = client_id
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Read[LeaseBatch], Fold[LeaseBatch, Settled]]]:
         """From the positions on."""
         with (
-            closing(LeaseSettler(self._dsn, self._redis_url)) as settler,
+            closing(LeaseSettler(self._dsn, self._redis_url, encrypted=self._encrypted)) as settler,
             closing(LeaseReader(self._kafka, self._client_id, self._begins(settler.positions()))) as reader,
         ):
             yield reader.read, settler.settle

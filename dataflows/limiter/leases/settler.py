@@ -53,7 +53,7 @@ class Settled(NamedTuple):
 class LeaseSettler:
     """All partitions of one process. Not for several threads."""
 
-    def __init__(self, dsn: str, redis_url: str) -> None:
+    def __init__(self, dsn: str, redis_url: str, *, encrypted: bool = False) -> None:
         self._connection = psycopg.connect(
             dsn,
             autocommit=True,
@@ -64,8 +64,10 @@ class LeaseSettler:
         self._begins = self._positions.claim(self._connection)
         self._open: dict[int, OpenLeases] = {}
         self._runner = asyncio.Runner()
-        self._counters = ShardedStore(redis_url, timeout_s=limiter_limits.LIMIT_LEASE_SETTLE_S)
+        timeout_s = limiter_limits.LIMIT_LEASE_SETTLE_S
+        self._counters = ShardedStore(redis_url, timeout_s=timeout_s, encrypted=encrypted)
         self._redis_url = redis_url
+        self._encrypted = encrypted
         self._tended_at = time.monotonic()
         self._restored: dict[str, int] = {}  # the promotion of each shard that was told what is known
 
@@ -144,7 +146,7 @@ class LeaseSettler:
     def _restore(self, shard: Shard) -> None:
         """``promote`` told it of leases that were settled then; those of lost gateways are settled now."""
         try:
-            found = restore(self._connection, shard, self._redis_url)
+            found = restore(self._connection, shard, self._redis_url, encrypted=self._encrypted)
         except ShardsRefused as error:
             _log.warning("shard_not_restored", shard=shard.name, reason=error.public)
             return

@@ -1,22 +1,26 @@
 """The topic of usage as a dataflow: what one read brings is counted in one transaction with the positions.
 
 Killed anywhere, it reads on from the positions, and what was counted is known by its identity. A second process that
-takes over fences the first: its transaction ends at the position.
+takes over fences the first: its transaction ends at the position. What was acknowledged and is in the topic no more is
+never passed over: the partition stands still.
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 
 from dataflows.owner import fail_points
+from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.senders import Senders
+from dataflows.owner.topic_watch import TopicWatch
 from dataflows.streams.positioned_stream import PositionedStream, raise_unless_passing
 from dataflows.streams.read_ahead import ReadAhead
+from dataflows.streams.strict_positions import End, StrictPositions, halt_of
 from dataflows.tenancy.usage.counting import SQL, Counted, Metered, count
 from dataflows.tenancy.usage.metrics import REFUSED
 from dataflows.tenancy.usage.metrics import count as count_metrics
@@ -27,17 +31,22 @@ from sinks import limits as sinks_limits
 from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres import owner_connection
-from sinks.streams.record_positions import RecordPositions, readable
+from sinks.streams.metrics import FollowerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from confluent_kafka import Message
+    from confluent_kafka import KafkaError, Message
 
     from dataflows.owner.senders import Keys
     from dataflows.streams.positioned_stream import Fold, Read
+    from dataflows.streams.strict_positions import Begin
+    from schemas.errors import InvariantViolation
     from sinks.kafka.connection import KafkaConnection
     from sinks.postgres.owner_connection import OwnerConnection
+    from sinks.streams.intake import Halt
+
+    StandStill = Callable[[int, Place, InvariantViolation], None]
 
 FOLLOWER: Final = "tenancy_metering"
 _GROUP: Final = "tenancy-metering"  # named by librdkafka's rules; positions are in Postgres
@@ -49,36 +58,74 @@ class UsageBatch(NamedTuple):
     """What one read found new: all of it is one transaction, whatever its partitions."""
 
     usage: dict[int, list[Metered]]
-    next_offsets: dict[int, int]
+    ends: dict[int, End]
     partition: int = 0  # the key of the dataflow's step: batches are counted one after another
 
 
 class UsageReader:
-    """A consumer of all partitions. Positions come from Postgres and go there; Kafka keeps none."""
+    """A consumer of all partitions. Positions come from Postgres and go there; Kafka keeps none.
 
-    def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int], senders: Senders) -> None:
+    ``halt`` hears of what cannot be read on, as is true of ``begins`` already: nothing more comes of that partition.
+    """
+
+    def __init__(
+        self, kafka: KafkaConnection, client_id: str, begins: Mapping[int, Begin], senders: Senders, halt: StandStill
+    ) -> None:
         self._topic = kafka.topic(USAGE)
         self._senders = senders
-        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS}
-        self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
-        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in positions.items()])
+        self._halt = halt
+        self._watch = TopicWatch(TopicOffsets(kafka, USAGE))
+        self._places = {p: begin.place for p, begin in begins.items() if begin.fault is None}
+        self._witnesses = {p: begin.witness for p, begin in begins.items() if begin.witness is not None}
+        settings = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS, "auto.offset.reset": "error"}
+        self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **settings))
+        starts = {p: place.offset - (p in self._witnesses) for p, place in self._places.items()}
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
 
     def read(self) -> list[UsageBatch]:
         """What is new, in at most one batch. Raises KafkaException."""
         self._senders.look()
+        for partition, fault in self._watch.look(self._places).items():
+            self._stand_still(partition, fault)
         found: dict[int, list[Metered]] = {}
-        ends: dict[int, int] = {}
+        ends: dict[int, End] = {}
         idle_s, gather_s = sinks_limits.KAFKA_IDLE_WAIT_S, limits.USAGE_POLL_S
         for message in next_messages(self._consumer, limits.USAGE_BATCH_MAX, idle_s, gather_s):
             if error := message.error():
-                raise_unless_passing(error, "usage")
+                self._told(error, message.partition())
                 continue
             partition, offset = message.partition() or 0, message.offset() or 0
+            if not self._is_next(partition, offset, message.leader_epoch()):
+                continue
+            self._places[partition] = Place(self._places[partition].topic_id, offset + 1)
+            ends[partition] = End(offset + 1, message.leader_epoch())
             usage = found.setdefault(partition, [])
-            ends[partition] = offset + 1
             if (taken := self._judged(message)) is not None:
                 usage.append(taken)
         return [UsageBatch(found, ends)] if ends else []
+
+    def _is_next(self, partition: int, offset: int, leader_epoch: int | None) -> bool:
+        """Whether it follows what was read; not of the record before that, nor of what stands still."""
+        place, read = self._places.get(partition), self._witnesses.pop(partition, None)
+        if place is None or read is None:
+            return place is not None
+        found = leader_epoch if offset == place.offset - 1 else None
+        if fault := witness_fault(place, read, found):
+            self._stand_still(partition, fault)
+        return False
+
+    def _told(self, error: KafkaError, partition: int | None) -> None:
+        """What comes in place of a message."""
+        place = None if partition is None or error.code() not in OUT_OF_RANGE else self._places.get(partition)
+        if partition is None or place is None:
+            raise_unless_passing(error, "usage")
+        else:
+            self._stand_still(partition, self._watch.why_out_of_range(partition, place, error.str()))
+
+    def _stand_still(self, partition: int, fault: InvariantViolation) -> None:
+        if place := self._places.pop(partition, None):
+            self._consumer.pause([TopicPartition(self._topic, partition)])
+            self._halt(partition, place, fault)
 
     def close(self) -> None:
         """Leaves Kafka."""
@@ -108,18 +155,18 @@ def _appended_us(message: Message) -> int:
 class UsageCounter:
     """Counts for one process. Not for several threads."""
 
-    def __init__(self, connection: OwnerConnection) -> None:
+    def __init__(self, connection: OwnerConnection, topic: TopicOffsets) -> None:
         self._connection = connection
-        self._positions = RecordPositions(FOLLOWER, USAGE, USAGE_PARTITIONS, FOLLOWER)
+        self._positions = StrictPositions(FOLLOWER, USAGE, USAGE_PARTITIONS, FOLLOWER)
         connection.execute(SQL["counted_begin"].encode(), {"partitions": list(range(USAGE_PARTITIONS))})
-        self.begins = self._positions.claim(connection)
+        self.begins = self._positions.claim(connection, topic)
 
     def count(self, batch: UsageBatch) -> Counted:
         """Counts a batch and moves its positions: both or neither. Raises psycopg.Error, or Fenced."""
         with self._connection.transaction():
             counted = count(self._connection, batch.usage)
             fail_points.reach("metering_before_position")
-            self._positions.advance(self._connection, batch.next_offsets)
+            self._positions.advance(self._connection, batch.ends)
         fail_points.reach("metering_after_commit")
         return counted
 
@@ -133,19 +180,30 @@ class UsageStream(PositionedStream[UsageBatch, Counted]):
         self._dsn = dsn
         self._senders = Senders(keys)
         self._client_id = client_id
+        self._halts: dict[int, Halt] = {}
+        self._metrics = FollowerMetrics(FOLLOWER)
+
+    def why_not_ready(self) -> str | None:
+        """None while all partitions are counted; any thread may ask."""
+        if not self.is_ready:
+            return "Postgres or Kafka is away"
+        return "; ".join(halt.words for _, halt in sorted(self._halts.copy().items())) or None
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Read[UsageBatch], Fold[UsageBatch, Counted]]]:
         """From the positions on."""
         with closing(owner_connection.connect(self._dsn, self._client_id)) as connection:
-            counter = UsageCounter(connection)
-            begins = self._readable(counter.begins)
+            counter = UsageCounter(connection, TopicOffsets(self._kafka, USAGE))
+            self._halts = {p: halt_of(p, b.place, b.fault) for p, b in counter.begins.items() if b.fault}
+            self._metrics.halted(self._halts)
             with (
-                closing(UsageReader(self._kafka, self._client_id, begins, self._senders)) as reader,
+                closing(
+                    UsageReader(self._kafka, self._client_id, counter.begins, self._senders, self._stand_still)
+                ) as reader,
                 closing(ReadAhead(reader.read, "metering")) as ahead,
             ):
                 yield ahead.read, counter.count
 
-    def _readable(self, begins: Mapping[int, int]) -> dict[int, int]:
-        held: Mapping[int, Any] = TopicOffsets(self._kafka, USAGE).ask(begins).answer()
-        return readable(begins, held, FOLLOWER)
+    def _stand_still(self, partition: int, place: Place, fault: InvariantViolation) -> None:
+        self._halts[partition] = halt_of(partition, place, fault)
+        self._metrics.halted(self._halts)

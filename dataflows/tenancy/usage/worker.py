@@ -50,8 +50,8 @@ class Metering:
             one.stop()
 
     def why_not_ready(self) -> str | None:
-        """None while usage is counted."""
-        return None if self._usage.is_ready else "Postgres or Kafka is away"
+        """None while usage is counted, all of it."""
+        return self._usage.why_not_ready() or self._own.why_not_ready()
 
 
 def build(place: WorkerPlace) -> Metering:

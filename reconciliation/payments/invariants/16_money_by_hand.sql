@@ -3,12 +3,13 @@
 -- severity: critical
 -- owner: reconciliation
 -- source: postgres
--- What earlier releases decided says no sender: then one person was enough.
+-- What earlier releases decided says no sender: then one person was enough. Outcomes of payouts are reconciliation's, too.
 with moved as (
     select i.key, i.operation, i.merchant_id, i.event_id from idempotency i
     where i.operation in ('convert_currency', 'hold_reserve', 'release_reserve', 'record_payout_outcome',
                           'allow_payout_destination')
-      and starts_with(i.merchant_id, 'operator:') and i.status = 'committed' and i.sender is not null
+      and (i.operation, i.merchant_id) <> ('record_payout_outcome', 'ledger:reconciliation')
+      and i.status = 'committed' and i.sender is not null
 ),
 proposed as (
     select p.id as key, p.operation, p.state, p.author, p.decided_by, p.event_id,

@@ -98,6 +98,29 @@ def test_an_address_has_one_form(text: str, address: str) -> None:
     assert url_of(None, own) == own
 
 
+def test_in_production_no_password_is_told_where_it_can_be_read_on_the_way() -> None:
+    """A shard is refused there; one that is in the map of before is asked without the password, and is away."""
+    own = "redis://ann:p%40ss@127.0.0.1:1/2"
+    for safe in ("rediss://cache:7000/3", "redis://127.0.0.1:7000/0", "redis://[::1]:7000/0", "redis://localhost:1/0"):
+        assert plain_address(safe, encrypted=True) == safe
+        assert "p%40ss" in url_of(safe, own, encrypted=True)
+    for plain in ("redis://10.0.0.5:6379/0", "redis://cache:7000/3"):
+        with pytest.raises(ShardsRefused, match="in the clear"):
+            plain_address(plain, encrypted=True)
+        assert url_of(plain, own, encrypted=True) == plain
+    assert url_of(None, own, encrypted=True) == own
+
+
+def test_a_published_map_leads_no_password_over_a_network_in_the_clear() -> None:
+    async def test() -> None:
+        store = ShardedStore("redis://ann:secret@127.0.0.1:1/0", encrypted=True)
+        store.use(ONE_SHARD.with_shard("b", "redis://10.0.0.5:6379/0", ()))
+        assert "secret" in store.stores["main"].url
+        assert store.stores["b"].url == "redis://10.0.0.5:6379/0"
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize(
     "text", ["", "10.0.0.5:6379", "http://h:1/0", "redis://h:x/0", "redis:///0", "redis://h:1/0?db=1", "redis://h:1/a"]
 )

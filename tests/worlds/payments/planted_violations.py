@@ -123,6 +123,7 @@ PLANTED: dict[str, list[str]] = {
     "10": ["update payment_intent set amount_capturable = amount_capturable + 1 where state = 'requires_capture'"],
     "11": [f"update payment_intent set version = version + 1 where id = {SUCCEEDED}"],
     "results": ["delete from idempotency where ctid = (select min(ctid) from idempotency)"],
+    "metadata": ["delete from metadata_entry where ctid = (select min(ctid) from metadata_entry)"],
     "12": ["delete from attempt_dispatch where status = 'waiting'"],
     "14": ["update settlement_line set fee = fee + 1, net = net - 1"],
     "15": ["update settlement_line set fee = fee + 1"],
@@ -324,6 +325,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "alter table money_proposal drop constraint money_four_eyes",
         MONEY.format("a", "approved", "null"),
     ),
+    (
+        "money_by_hand",
+        "update idempotency set sender = 'repairs', merchant_id = 'ledger:repair' where operation = 'record_payout_outcome'",
+    ),
     ("closings", *CLOSING, "update repair_case set state = 'open' where id = 'case_1'"),
     ("closings", *CLOSING, "update repair_case set kind = 'risk_review' where id = 'case_1'"),
     (
@@ -360,6 +365,10 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "update processor_attempt set kind = 'purchase' where intent_id = (select intent_id from second)",
     ),
     *(("senders", f"update idempotency set sender = '{sender}' where {whose}") for sender, whose in MISSENT),
+    (
+        "senders",
+        "update idempotency set sender = 'producer.erp', merchant_id = 'm_1' where operation = 'freeze_account'",
+    ),
     ("outbox", "delete from outbox where seq = 1"),
     ("outbox", "update partition_owner set published_seq = 99999 where partition = 0"),
     ("11", "update outbox set version = version + 1 where seq = 1 and partition = 0"),
@@ -370,6 +379,7 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         "update outbox set seq = seq + 1000",
     ),
     ("results", "update idempotency set aggregate_key = 'pi_other' where ctid = (select min(ctid) from idempotency)"),
+    ("metadata", f"update payment_intent set metadata = '{{}}' where id = {SUCCEEDED}"),
     ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
     ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),
 ]

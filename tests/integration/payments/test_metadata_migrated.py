@@ -1,0 +1,43 @@
+"""Lists by metadata of an installation that was upgraded while owners were at work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reconciliation.check.invariant import invariants
+from tests.migrated import database_before, upgrade
+from tests.worlds.committed_world import CommittedWorld
+
+if TYPE_CHECKING:
+    from tests.servers import World
+
+pytestmark = pytest.mark.servers
+
+MENDED_BY = "0171_metadata_entries_whole.sql"
+#: what was committed, and changed, between the filling of the index and its triggers
+MISSED = (
+    "set session_replication_role = replica",
+    'update payment_intent set metadata = \'{"order": "changed"}\' where id = (select min(id) from payment_intent)',
+    "delete from metadata_entry where kind = 'payout' or id in (select max(id) from payment_intent)",
+    "set session_replication_role = origin",
+)
+
+
+def test_entries_of_what_was_committed_beside_the_upgrade_are_there(stack: World) -> None:
+    invariant = next(one for one in invariants() if one.id == "metadata")
+    with database_before(stack.addresses.postgres_superuser_dsn, MENDED_BY) as connection:
+        CommittedWorld().payments_made(20).store(connection)
+        assert connection.execute(invariant.sql.encode()).fetchall() == []
+        whole = connection.execute("select count(*) from metadata_entry").fetchone()
+        for statement in MISSED:
+            connection.execute(statement.encode())
+        reasons = {row[-1] for row in connection.execute(invariant.sql.encode())}
+        assert reasons == {"it is not found", "it is found and not there"}
+        upgrade(connection, MENDED_BY)
+        assert connection.execute(invariant.sql.encode()).fetchall() == []
+        found = connection.execute("select count(*) from metadata_entry").fetchone()
+        assert whole is not None
+        assert found is not None
+        assert found[0] == whole[0] - 1  # two of the changed payment before, one now
