@@ -83,9 +83,13 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class NotExecuted:
-    """The processor itself says that this operation was not executed; sending it again is safe."""
+    """The processor itself, or the way to it, says that this was not executed; sending it again is safe.
+
+    ``is_for_good``: no later send will be, either. Whether an earlier one was executed is not said by that.
+    """
 
     reason: str
+    is_for_good: bool = False
 
 
 @dataclass(frozen=True, slots=True)
