@@ -44,6 +44,8 @@ class Parts:
         self.disputes: dict[str, dict[str, Any]] = {}
         self.journals: dict[str, str] = {}
         self.banks: dict[str, str] = {}  # of disputes, the processor that told of them
+        self.names: dict[tuple[str, int], str | None] = {}  # of attempts, the processor's own
+        self.parents: dict[str, tuple[str, str | None]] = {}  # of refunds, the processor and its name of the capture
 
     def _post(self, i: dict[str, Any], debit: str, credit: str, amount: int) -> None:
         for side, account in enumerate((debit, credit) if amount else ()):
@@ -61,31 +63,52 @@ class Parts:
         if not i["amount_received"]:
             return "state_conflict"
         amount = self._refundable(i) if p["amount"] is None else p["amount"]
-        if not 0 < amount <= self._refundable(i):
+        room = self._room(i)
+        parent = next((name for name, left in room.items() if left >= amount), None)
+        if not 0 < amount <= self._refundable(i) or parent is None:
             return "amount_exceeds_refundable"
         refund_id = part_id("re", i["id"], c.scope, "POST /v1/refunds", c.idempotency_key)
-        self._start_refund(i, refund_id, amount, p["reason"])
+        self._start_refund(i, refund_id, amount, p["reason"], parent)
         return None
 
-    def _start_refund(self, i: dict[str, Any], refund_id: str, amount: int, reason: str | None) -> None:
+    def _given_back(self, i: dict[str, Any], number: int, reason: str) -> None:
+        """Money that nobody wants, by itself; no more of it than the payer has not got back already."""
+        a = self.attempts[i["id"]][number - 1]
+        if amount := min(a["amount"], self._refundable(i)):
+            refund_id = part_id("re", i["id"], reason, f"op_{i['id'].removeprefix('pi_')}_{number}")
+            self._start_refund(i, refund_id, amount, reason, self._name(i, number))
+
+    def _start_refund(
+        self, i: dict[str, Any], refund_id: str, amount: int, reason: str | None, parent: tuple[str, str | None]
+    ) -> None:
         i["latest_attempt"] += 1
         taken = min(amount, i["amount_pending"])
         i["amount_pending"] -= taken
         self.attempts[i["id"]].append(
             {"kind": "refund", "status": "created", "amount": amount, "final": False, "settled_line": None,
-             "processor": self._took(i)}
+             "processor": parent[0]}
         )  # fmt: skip
         self.refunds[refund_id] = {
             "id": refund_id, "intent_id": i["id"], "merchant_id": i["merchant_id"], "attempt": i["latest_attempt"],
             "amount": amount, "currency": i["currency"], "state": "pending", "reason": reason, "failure_reason": None,
             "from_pending": taken, "version": 1, "pending_reason": "processing",
         }  # fmt: skip
-        self._from_merchant(i, f"refund_in_flight:{self._took(i)}", amount, taken)
+        self.parents[refund_id] = parent
+        self._from_merchant(i, f"refund_in_flight:{parent[0]}", amount, taken)
 
-    def _took(self, i: dict[str, Any]) -> str:
-        """The processor that has the payment's money: two of them never have."""
-        (processor,) = {a["processor"] for a in self.attempts[i["id"]] if a["status"] == "captured"}
-        return str(processor)
+    def _name(self, i: dict[str, Any], number: int) -> tuple[str, str | None]:
+        return self.attempts[i["id"]][number - 1]["processor"], self.names.get((i["id"], number))
+
+    def _room(self, i: dict[str, Any]) -> dict[tuple[str, str | None], int]:
+        """What is left of each capture; those of one name are one."""
+        room: dict[tuple[str, str | None], int] = defaultdict(int)
+        for number, a in enumerate(self.attempts[i["id"]], 1):
+            if a["status"] == "captured":
+                room[self._name(i, number)] += a["amount"]
+        for r in self.refunds.values():
+            if r["intent_id"] == i["id"] and r["state"] in ACTIVE and self.parents[r["id"]] in room:
+                room[self.parents[r["id"]]] -= r["amount"]
+        return room
 
     def _cancel_refund(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
         refund = self.refunds.get(p["refund"])
