@@ -305,6 +305,7 @@ AUTHORIZATION_RELEASE_TRIES_MAX: Final = 72  # then people have long had the cas
 AUTHORIZATION_RELEASE_BATCH_MAX: Final = 200
 AUTHORIZATION_RELEASE_INTERVAL_S: Final = 1  # how often holds are looked for whose time is over
 ATTEMPT_ACTION_POLL_S: Final = 60  # a payer is busy with the bank; a webhook tells sooner
+ATTEMPT_ACTION_WAIT_S: Final = 24 * 3_600  # then the payment is ended at a processor that would wait for ever
 ATTEMPT_ACTION_MAX_S: Final = 25 * 3_600  # longer than any processor waits for a payer; then a person looks
 EVIDENCE_KINDS_MAX: Final = 20
 EVIDENCE_KIND_LENGTH_MAX: Final = 40

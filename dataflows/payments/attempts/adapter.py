@@ -123,6 +123,13 @@ class ProcessorAdapter(Protocol):
         """What became of the operation; NotExecuted only when the processor says it does not know it."""
         ...
 
+    async def end_wait(self, call: Call, waits: RequiresAction) -> Answer:
+        """Ends a charge that ``waits`` for its payer; what became of it, ``waits`` where the processor ends it itself.
+
+        Never makes a charge, however often it is asked for; in doubt the answer is Unknown, and a query tells.
+        """
+        ...
+
     async def is_reachable(self) -> bool:
         """Whether the processor answers something that moves no money; asked while its circuit breaker is open."""
         ...

@@ -96,7 +96,7 @@ def _open(
 
 
 def _waits_for_payer(lease: AttemptLease, answer: RequiresAction, now: float) -> AttemptSettlement:
-    """One fact, however often it is asked; the processor itself ends the wait, and long after that a person looks."""
+    """One fact, however often it is asked; processor or adapter ends the wait, and where none does a person looks."""
     if _age_s(lease, now) > limits.ATTEMPT_ACTION_MAX_S:
         return _given_to_a_person(lease, "requires_action")
     record = DispatchRecord(

@@ -40,6 +40,10 @@ EVIDENCE_TEXTS: Final = frozenset(
 _OTHER_EVIDENCE: Final = "uncategorized_text"
 
 
+#: of POST /v1/payment_intents/{id}/cancel, of one that waits for its payer
+END_OF_WAIT: Final = {"cancellation_reason": "abandoned"}
+
+
 def why_not(call: Call) -> str | None:
     """Why this call can never be sent; None when it can. The same answer for every send of it."""
     if call.kind not in KINDS or (call.kind in _OF_PARENT and call.parent_ref is None):
