@@ -194,7 +194,7 @@ class Model(Holds, Evidence, Risks):
         if a["kind"] == "evidence":
             return self._evidence_fact(i, a, p)
         if self._is_release(i, a, p):
-            return self._released(i, n, a, p)
+            return self._released(i, a, p)
         true = status == SUCCESS[a["kind"]] and (p["amount"], p["currency"]) == (a["amount"], i["currency"])
         late = a["status"] not in OPEN
         if late and (status not in MONEY or status == a["status"]):
