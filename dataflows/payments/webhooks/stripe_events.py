@@ -113,8 +113,8 @@ def _dispute(found: dict[str, Any]) -> Finding:
     intent_id, charge_ref = fields.optional_text(metadata, "reference"), _payment_of(found)
     if intent_id is None and charge_ref is None:
         return Unknown(fields.text(found, "id"))
-    funds, fee = _funds(found)
     currency = fields.text(found, "currency").upper()
+    funds, fee = _funds(found, currency)
     return DisputeChange(
         intent_id=intent_id or "",
         charge_ref=charge_ref,
@@ -134,15 +134,19 @@ def _payment_of(found: dict[str, Any]) -> str | None:
     return fields.optional_text(named if isinstance(named, dict) else {"id": named}, "id")
 
 
-def _funds(found: dict[str, Any]) -> tuple[str, int]:
-    """What has happened to the money so far, by the balance transactions; and the fee of the withdrawal."""
+def _funds(found: dict[str, Any], currency: str) -> tuple[str, int]:
+    """What has happened to the money so far, by the balance transactions; and the fee of the withdrawal.
+
+    They are in the currency of the settlement: a fee in another one than the dispute's comes with its settlement line.
+    """
     moves = found.get("balance_transactions") or []
     if not isinstance(moves, list) or not all(isinstance(m, dict) and type(m.get("amount")) is int for m in moves):
         raise Surprise("balance_transactions is no list of amounts")
     if not moves:
         return "none", 0
-    fee = sum(fields.optional_amount(m, "fee") or 0 for m in moves if m["amount"] < 0)
-    return ("reinstated" if any(m["amount"] > 0 for m in moves) else "withdrawn"), fee
+    taken = [m for m in moves if m["amount"] < 0 and fields.currency(m, "currency") == currency]
+    fee = sum(fields.optional_amount(m, "fee") or 0 for m in taken)
+    return ("reinstated" if any(m["amount"] > 0 for m in moves) else "withdrawn"), _minor(fee, currency)
 
 
 def _minor(amount: M, currency: str | None) -> M:

@@ -123,13 +123,36 @@ def test_a_refund_that_says_why_it_is_pending_is_one_fact_per_reason(event_type:
 def test_the_money_of_a_stripe_dispute_is_read_from_its_balance_transactions(
     moves: list[tuple[int, int]], funds: str, fee: int
 ) -> None:
-    transactions = [{"amount": amount, "fee": fee} for amount, fee in moves]
+    transactions = [{"amount": amount, "fee": fee, "currency": "usd"} for amount, fee in moves]
     raw = stripe_object(
         id="dp_1", status="needs_response", balance_transactions=transactions, metadata={"reference": INTENT}
     )
     found = vocabulary.read("stripe", "charge.dispute.updated", raw)
     assert isinstance(found, DisputeChange)
     assert (found.intent_id, found.provider_ref, found.funds, found.fee) == (INTENT, "dp_1", funds, fee)
+
+
+@pytest.mark.parametrize(
+    ("currency", "of_move", "said", "fee"),
+    [
+        ("jpy", "eur", 1_500, 0),  # 15.00 euros are no 1500 yen
+        ("usd", None, 1_500, 0),
+        ("jpy", "jpy", 1_500, 1_500),
+        ("isk", "isk", 150_000, 1_500),  # Stripe counts it in hundredths, and ISO 4217 has none
+    ],
+)
+def test_the_fee_of_a_stripe_dispute_is_taken_in_the_disputes_own_currency_only(
+    currency: str, of_move: str | None, said: int, fee: int
+) -> None:
+    """Any other one comes with its settlement line, in the currency of the settlement."""
+    move = {"amount": -900, "fee": said} | ({} if of_move is None else {"currency": of_move})
+    raw = stripe_object(
+        id="dp_1", status="needs_response", amount=100_000, currency=currency, balance_transactions=[move],
+        metadata={"reference": INTENT},
+    )  # fmt: skip
+    found = vocabulary.read("stripe", "charge.dispute.updated", raw)
+    assert isinstance(found, DisputeChange)
+    assert (found.funds, found.fee) == ("withdrawn", fee)
 
 
 @pytest.mark.parametrize("payment", ["pi_stripes", {"id": "pi_stripes", "object": "payment_intent"}])
