@@ -195,7 +195,7 @@ def _contradiction(
     """
     status = fact["status"]
     if status not in MOVES_MONEY or status == attempt.status:
-        return stale(attempt)
+        return _named_later(payment, attempt, fact, context) or stale(attempt)
     is_second = attempt.kind in CHARGES and any(_is_live_charge(a) for a in payment.attempts.values())
     if is_second and not is_vouched_for:
         return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}; a charge is live.")
@@ -207,6 +207,18 @@ def _contradiction(
     if is_second:
         return _purchased_twice(payment, after, context)
     return (_purchased if attempt.kind == "purchase" else _captured_late)(payment, after, fact, context)
+
+
+def _named_later(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | None:
+    """The processor's name of a success that was known without it: nothing can be done about money without a name."""
+    is_new = attempt.provider_ref is None and fact["provider_ref"] is not None
+    if not is_new or fact["status"] != attempt.status or integrity_error(attempt, fact):
+        return None
+    return Decision(
+        intent=advance(payment.intent, context), attempt=changed(attempt, context, provider_ref=fact["provider_ref"])
+    )
 
 
 def _is_live_charge(attempt: ProcessorAttempt) -> bool:

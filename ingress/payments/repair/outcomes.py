@@ -31,6 +31,7 @@ _CONFLICTS: Final = {
 _WRONG: Final = {
     "other_status": ("payload.status", "is no outcome of this kind of attempt"),
     "other_amount": ("payload.amount", "of a success, amount and currency must be those of the attempt"),
+    "no_reference": ("payload.provider_ref", "is needed of a success: nothing can be done about such money without it"),
 }
 
 

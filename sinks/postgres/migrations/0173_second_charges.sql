@@ -53,6 +53,11 @@ begin
        is distinct from (of_attempt.amount::text, of_attempt.currency) then
         return 'other_amount';
     end if;
+    -- Money is captured, released and given back by the processor's name of it.
+    if p_fact ->> 'status' = success and of_attempt.kind in ('authorize', 'purchase', 'capture')
+       and of_attempt.provider_ref is null and p_fact ->> 'provider_ref' is null then
+        return 'no_reference';
+    end if;
     insert into attempt_outcome_proposal (id, case_id, operation_id, intent_id, attempt, processor, fact, note, author, request_hash)
     values (p_id, p_case, of_attempt.operation_id, of_attempt.intent_id, of_attempt.attempt, of_attempt.processor, p_fact, p_note,
             p_author, p_hash);

@@ -198,7 +198,8 @@ class Model(Holds, Evidence, Risks):
         true = status == SUCCESS[a["kind"]] and (p["amount"], p["currency"]) == (a["amount"], i["currency"])
         late = a["status"] not in OPEN
         if late and (status not in MONEY or status == a["status"]):
-            return "stale_fact"
+            is_news = true and status == a["status"] and p["provider_ref"] and not self.names.get((i["id"], n))
+            return self._called(i, p) if is_news else "stale_fact"
         follows = a["status"] in NO and status == "captured" and a["kind"] in ("purchase", "capture")
         another = a["kind"] in ("authorize", "purchase") and self._charges(i["id"])
         vouched = c.idempotency_key.startswith(f"{p['operation_id']}:ao_")
