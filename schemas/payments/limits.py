@@ -174,6 +174,7 @@ MERCHANT_WEBHOOK_SEND_TIMEOUT_S: Final = 15  # from the connection to the status
 MERCHANT_WEBHOOK_LEASE_S: Final = 90  # longer than resolving and sending; a killed sender's deliveries wait so long
 MERCHANT_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024
 MERCHANT_WEBHOOK_SENDS_MAX: Final = 32  # under way in one process
+MERCHANT_WEBHOOK_SENDS_MERCHANT_MAX: Final = 8  # of one merchant: its slow endpoints leave room for other merchants
 MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX: Final = 4  # claimed at once for one endpoint: a slow one leaves room for others
 MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = (
     500  # between looks for tries that are due; what is planned here is sent at once
