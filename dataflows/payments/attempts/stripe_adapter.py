@@ -125,9 +125,9 @@ class StripeAdapter:
                 return await self._increment(call, options)
             case "evidence":
                 parameters = stripe_calls.evidence_parameters(call)
-                return _answer_to_send(
-                    answer_to_evidence(call, _plain(await client.v1.disputes.update_async(parent, parameters, options)))
-                )
+                dispute = stripe_calls.dispute_of(call)
+                updated = _plain(await client.v1.disputes.update_async(dispute, parameters, options))
+                return _answer_to_send(answer_to_evidence(call, updated))
             case "capture":
                 parameters = stripe_calls.capture_parameters(call)
                 captured = await client.v1.payment_intents.capture_async(parent, parameters, options)
@@ -161,7 +161,8 @@ class StripeAdapter:
         if call.kind == "increment":
             return answer_to_increment(call, _plain(await intents.retrieve_async(parent)))
         if call.kind == "evidence":
-            return answer_to_evidence(call, _plain(await self._client.v1.disputes.retrieve_async(parent)))
+            dispute = stripe_calls.dispute_of(call)
+            return answer_to_evidence(call, _plain(await self._client.v1.disputes.retrieve_async(dispute)))
         if call.kind == "capture":
             return answer_to_capture(call, _plain(await intents.retrieve_async(parent)))
         if call.kind == "void":

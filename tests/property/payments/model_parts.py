@@ -217,7 +217,9 @@ class Parts:
             funds = max(d["funds"], funds, key=FUNDS.index)
             state = "won" if _is_back(state, funds) else state
             if (state, funds) == (d["state"], d["funds"]):
-                return "stale_fact"
+                is_after_the_win = STATES.index(p["status"]) > STATES.index("won")
+                is_again = is_after_the_win and (p["funds"], d["funds"]) == ("withdrawn", "reinstated")
+                return "contradicts_dispute" if is_again else "stale_fact"
         was_state, was_funds = (d["state"], d["funds"]) if d else ("", "none")
         d = self.disputes.setdefault(
             dispute_id,
@@ -226,7 +228,7 @@ class Parts:
         )  # fmt: skip
         self.banks[dispute_id] = processor
         state = "won" if _is_back(state, funds) else state
-        if state == "appeal_needs_response" != was_state and d["evidence_state"]:
+        if state.endswith("needs_response") and state != was_state and d["evidence_state"]:
             d["evidence_state"] = "draft"
         d.update(state=state, funds=funds, version=d["version"] + 1, reason=d["reason"] or p["reason"])
         if was_funds == "none":

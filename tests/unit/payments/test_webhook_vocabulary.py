@@ -155,6 +155,26 @@ def test_the_fee_of_a_stripe_dispute_is_taken_in_the_disputes_own_currency_only(
     assert (found.funds, found.fee) == ("withdrawn", fee)
 
 
+def test_money_that_stripe_takes_once_more_is_a_dispute_of_its_own() -> None:
+    """As at Adyen: the first one was won, and is over. In whatever order the transactions are listed."""
+    moves = [(-1_000, 1_500, 10), (1_000, 0, 20), (-1_000, 1_700, 30), (1_000, 0, 40)]
+    told = [{"amount": a, "fee": fee, "created": at, "currency": "usd"} for a, fee, at in moves]
+    found = []
+    for count in range(1, 5):
+        raw = stripe_object(
+            id="dp_1", status="lost", metadata={"reference": INTENT}, balance_transactions=told[:count][::-1]
+        )
+        change = vocabulary.read("stripe", "charge.dispute.updated", raw)
+        assert isinstance(change, DisputeChange)
+        found.append((change.provider_ref, change.funds, change.fee))
+    assert found == [
+        ("dp_1", "withdrawn", 1_500),
+        ("dp_1", "reinstated", 1_500),
+        ("dp_1:2", "withdrawn", 1_700),
+        ("dp_1:2", "reinstated", 1_700),
+    ]
+
+
 @pytest.mark.parametrize("payment", ["pi_stripes", {"id": "pi_stripes", "object": "payment_intent"}])
 def test_a_stripe_dispute_without_anything_of_ours_names_stripes_payment(payment: object) -> None:
     """That is what a real one looks like; until the payment is known by that name it waits, then it is a person's."""
