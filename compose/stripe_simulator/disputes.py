@@ -61,4 +61,4 @@ def close(made: Transaction, name: str, verdict: str) -> Answer:
 
 
 def _move(line: Object) -> Object:
-    return {name: line[name] for name in ("id", "amount", "fee", "net", "currency")}
+    return {name: line[name] for name in ("id", "amount", "fee", "net", "currency", "created")}

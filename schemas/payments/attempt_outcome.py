@@ -27,6 +27,11 @@ OUTCOME: Final[validation.Fields] = {
 ASK: Final[validation.Fields] = {"note": repair.DECISION["note"]}
 
 
+def is_key_of(key: str, operation_id: str) -> bool:
+    """Whether a fact of this identity is what two persons said of the operation: no other door makes such a key."""
+    return key.startswith(f"{operation_id}:{PREFIX}")
+
+
 def command_of(
     proposal_id: str,
     operation_id: str,

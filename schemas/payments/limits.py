@@ -174,6 +174,7 @@ MERCHANT_WEBHOOK_SEND_TIMEOUT_S: Final = 15  # from the connection to the status
 MERCHANT_WEBHOOK_LEASE_S: Final = 90  # longer than resolving and sending; a killed sender's deliveries wait so long
 MERCHANT_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024
 MERCHANT_WEBHOOK_SENDS_MAX: Final = 32  # under way in one process
+MERCHANT_WEBHOOK_SENDS_MERCHANT_MAX: Final = 8  # of one merchant: its slow endpoints leave room for other merchants
 MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX: Final = 4  # claimed at once for one endpoint: a slow one leaves room for others
 MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = (
     500  # between looks for tries that are due; what is planned here is sent at once
@@ -305,6 +306,7 @@ AUTHORIZATION_RELEASE_TRIES_MAX: Final = 72  # then people have long had the cas
 AUTHORIZATION_RELEASE_BATCH_MAX: Final = 200
 AUTHORIZATION_RELEASE_INTERVAL_S: Final = 1  # how often holds are looked for whose time is over
 ATTEMPT_ACTION_POLL_S: Final = 60  # a payer is busy with the bank; a webhook tells sooner
+ATTEMPT_ACTION_WAIT_S: Final = 24 * 3_600  # then the payment is ended at a processor that would wait for ever
 ATTEMPT_ACTION_MAX_S: Final = 25 * 3_600  # longer than any processor waits for a payer; then a person looks
 EVIDENCE_KINDS_MAX: Final = 20
 EVIDENCE_KIND_LENGTH_MAX: Final = 40

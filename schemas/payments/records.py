@@ -139,7 +139,8 @@ class ProcessorAttempt(Struct, kw_only=True):
     final: Annotated[
         bool,
         Column(
-            "a capture that releases the rest; a refund that failed after it had succeeded",
+            "a capture that releases the rest; a refund that failed after it had succeeded; any purchase but one that"
+            " took money beside another",
             written=MOVES,
             analytical=True,
         ),

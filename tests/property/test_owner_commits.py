@@ -24,6 +24,7 @@ from dataflows.owner.parking import commit_or_park, committed_together
 from dataflows.payments.service import payments_service
 from schemas import codec, identity, topics
 from schemas.errors import ClockOff, Fenced, OwnershipLost, UndecodableRecord
+from schemas.payments import attempt_outcome
 from schemas.payments import topics as payments_topics
 from sinks.postgres.owner_connection import connect
 from tests.gate import examples
@@ -203,6 +204,13 @@ def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: C
         assert committed(_outcome(2, "failed", "simulator"), _outcome(1, "captured", "simulator_b")) == [
             (1, "simulator_b", "captured", True),
             (2, "simulator", "failed", False),
+        ]
+        vouched = _outcome(2, "captured", "simulator")
+        vouched.idempotency_key = f"{vouched.payload['operation_id']}:{attempt_outcome.PREFIX}1"
+        assert [row[:3] for row in committed(vouched)] == [
+            (1, "simulator_b", "captured"),
+            (2, "simulator", "captured"),  # beside it, and on its way back
+            (3, "simulator", "created"),
         ]
     finally:
         owners.close()

@@ -83,9 +83,13 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class NotExecuted:
-    """The processor itself says that this operation was not executed; sending it again is safe."""
+    """The processor itself, or the way to it, says that this was not executed; sending it again is safe.
+
+    ``is_for_good``: no later send will be, either. Whether an earlier one was executed is not said by that.
+    """
 
     reason: str
+    is_for_good: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,13 @@ class ProcessorAdapter(Protocol):
 
     async def query(self, call: Call) -> Answer:
         """What became of the operation; NotExecuted only when the processor says it does not know it."""
+        ...
+
+    async def end_wait(self, call: Call, waits: RequiresAction) -> Answer:
+        """Ends a charge that ``waits`` for its payer; what became of it, ``waits`` where the processor ends it itself.
+
+        Never makes a charge, however often it is asked for; in doubt the answer is Unknown, and a query tells.
+        """
         ...
 
     async def is_reachable(self) -> bool:

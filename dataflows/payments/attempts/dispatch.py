@@ -46,6 +46,7 @@ class AttemptLease:
     first_at: float  # by this process's monotonic clock, from the age that the database tells; never later than it was
     ends_at: float  # by the same clock, no later than by the database's
     only_asked: bool = False  # a person has it: the processor is asked about it, and nothing is sent
+    is_unwanted: bool = False  # a charge of a payment that was canceled meanwhile: nobody waits for its payer
 
 
 def changes_of(event: Event) -> list[Change]:

@@ -233,7 +233,7 @@ def _lease_end(asked_at: float) -> float:
 
 def _lease_of(row: tuple[Any, ...], asked_at: float) -> AttemptLease:
     (operation_id, intent_id, attempt, processor, kind, amount, currency, payment_method, parent_ref, final) = row[:10]
-    merchant_id, trace_id, send_count, unknown_count, in_doubt, age_s, evidence, only_asked, for_payer = row[10:]
+    merchant_id, trace_id, send_count, unknown_count, in_doubt, age_s, evidence, only_asked, for_payer = row[10:19]
     return AttemptLease(
         call=Call(
             operation_id=operation_id,
@@ -257,6 +257,7 @@ def _lease_of(row: tuple[Any, ...], asked_at: float) -> AttemptLease:
         first_at=asked_at - age_s,
         ends_at=_lease_end(asked_at),
         only_asked=only_asked,
+        is_unwanted=row[19],
     )
 
 

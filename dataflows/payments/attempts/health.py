@@ -54,8 +54,8 @@ def outcome_of(answer: Answer, *, is_query: bool) -> Counts | None:
             return None if reason.startswith("vault_") else Counts(unknown=1)
         case NotSent():
             return Counts(failed=1)
-        case NotExecuted(reason):
-            return None if is_query or reason.startswith(("vault_", "no_vault")) else Counts(failed=1)
+        case NotExecuted(reason, is_for_good):
+            return None if is_query or is_for_good or reason.startswith(("vault_", "no_vault")) else Counts(failed=1)
     return None
 
 

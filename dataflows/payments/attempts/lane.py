@@ -7,11 +7,19 @@ a lease is taken in the database, so every leased attempt starts at once and its
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 
-from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, ProcessorAdapter, Unknown
+from dataflows.payments.attempts.adapter import (
+    CHARGES,
+    Answer,
+    NotExecuted,
+    NotSent,
+    ProcessorAdapter,
+    RequiresAction,
+    Unknown,
+)
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
 from dataflows.payments.attempts.health import Health, HealthWindow, outcome_of
 from schemas.payments import limits
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from dataflows.payments.attempts.dispatch import AttemptLease
     from dataflows.payments.attempts.metrics import AttemptMetrics
 
+CallKind = Literal["query", "send", "end_wait"]
 log = structlog.get_logger()
 
 
@@ -92,24 +101,30 @@ class ProcessorLane:
     async def turn(self, lease: AttemptLease) -> Answer | None:
         """Carries the leased attempt out as far as one turn goes; None when there was no time left to send anything.
 
-        Rule: what may have been sent is queried first, and sent again only when the processor does not know it.
+        Rule: what may have been sent is queried first, and sent again only when the processor does not know it. What
+        waits for its payer in vain is ended.
         """
         answer: Answer | None = None
         if lease.in_doubt:
-            answer = await self._call(lease, is_query=True)
+            answer = await self._call(lease, "query")
+            if isinstance(answer, RequiresAction) and _is_wait_over(lease) and _has_time(lease):
+                return await self._call(lease, "end_wait", answer)
             if lease.only_asked or not isinstance(answer, NotExecuted):
                 return answer
-        if time.monotonic() >= lease.ends_at - limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000:
+        if not _has_time(lease):
             return answer  # somebody else may hold it before an answer comes: left to a later turn
         if lease.in_doubt and time.monotonic() - lease.first_at >= self.adapter.identity_kept_s:
             return Unknown("identity_forgotten")  # a second send could be a second effect
-        return await self._call(lease, is_query=False)
+        return await self._call(lease, "send")
 
-    async def _call(self, lease: AttemptLease, *, is_query: bool) -> Answer:
+    async def _call(self, lease: AttemptLease, kind: CallKind, waits: RequiresAction | None = None) -> Answer:
         started = time.monotonic()
         answer: Answer
         try:
-            answer = await (self.adapter.query(lease.call) if is_query else self.adapter.send(lease.call))
+            if waits is not None:
+                answer = await self.adapter.end_wait(lease.call, waits)
+            else:
+                answer = await (self.adapter.query(lease.call) if kind == "query" else self.adapter.send(lease.call))
         except Exception:
             # A fault of the adapter: this attempt is in doubt, the others go on.
             log.exception("adapter_failed", processor=self.name, operation_id=lease.call.operation_id)
@@ -119,11 +134,21 @@ class ProcessorLane:
             self._breaker.failed(now)
         else:
             self._breaker.answered()
-        outcome = outcome_of(answer, is_query=is_query)
-        if outcome is not None:
+        outcome = outcome_of(answer, is_query=kind == "query")
+        if outcome is not None and kind != "end_wait":  # what we ended is no failure of the processor's
             self._window.add(outcome, now)
-        kind = "query" if is_query else "send"
         self._metrics.call_seconds.labels(self.name, kind).observe(now - started)
         self._metrics.answers.labels(self.name, kind, type(answer).__name__).inc()
         self._metrics.breaker_open.labels(self.name).set(self._breaker.state == "open")
         return answer
+
+
+def _has_time(lease: AttemptLease) -> bool:
+    """Whether one more call is answered while the lease is still ours."""
+    return time.monotonic() < lease.ends_at - limits.ATTEMPT_CALL_TIMEOUT_MS / 1_000
+
+
+def _is_wait_over(lease: AttemptLease) -> bool:
+    """Whether a charge waits for its payer in vain: for too long, or of a payment that was canceled."""
+    is_late = time.monotonic() - lease.first_at >= limits.ATTEMPT_ACTION_WAIT_S
+    return lease.call.kind in CHARGES and (is_late or lease.is_unwanted)

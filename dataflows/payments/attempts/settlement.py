@@ -65,8 +65,8 @@ def settle(lease: AttemptLease, answer: Answer, now: float, jitter: float) -> At
             return _waits_for_payer(lease, answer, now)
         case Unknown(reason):
             return _open(lease, "unknown", reason, now)
-        case NotSent(reason) | NotExecuted(reason):
-            return _not_executed(lease, reason, now, jitter)
+        case NotSent() | NotExecuted():
+            return _not_executed(lease, answer, now, jitter)
 
 
 def _open(
@@ -96,7 +96,7 @@ def _open(
 
 
 def _waits_for_payer(lease: AttemptLease, answer: RequiresAction, now: float) -> AttemptSettlement:
-    """One fact, however often it is asked; the processor itself ends the wait, and long after that a person looks."""
+    """One fact, however often it is asked; processor or adapter ends the wait, and where none does a person looks."""
     if _age_s(lease, now) > limits.ATTEMPT_ACTION_MAX_S:
         return _given_to_a_person(lease, "requires_action")
     record = DispatchRecord(
@@ -111,7 +111,11 @@ def _waits_for_payer(lease: AttemptLease, answer: RequiresAction, now: float) ->
     return AttemptSettlement(fact, record)
 
 
-def _not_executed(lease: AttemptLease, reason: str, now: float, jitter: float) -> AttemptSettlement:
+def _not_executed(lease: AttemptLease, answer: NotSent | NotExecuted, now: float, jitter: float) -> AttemptSettlement:
+    reason = answer.reason
+    if isinstance(answer, NotExecuted) and answer.is_for_good:
+        # The card may have been deleted after a send that was executed all the same: only a first one has failed.
+        return _open(lease, "unknown", reason, now) if lease.in_doubt else _told(lease, "failed", error_code=reason)
     if lease.in_doubt and _age_s(lease, now) > schedule.DOUBT_MAX_S:
         return _given_to_a_person(lease, reason)
     record = DispatchRecord(

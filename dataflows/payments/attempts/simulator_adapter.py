@@ -142,6 +142,10 @@ class SimulatorAdapter:
             return Unknown(str(error), is_outage=True)
         return answer_to_query(call, answer)
 
+    async def end_wait(self, call: Call, waits: RequiresAction) -> Answer:  # noqa: ARG002 - of any call
+        """After a quarter of an hour the simulator ends it itself."""
+        return waits
+
     async def close(self) -> None:
         """Closes idle connections."""
         self._pool.close()

@@ -13,7 +13,7 @@ import stripe
 
 from dataflows.owner import fail_points
 from dataflows.payments.attempts import stripe_calls
-from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExecuted, NotSent, Unknown
+from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExecuted, NotSent, RequiresAction, Unknown
 from dataflows.payments.attempts.http_connection import NoAnswerError, NotConnectedError
 from dataflows.payments.attempts.http_pool import HttpPool
 from dataflows.payments.attempts.stripe_answers import (
@@ -76,7 +76,11 @@ class StripeAdapter:
         """What became of the operation."""
         if stripe_calls.why_not(call) is not None:
             return NotExecuted("never_sent")
-        return await _answered(self._query(call))
+        return await _asked(self._query(call))
+
+    async def end_wait(self, call: Call, waits: RequiresAction) -> Answer:
+        """Cancels the payment: Stripe would wait for ever. A payer who was quicker has paid."""
+        return await _asked(self._canceled(call, waits.provider_ref))
 
     async def is_reachable(self) -> bool:
         """Whether the API answers at all; a refusal is an answer."""
@@ -121,9 +125,9 @@ class StripeAdapter:
                 return await self._increment(call, options)
             case "evidence":
                 parameters = stripe_calls.evidence_parameters(call)
-                return _answer_to_send(
-                    answer_to_evidence(call, _plain(await client.v1.disputes.update_async(parent, parameters, options)))
-                )
+                dispute = stripe_calls.dispute_of(call)
+                updated = _plain(await client.v1.disputes.update_async(dispute, parameters, options))
+                return _answer_to_send(answer_to_evidence(call, updated))
             case "capture":
                 parameters = stripe_calls.capture_parameters(call)
                 captured = await client.v1.payment_intents.capture_async(parent, parameters, options)
@@ -147,13 +151,18 @@ class StripeAdapter:
         grown = await intents.increment_authorization_async(parent, parameters, options)
         return _answer_to_send(answer_to_increment(call, _plain(grown)))
 
+    async def _canceled(self, call: Call, name: str) -> Answer:
+        parameters: Any = stripe_calls.END_OF_WAIT
+        return answer_to_charge(call, _plain(await self._client.v1.payment_intents.cancel_async(name, parameters)))
+
     async def _query(self, call: Call) -> Answer:
         intents = self._client.v1.payment_intents
         parent = call.parent_ref or ""
         if call.kind == "increment":
             return answer_to_increment(call, _plain(await intents.retrieve_async(parent)))
         if call.kind == "evidence":
-            return answer_to_evidence(call, _plain(await self._client.v1.disputes.retrieve_async(parent)))
+            dispute = stripe_calls.dispute_of(call)
+            return answer_to_evidence(call, _plain(await self._client.v1.disputes.retrieve_async(dispute)))
         if call.kind == "capture":
             return answer_to_capture(call, _plain(await intents.retrieve_async(parent)))
         if call.kind == "void":
@@ -186,6 +195,15 @@ async def _answered(request: Awaitable[Answer]) -> Answer:
         return await request
     except _FAILURES as error:
         return _answer_to_failure(error)
+
+
+async def _asked(request: Awaitable[Answer]) -> Answer:
+    """The answer to a question about an operation: what refuses the question says nothing of the operation itself."""
+    try:
+        return await request
+    except _FAILURES as error:
+        answer = _answer_to_failure(error)
+    return Unknown(f"refused_{answer.error_code}") if isinstance(answer, Definitive) else answer
 
 
 def _answer_to_failure(error: Exception) -> Answer:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import stripe
 
 from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, Pending, RequiresAction, Unknown
-from dataflows.payments.attempts.stripe_calls import ADAPTER, increment_name
+from dataflows.payments.attempts.stripe_calls import ADAPTER, dispute_of, increment_name
 from schemas import limits
 from schemas.payments import payer_action
 from schemas.payments.processor_currency import from_processor
@@ -110,7 +110,7 @@ def answer_to_increment(call: Call, intent: Object) -> Answer:
 
 def answer_to_evidence(call: Call, dispute: Object) -> Answer:
     """What a dispute says of a submission: ours left its operation in the metadata, in the same request."""
-    if dispute.get("id") != call.parent_ref:
+    if dispute.get("id") != dispute_of(call):
         return Unknown("answer_to_another_call")
     details, status = dispute.get("evidence_details"), str(dispute.get("status"))
     submissions = details.get("submission_count") if isinstance(details, dict) else None

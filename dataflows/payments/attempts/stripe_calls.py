@@ -16,6 +16,8 @@ _OF_PARENT: Final = KINDS - {"authorize", "purchase"}
 #: a hold that grew: in its metadata, with the operation that made it grow, is the total from before
 INCREMENT: Final = "more_"
 _CHARGE_PREFIX: Final = "ch_"
+#: between Stripe's name of a dispute and how often it took the money, from the second time on
+AGAIN: Final = ":"
 #: cards only: no method that sends the payer elsewhere for days
 _CARD_ONLY: Final = {"payment_method_types": ["card"]}
 #: only holds that were asked for so may grow, and be captured in several parts
@@ -38,6 +40,10 @@ EVIDENCE_TEXTS: Final = frozenset(
     }
 )
 _OTHER_EVIDENCE: Final = "uncategorized_text"
+
+
+#: of POST /v1/payment_intents/{id}/cancel, of one that waits for its payer
+END_OF_WAIT: Final = {"cancellation_reason": "abandoned"}
 
 
 def why_not(call: Call) -> str | None:
@@ -123,6 +129,11 @@ def refund_parameters(call: Call) -> dict[str, Any]:
         "amount": to_processor(ADAPTER, call.amount, call.currency),
         "metadata": metadata(call),
     }
+
+
+def dispute_of(call: Call) -> str:
+    """Stripe's name of the dispute that a call is about, however often that took the money."""
+    return (call.parent_ref or "").partition(AGAIN)[0]
 
 
 def parent_of_refund(call: Call) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExecuted, Unknown
+from dataflows.payments.attempts.adapter import Answer, Call, NotExecuted, Unknown
 from dataflows.payments.attempts.http_connection import NoAnswerError, NotConnectedError
 from dataflows.payments.attempts.http_pool import HttpPool
 from schemas.identity import is_card_token
@@ -90,9 +90,7 @@ def answer_of_vault(answer: HttpAnswer) -> Answer | None:
         return None
     if answer.status == HTTPStatus.NOT_FOUND:
         # Deleted since the payment was made, or never this merchant's: no retry will find it.
-        return Definitive(
-            status="failed", provider_ref=None, amount=None, currency=None, error_code="payment_method_unknown"
-        )
+        return NotExecuted("payment_method_unknown", is_for_good=True)
     if answer.status == HTTPStatus.SERVICE_UNAVAILABLE or answer.status in _REFUSED:
         return NotExecuted(f"vault_{answer.status}")
     return Unknown(f"vault_{answer.status}")

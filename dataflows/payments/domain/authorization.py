@@ -73,18 +73,18 @@ def authorized(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any]
 
 
 def incremented(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], context: Context) -> Decision:
-    """More is held."""
-    before = payment.intent
-    intent = advance(
-        before,
-        context,
-        state="requires_capture",
-        amount=before.amount + attempt.amount,
-        amount_capturable=before.amount_capturable + attempt.amount,
-        last_payment_error=None,
-    )
-    posting = ledger.authorize(attempt.operation_id, attempt.amount, parties(payment, attempt))
-    return Decision(intent=intent, attempt=attempt, postings=(posting,), amended=True)
+    """More is held; unless the hold has ended since, and what it grew by with it."""
+    before, held, sides = payment.intent, authorization(payment), parties(payment, attempt)
+    posting = ledger.authorize(attempt.operation_id, attempt.amount, sides)
+    grown = advance(before, context, amount=before.amount + attempt.amount, last_payment_error=None)
+    if held is not None and held.error_code is not None:
+        grown.state = state_without_hold(before)
+        give_reason(before, grown, held.error_code)
+        ended = ledger.expire(attempt.operation_id, attempt.amount, sides)
+        return Decision(intent=grown, attempt=attempt, postings=(posting, ended), amended=True)
+    grown.state = "requires_capture"
+    grown.amount_capturable += attempt.amount
+    return Decision(intent=grown, attempt=attempt, postings=(posting,), amended=True)
 
 
 def voided(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], context: Context) -> Decision:

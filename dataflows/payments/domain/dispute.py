@@ -41,6 +41,8 @@ STATE_RANK: Final = {
 }
 FUNDS_RANK: Final = {"none": 0, "withdrawn": 1, "reinstated": 2}
 _LIVE: Final = frozenset({"needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost"})
+#: the states in which a processor still takes evidence
+RESPONSE_DUE: Final = frozenset({"warning_needs_response", "needs_response", "appeal_needs_response"})
 _INQUIRY: Final = frozenset({"warning_needs_response", "warning_under_review"})
 
 
@@ -58,11 +60,7 @@ def decide_dispute(payment: Payment, command: Command, context: Context) -> Deci
     before = known or _unheard_of(payment, command, context, dispute_id)
     after = _joined(before, fact, context)
     if known is not None and (after.state, after.funds) == (known.state, known.funds):
-        return Rejection(
-            "stale_fact",
-            "The dispute already has this or a later state.",
-            {"state": known.state, "funds": known.funds},
-        )
+        return _nothing_new(known, fact)
     others = sum(counted(d) for d in payment.disputes.values() if d.id != dispute_id)
     return Decision(
         intent=advance(intent, context, amount_disputed=others + counted(after)),
@@ -77,6 +75,18 @@ def counted(dispute: Dispute) -> int:
         return 0
     counts = dispute.state in _LIVE or (dispute.state in _INQUIRY and dispute.funds == "withdrawn")
     return dispute.amount if counts else 0
+
+
+def _nothing_new(known: Dispute, fact: dict[str, Any]) -> Rejection:
+    """The refusal of a fact that adds nothing; for people where it may be that the money was taken once more.
+
+    What is told so late that its money had come back meanwhile looks the same, and is rare: neither is posted.
+    """
+    seen: dict[str, object] = {"state": known.state, "funds": known.funds}
+    is_after_the_win = STATE_RANK[fact["status"]] > STATE_RANK["won"]
+    if is_after_the_win and fact["funds"] == "withdrawn" and known.funds == "reinstated":
+        return Rejection("contradicts_dispute", "The money had come back: this is late, or it was taken again.", seen)
+    return Rejection("stale_fact", "The dispute already has this or a later state.", seen)
 
 
 def _unheard_of(payment: Payment, command: Command, context: Context, dispute_id: str) -> Dispute:
@@ -102,11 +112,12 @@ def _unheard_of(payment: Payment, command: Command, context: Context, dispute_id
 def _joined(dispute: Dispute, fact: dict[str, Any], context: Context) -> Dispute:
     """The later state and the later funds of what is known and what is told. The fee is fixed once it is taken.
 
-    An appeal that asks for a response takes evidence of its own: what was submitted before is a draft again.
+    A later stage that asks for a response (the chargeback after an inquiry, an appeal) takes evidence of its own: what
+    was submitted before is a draft again.
     """
     state: DisputeState = max(dispute.state, fact["status"], key=STATE_RANK.__getitem__)
     funds: DisputeFunds = max(dispute.funds, fact["funds"], key=FUNDS_RANK.__getitem__)
-    is_asked_again = state == "appeal_needs_response" != dispute.state
+    is_asked_again = state in RESPONSE_DUE and state != dispute.state
     return structs.replace(
         dispute,
         state="won" if _is_won(state, funds) else state,

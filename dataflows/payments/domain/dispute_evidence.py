@@ -7,19 +7,17 @@ Source: reference feature table, disputes with evidence.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
 from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.dispute import RESPONSE_DUE
 from dataflows.payments.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
 from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas.payments import limits
 from schemas.payments.records import Dispute, ProcessorAttempt
 from schemas.records import Command, Rejection
-
-#: the states in which a processor still takes evidence
-_RESPONSE_DUE: Final = frozenset({"warning_needs_response", "needs_response", "appeal_needs_response"})
 
 
 def decide_evidence(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
@@ -73,7 +71,7 @@ def decide_outcome(
 
 def _refusal(payment: Payment, dispute: Dispute) -> Rejection | None:
     state: dict[str, object] = {"current_state": dispute.state, "current_version": dispute.version}
-    if dispute.state not in _RESPONSE_DUE:
+    if dispute.state not in RESPONSE_DUE:
         return Rejection("state_conflict", f"A dispute that is {dispute.state} takes no evidence.", state)
     if dispute.evidence_state == "submitted":
         return Rejection("state_conflict", "The evidence of this dispute was submitted.", state)

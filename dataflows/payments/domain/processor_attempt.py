@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import structs
+
 from dataflows.payments.domain import authorization, dispute_evidence, ledger, refund, refund_outcome, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import (
@@ -26,6 +28,7 @@ from dataflows.payments.domain.fact import (
 )
 from dataflows.payments.domain.payment_intent import advance, fail_over
 from dataflows.payments.domain.routing import CHARGES
+from schemas.payments import attempt_outcome
 from schemas.payments.records import IntentState, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
 
@@ -46,7 +49,8 @@ def decide_outcome(payment: Payment, command: Command, context: Context) -> Deci
         return authorization.decide_released(payment, attempt, fact, context)
     if attempt.status in OPEN:
         return _about_open(payment, attempt, fact, context)
-    return _contradiction(payment, attempt, fact, context)
+    is_vouched_for = attempt_outcome.is_key_of(command.idempotency_key, attempt.operation_id)
+    return _contradiction(payment, attempt, fact, context, is_vouched_for=is_vouched_for)
 
 
 _DECIDED_ELSEWHERE: Final = {"refund": refund_outcome.decide_outcome, "evidence": dispute_evidence.decide_outcome}
@@ -167,7 +171,9 @@ def _taken_from_hold(payment: Payment, attempt: ProcessorAttempt, context: Conte
 
 def _taken(payment: Payment, captured: Decision, context: Context) -> Decision:
     """Money of a canceled payment goes back by itself, in the commit that learned of it."""
-    return captured if captured.intent.state != "canceled" else refund.given_back(payment, captured, context)
+    if captured.intent.state != "canceled":
+        return captured
+    return refund.given_back(payment, captured, context, refund.CANCELED)
 
 
 _EFFECTS: Final = {
@@ -180,20 +186,56 @@ _EFFECTS: Final = {
 
 
 def _contradiction(
-    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context, *, is_vouched_for: bool
 ) -> Decision | Rejection:
     """A late fact about an attempt that was already definitive. A capture wins over its refusal, once.
 
-    Any other word about money that we cannot follow is a contradiction, for people: never just stale.
+    Any other word about money that we cannot follow is a contradiction, for people: never just stale. Money that two
+    persons vouch for is posted beside another charge that is live, and given back.
     """
     status = fact["status"]
     if status not in MOVES_MONEY or status == attempt.status:
-        return stale(attempt)
-    if attempt.kind in CHARGES and any(a.kind in CHARGES and a.status not in _GONE for a in payment.attempts.values()):
+        return _named_later(payment, attempt, fact, context) or stale(attempt)
+    is_second = attempt.kind in CHARGES and any(_is_live_charge(a) for a in payment.attempts.values())
+    if is_second and not is_vouched_for:
         return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}; a charge is live.")
     if attempt.status not in REFUSED or attempt.kind not in _TAKES_MONEY or status != "captured":
         return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}.")
     if integrity_error(attempt, fact):
         return contradiction("The processor took another amount than was asked of it.")
     after = changed(attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"])
+    if is_second:
+        return _purchased_twice(payment, after, context)
     return (_purchased if attempt.kind == "purchase" else _captured_late)(payment, after, fact, context)
+
+
+def _named_later(
+    payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
+) -> Decision | None:
+    """The processor's name of a success that was known without it: nothing can be done about money without a name."""
+    is_new = attempt.provider_ref is None and fact["provider_ref"] is not None
+    if not is_new or fact["status"] != attempt.status or integrity_error(attempt, fact):
+        return None
+    return Decision(
+        intent=advance(payment.intent, context), attempt=changed(attempt, context, provider_ref=fact["provider_ref"])
+    )
+
+
+def _is_live_charge(attempt: ProcessorAttempt) -> bool:
+    """Whether it pays for the payment, or still may: at most one attempt of a payment does (invariant 9)."""
+    is_second = attempt.kind == "purchase" and not attempt.final
+    return attempt.kind in CHARGES and attempt.status not in _GONE and not is_second
+
+
+def _purchased_twice(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
+    """Money that was taken beside a live charge, which keeps its turn: posted, and given back in the same commit."""
+    before = payment.intent
+    intent = advance(
+        before,
+        context,
+        amount_received=before.amount_received + attempt.amount,
+        amount_pending=before.amount_pending + context.fees.merchant_share(attempt.amount),
+    )
+    posting = ledger.capture(attempt.operation_id, attempt.amount, 0, parties(payment, attempt), context.fees)
+    taken = Decision(intent=intent, attempt=structs.replace(attempt, final=False), postings=(posting,))
+    return refund.given_back(payment, taken, context, refund.TWICE)

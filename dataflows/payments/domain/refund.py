@@ -19,7 +19,9 @@ from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import PaymentIntent, ProcessorAttempt, Refund, RefundPendingReason, RefundState
 from schemas.records import Command, Rejection
 
-AUTOMATIC: Final = "payment_canceled"  # reason of a refund that nobody asked for
+#: reasons of refunds that nobody asked for
+CANCELED: Final = "payment_canceled"
+TWICE: Final = "charged_twice"
 _ON_ITS_WAY: Final[RefundPendingReason] = "processing"  # why a refund is pending of which nothing else is known
 #: refunds that count against what was received
 ACTIVE: Final = frozenset({"pending", "requires_action", "succeeded"})
@@ -38,14 +40,19 @@ def decide_create(payment: Payment, command: Command, context: Context) -> Decis
             {"current_state": intent.state, "current_version": intent.version},
         )
     left = refundable(payment)
+    at_once = min(left, max(_rooms(payment).values()))
     asked: Any = wanted["amount"]
     amount = left if asked is None else asked
-    if not 0 < amount <= left:
-        return Rejection("amount_exceeds_refundable", f"At most {left} can be refunded.", {"refundable": left})
+    if not 0 < amount <= at_once:
+        why = "." if at_once == left else f" at once, of {left}: a refund works on one capture."
+        return Rejection(
+            "amount_exceeds_refundable", f"At most {at_once} can be refunded{why}", {"refundable": at_once}
+        )
     metadata: Any = wanted["metadata"]
     reason: Any = wanted["reason"]
     refund_id = identity.part_id("re", intent.id, command.scope, _TEMPLATE, command.idempotency_key)
-    return _started(payment, advance(intent, context), context, refund_id, amount, reason, metadata)
+    parent = _parent(payment, amount)
+    return _started(payment, advance(intent, context), context, refund_id, amount, reason, metadata, parent=parent)
 
 
 def decide_cancel(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
@@ -70,15 +77,14 @@ def refundable(payment: Payment) -> int:
     return max(0, payment.intent.amount_received - committed(payment) - payment.intent.amount_disputed)
 
 
-def given_back(payment: Payment, captured: Decision, context: Context) -> Decision:
-    """The late capture of a canceled payment, with the refund of all of it in the same commit."""
-    after = applied(payment, captured)
-    amount = refundable(after)
-    attempt = captured.attempt
+def given_back(payment: Payment, captured: Decision, context: Context, reason: str) -> Decision:
+    """A late capture that nobody wants, with the refund of all of it in the same commit."""
+    after, attempt = applied(payment, captured), captured.attempt
+    amount = 0 if attempt is None else min(attempt.amount, refundable(after))
     if attempt is None or not amount:
         return captured
-    refund_id = identity.part_id("re", payment.intent.id, AUTOMATIC, attempt.operation_id)
-    started = _started(after, captured.intent, context, refund_id, amount, AUTOMATIC, {})
+    refund_id = identity.part_id("re", payment.intent.id, reason, attempt.operation_id)
+    started = _started(after, captured.intent, context, refund_id, amount, reason, {}, parent=attempt)
     return structs.replace(started, caused_by=attempt, postings=(*captured.postings, *started.postings))
 
 
@@ -95,9 +101,11 @@ def _started(
     amount: int,
     reason: str | None,
     metadata: dict[str, str],
+    *,
+    parent: ProcessorAttempt,
 ) -> Decision:
-    """A pending refund with its attempt; ``intent`` is the payment's, one version on."""
-    attempt = new_attempt(intent, context, "refund", amount, parent=_parent(payment, amount), final=False)
+    """A pending refund with its attempt; ``intent`` is the payment's, one version on, ``parent`` the capture."""
+    attempt = new_attempt(intent, context, "refund", amount, parent=parent, final=False)
     from_pending = min(amount, intent.amount_pending)
     refund = Refund(
         id=refund_id,
@@ -127,15 +135,26 @@ def _started(
 
 
 def _parent(payment: Payment, amount: int) -> ProcessorAttempt:
-    """The capture that the refund works on: the first with room for it, else the one with the most."""
-    room = {a.attempt: a.amount for a in _captures(payment)}
-    parents = {a.provider_ref: a.attempt for a in reversed(_captures(payment))}
+    """The first capture that the refund can work on: one with room for all of it, which ``decide_create`` has seen."""
+    rooms = _rooms(payment)
+    return next(capture for capture in _captures(payment) if rooms[_name(capture)] >= amount)
+
+
+def _rooms(payment: Payment) -> dict[tuple[str, str | None], int]:
+    """What may be given back of each capture: several that a processor calls by one name are one to it."""
+    rooms: dict[tuple[str, str | None], int] = {}
+    for capture in _captures(payment):
+        rooms[_name(capture)] = rooms.get(_name(capture), 0) + capture.amount
     for refund in payment.refunds.values():
-        parent = parents.get(payment.attempts[refund.attempt].parent_ref)
-        if refund.state in ACTIVE and parent is not None:
-            room[parent] -= refund.amount
-    fitting = [number for number, left in room.items() if left >= amount]
-    return payment.attempts[fitting[0] if fitting else max(room, key=lambda number: room[number])]
+        attempt = payment.attempts[refund.attempt]
+        name = (attempt.processor, attempt.parent_ref)
+        if refund.state in ACTIVE and name in rooms:
+            rooms[name] -= refund.amount
+    return rooms
+
+
+def _name(capture: ProcessorAttempt) -> tuple[str, str | None]:
+    return capture.processor, capture.provider_ref
 
 
 def _captures(payment: Payment) -> list[ProcessorAttempt]:

@@ -6,7 +6,7 @@ came of a send after it. A claim that is never marked comes due again when its l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ class Claim:
 
     id: str
     endpoint_id: str
+    merchant_id: str
     event_id: str
     tries: int  # this one included
     body: bytes = field(repr=False)
@@ -105,11 +106,18 @@ class DeliveryStore:
 
     # --- deliveries -------------------------------------------------------------------------------------------
 
-    def claim(self, count: int, busy: Sequence[str]) -> list[Claim]:
-        """Deliveries that are due, none of the busy endpoints; each is due again when its lease is over."""
+    def claim(self, count: int, busy: Sequence[str], sends: Mapping[str, int]) -> list[Claim]:
+        """Deliveries that are due, none of the busy endpoints; each is due again when its lease is over.
+
+        ``sends``: how many are under way here, by merchant. Who has the fewest comes first, and none gets more than its
+        share.
+        """
         parameters = {
             "count": count,
             "busy": list(busy),
+            "merchants": list(sends),
+            "sends": list(sends.values()),
+            "merchant_max": payments_limits.MERCHANT_WEBHOOK_SENDS_MERCHANT_MAX,
             "endpoint_max": payments_limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX,
             "lease_s": payments_limits.MERCHANT_WEBHOOK_LEASE_S,
         }

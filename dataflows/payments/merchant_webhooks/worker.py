@@ -41,6 +41,7 @@ class MerchantWebhookWorker:
         self._is_stopping = False
         self._lock = threading.Lock()
         self._in_flight: Counter[str] = Counter()  # by endpoint
+        self._of_merchant: Counter[str] = Counter()  # the same, by merchant
         self._prune_at = 0.0
         self._changed = threading.Event()  # there is something new to send, or room for it
         self._is_reachable = False  # Postgres, in the last round
@@ -76,9 +77,10 @@ class MerchantWebhookWorker:
             free = limits.MERCHANT_WEBHOOK_SENDS_MAX - self._in_flight.total()
             most = limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX
             busy = [endpoint for endpoint, count in self._in_flight.items() if count >= most]
+            sends = dict(self._of_merchant)
         try:
             self._prune()
-            claims = self._store.claim(free, busy) if free > 0 else []
+            claims = self._store.claim(free, busy, sends) if free > 0 else []
         except psycopg.OperationalError as error:
             self._is_reachable = False
             self._metrics.outages.inc()
@@ -93,6 +95,7 @@ class MerchantWebhookWorker:
     def _begin(self, claims: Sequence[Claim]) -> None:
         with self._lock:
             self._in_flight.update(claim.endpoint_id for claim in claims)
+            self._of_merchant.update(claim.merchant_id for claim in claims)
         if claims:
             fail_points.reach("merchant_webhook_after_claim")
 
@@ -109,11 +112,15 @@ class MerchantWebhookWorker:
             self._metrics.outages.inc()
             log.warning("merchant_webhook_not_marked", delivery=claim.id, error=str(error).partition("\n")[0])
         finally:
-            with self._lock:
-                self._in_flight[claim.endpoint_id] -= 1
-                if not self._in_flight[claim.endpoint_id]:
-                    del self._in_flight[claim.endpoint_id]
-            self._changed.set()
+            self._ended(claim)
+
+    def _ended(self, claim: Claim) -> None:
+        with self._lock:
+            for counted, name in ((self._in_flight, claim.endpoint_id), (self._of_merchant, claim.merchant_id)):
+                counted[name] -= 1
+                if not counted[name]:
+                    del counted[name]
+        self._changed.set()
 
     def _mark(self, claim: Claim, answer: Answer) -> None:
         if answer.status is not None and schedule.is_taken(answer.status):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 from dataflows.payments.attempts import stripe_answers
-from dataflows.payments.attempts.stripe_calls import INCREMENT
+from dataflows.payments.attempts.stripe_calls import AGAIN, INCREMENT
 from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
@@ -113,12 +113,13 @@ def _dispute(found: dict[str, Any]) -> Finding:
     intent_id, charge_ref = fields.optional_text(metadata, "reference"), _payment_of(found)
     if intent_id is None and charge_ref is None:
         return Unknown(fields.text(found, "id"))
-    funds, fee = _funds(found)
     currency = fields.text(found, "currency").upper()
+    funds, fee, times = _funds(found, currency)
     return DisputeChange(
         intent_id=intent_id or "",
         charge_ref=charge_ref,
-        provider_ref=fields.text(found, "id"),
+        # money that was taken once more, after it had come back, is a dispute of its own
+        provider_ref=fields.text(found, "id") + (f"{AGAIN}{times}" if times > 1 else ""),
         status=fields.text(found, "status"),
         funds=funds,
         amount=_minor(fields.amount(found, "amount"), currency),
@@ -134,15 +135,28 @@ def _payment_of(found: dict[str, Any]) -> str | None:
     return fields.optional_text(named if isinstance(named, dict) else {"id": named}, "id")
 
 
-def _funds(found: dict[str, Any]) -> tuple[str, int]:
-    """What has happened to the money so far, by the balance transactions; and the fee of the withdrawal."""
+def _funds(found: dict[str, Any], currency: str) -> tuple[str, int, int]:
+    """What happened to the money, by the balance transactions; the fee of the last withdrawal, and the number of them.
+
+    They are in the currency of the settlement: a fee in another one than the dispute's comes with its settlement line.
+    """
     moves = found.get("balance_transactions") or []
     if not isinstance(moves, list) or not all(isinstance(m, dict) and type(m.get("amount")) is int for m in moves):
         raise Surprise("balance_transactions is no list of amounts")
-    if not moves:
-        return "none", 0
-    fee = sum(fields.optional_amount(m, "fee") or 0 for m in moves if m["amount"] < 0)
-    return ("reinstated" if any(m["amount"] > 0 for m in moves) else "withdrawn"), fee
+    if all(type(m.get("created")) is int for m in moves):
+        moves = sorted(moves, key=lambda move: move["created"])
+    else:  # their order is not said: what was taken once came back once
+        moves = sorted(moves, key=lambda move: move["amount"])
+    funds, fee, times = "none", 0, 0
+    for move in moves:
+        if move["amount"] >= 0:
+            funds = "reinstated" if move["amount"] else funds
+            continue
+        if funds != "withdrawn":
+            funds, fee, times = "withdrawn", 0, times + 1
+        if fields.currency(move, "currency") == currency:
+            fee += fields.optional_amount(move, "fee") or 0
+    return funds, _minor(fee, currency), times
 
 
 def _minor(amount: M, currency: str | None) -> M:

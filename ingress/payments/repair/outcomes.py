@@ -1,5 +1,7 @@
 """Attempts that a person has: the processor is asked again, or two persons take over an outcome, with evidence.
 
+Of a case of contradiction they may state that the processor did what it had refused: a fact of an identity of its own.
+
 The approval is durable before the fact is sent to the payment's owner, who decides it as any other; whatever dies after
 it, the same fact is sent again (by the approver's retry, or by the loop that finishes repairs) and has one effect.
 """
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from schemas.records import Command
 
 _CONFLICTS: Final = {
-    "of_no_attempt": "The case is about no attempt that a processor has to answer for.",
+    "of_no_attempt": "The case is about no attempt that a processor has to answer for, or did what it had refused.",
     "attempt_done": "The attempt has come to its end.",
     "attempt_reported": "The processor's answer is on its way to the owner; look again in a moment.",
     "attempt_leased": "The processor is being asked at this moment; look again.",
@@ -29,6 +31,7 @@ _CONFLICTS: Final = {
 _WRONG: Final = {
     "other_status": ("payload.status", "is no outcome of this kind of attempt"),
     "other_amount": ("payload.amount", "of a success, amount and currency must be those of the attempt"),
+    "no_reference": ("payload.provider_ref", "is needed of a success: nothing can be done about such money without it"),
 }
 
 

@@ -5,7 +5,8 @@
 -- source: postgres
 -- A dispute may come after a refund of the same money: that is the payer's bank, and no refund of ours. So refunds and
 -- disputes together are over the cap only where a refund was made after the last change of the disputes that count. A
--- refund that had failed and was paid after all is a money fact: it is left out of what was granted.
+-- refund that had failed and was paid after all is a money fact: it is left out of what was granted. What was taken
+-- beside another charge (a purchase that is not final) was posted because two persons vouched for it, with its refund.
 with refunds as (
     select r.intent_id, r.amount, r.created_at,
            exists (select 1 from processor_attempt a join ledger_txn f on f.reference = a.operation_id || ':refund_failed'
@@ -30,6 +31,8 @@ from payment_intent i
 left join active r using (id)
 left join disputed d using (id)
 where i.amount_received + i.amount_capturable > i.amount
+      + coalesce((select sum(a.amount) from processor_attempt a
+                  where a.intent_id = i.id and a.kind = 'purchase' and a.status = 'captured' and not a.final), 0)
    or i.amount_refunded > i.amount_received
    or r.given > i.amount_received
    or (r.granted + d.amount > i.amount_received and r.last_granted > d.last_changed)

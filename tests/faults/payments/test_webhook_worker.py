@@ -300,6 +300,46 @@ def test_what_contradicts_the_attempt_is_a_case_and_posts_nothing(webhooks: Webh
 
 
 @pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("other", ["declined", "captured"])
+def test_money_that_was_refused_as_a_contradiction_is_adopted_or_goes_back_as_two_persons_say(
+    webhooks: WebhookWorld, merchant: Any, other: str
+) -> None:
+    """The processor's own word is refused for good: their outcome is a fact of its own."""
+    intent_id = webhooks.intent(merchant)
+    webhooks.reaches(webhooks.tell("charge.declined", **webhooks.charge(intent_id, error_code="no")), "applied")
+    assert merchant.act(intent_id, "confirm", payload={"payment_method": "tok_sim_approve"}).status_code == 200
+    webhooks.reaches(webhooks.tell("charge.captured", **webhooks.charge(intent_id)), "case")
+    told = webhooks.charge(intent_id, 2, error_code=None if other == "captured" else "no")
+    webhooks.reaches(webhooks.tell(f"charge.{other}", **told), "applied")
+    operation_id = identity.operation_id(intent_id, 1)
+    ((case_id,),) = webhooks.system.rows("select id from repair_case where reference = %s", operation_id)
+    ann, bob = (webhooks.system.merchant(scopes=OPERATOR) for _ in range(2))
+    with ann.http, bob.http:
+        outcomes = f"/v1/cases/{case_id}/outcomes"
+        payload = {
+            "status": "captured",
+            "amount": 1_000,
+            "currency": "USD",
+            "provider_ref": "ref_1",
+            "note": "seen there",
+        }
+        for wrong in ({"status": "declined"}, {"amount": 999}):
+            body = {"idempotency_key": uuid.uuid4().hex, "payload": payload | wrong}
+            assert ann.http.post(outcomes, json=body).status_code == 422
+        made = ann.http.post(outcomes, json={"idempotency_key": uuid.uuid4().hex, "payload": payload})
+        assert made.status_code == 201, made.text
+        approve = f"{outcomes}/{made.json()['id']}/approve"
+        eventually(lambda: bob.http.post(approve, json={}).json().get("state") == "recorded", 60)
+        assert state_of(ann, case_id) == "resolved"
+    assert captures(webhooks, intent_id) == 1
+    refunds = webhooks.system.rows("select amount, reason, state from refund where intent_id = %s", intent_id)
+    if other == "declined":
+        assert (state(merchant, intent_id), refunds) == (("succeeded", 1_000), [])
+    else:
+        assert (state(merchant, intent_id), refunds) == (("succeeded", 2_000), [(1_000, "charged_twice", "pending")])
+
+
+@pytest.mark.usefixtures("worker")
 def test_another_amount_than_asked_is_not_taken_for_success(webhooks: WebhookWorld, merchant: Any) -> None:
     intent_id = webhooks.intent(merchant)
     webhooks.reaches(webhooks.tell("charge.captured", **webhooks.charge(intent_id, amount=999)), "applied")

@@ -128,7 +128,10 @@ def test_money_that_two_persons_vouch_for_is_posted_once_whatever_the_processor_
 ) -> None:
     with public.frozen("webhook_worker"):
         payment, case_id, operation = past_its_budget(public, merchant, "tok_sim_error_after_commit")
-        outcome = propose(ann, case_id, status="captured", amount=1_300, currency="USD").json()
+        captured = {"status": "captured", "amount": 1_300, "currency": "USD"}
+        refused(propose(ann, case_id, **captured), 422, "invalid_command")
+        captured |= {"provider_ref": "their_name_of_it"}
+        outcome = propose(ann, case_id, **captured).json()
         refused(decided(ann, outcome, "approve"), 403, "four_eyes_required")
         assert (person(ann), "attempt.approve_outcome", "refused") in audited(public, outcome["id"])
         for verb in ("approve", "reject"):
@@ -136,7 +139,7 @@ def test_money_that_two_persons_vouch_for_is_posted_once_whatever_the_processor_
         assert ann.http.get(f"/v1/cases/{case_id}/outcomes/{outcome['id']}").json()["state"] == "proposed"
         assert decided(bob, outcome, "reject", note="which 3rd?").json()["state"] == "rejected"
         assert state_of(ann, case_id) == "open"
-        outcome = propose(ann, case_id, status="captured", amount=1_300, currency="USD").json()
+        outcome = propose(ann, case_id, **captured).json()
         eventually(lambda: decided(bob, outcome, "approve").json().get("state") == "recorded", 60)
         assert merchant.fresh(f"/v1/payment_intents/{payment}").json()["amount_received"] == 1_300
     told = "select state from provider_event where reference in (%s, %s)"

@@ -175,6 +175,29 @@ def test_every_send_tells_the_payer_the_same(stage: Stage) -> None:
     with_stores(stage, work)
 
 
+@pytest.mark.parametrize(
+    ("kind", "state", "is_unwanted"),
+    [("purchase", "canceled", True), ("purchase", "requires_action", False), ("void", "canceled", False)],
+)
+def test_a_lease_says_whether_its_payment_was_canceled_meanwhile(
+    stage: Stage, kind: str, state: str, is_unwanted: bool
+) -> None:
+    """Nobody waits for the payer of a canceled one; what releases its hold goes on."""
+    attempt = new_attempt(processor=f"{kind}_{state}", kind=kind, parent_ref=None if kind == "purchase" else "r")
+    body = golden.RECORDS["PaymentSystemCommitted"]["body"]["payment_intent"]
+    intent = PaymentIntent(**body | {"id": attempt["intent_id"], "state": state})
+    with connect(stage.dsn(), "intents") as connection:
+        connection.execute(*statements.intents_insert([intent], 0))
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        await one.take([change(attempt)], {attempt["operation_id"]})
+        aged(stage, attempt, 60)
+        (again,) = await two.lease(attempt["processor"], 1)
+        assert again.is_unwanted == is_unwanted
+
+    with_stores(stage, work)
+
+
 def test_what_only_a_person_can_end_has_a_case_until_it_ends(stage: Stage) -> None:
     """Opened with the row, once, whatever repeats the event; closed by a late outcome."""
     attempt = new_attempt()

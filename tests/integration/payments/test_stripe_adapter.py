@@ -14,7 +14,7 @@ import pytest
 import stripe
 
 from dataflows.payments.attempts import stripe_calls
-from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, Unknown
+from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, RequiresAction, Unknown
 from dataflows.payments.attempts.stripe_adapter import StripeAdapter
 from schemas.payments import limits
 from tests.unit.payments.test_attempts_settlement import CALL
@@ -71,6 +71,12 @@ def test_stripe_accepts_every_request_and_a_fixture_is_no_answer_to_it(url: str,
     assert sent.reason == "answer_to_another_call" or sent.reason.startswith("payment_intent_")
     queried = asked(url, lambda adapter: adapter.query(CALLS[name]))
     assert isinstance(queried, Unknown) or queried == NotExecuted("not_found"), queried
+
+
+def test_stripe_accepts_the_end_of_a_wait_for_the_payer(url: str) -> None:
+    """The mock's fixture is of another payment; a request that the document refuses would be told as refused."""
+    ended = asked(url, lambda adapter: adapter.end_wait(CALLS["purchase"], RequiresAction("pi_1", None)))
+    assert ended == Unknown("answer_to_another_call")
 
 
 def test_stripe_accepts_the_new_total_of_a_hold(url: str) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from dataflows.payments.attempts.adapter import Answer, Definitive, RequiresAction, Unknown
+from dataflows.payments.attempts.stripe_adapter import StripeAdapter
+from tests.unit.payments.test_attempts_settlement import CALL
+from tests.worlds.payments import stripe_mock
 from tests.worlds.payments.attempts_world import free_port
 from tests.worlds.payments.stripe_account import StripeAccount, running
 
@@ -99,3 +105,32 @@ def test_a_payer_is_asked_and_comes_back_where_the_merchant_said(account: Stripe
     assert account.booked("payer") == {"captured": [1_000]}
     declined = account.post("/v1/payment_intents", "a3", **payment("no", payment_method="pm_card_chargeDeclined"))
     assert (declined.status_code, declined.json()["error"]["decline_code"]) == (402, "generic_decline")
+
+
+@pytest.mark.parametrize(("payer", "status"), [(None, "canceled"), ("done", "succeeded")])
+def test_a_wait_for_the_payer_is_ended_unless_the_payer_was_quicker(
+    account: StripeAccount, payer: str | None, status: str
+) -> None:
+    """Stripe itself would wait for ever. What a refused cancel means, a later query says."""
+    call = replace(CALL, operation_id=f"op_wait_{payer}_1", payment_method="pm_card_threeDSecure2Required")
+
+    async def ended() -> tuple[RequiresAction, Answer, Answer]:
+        adapter = StripeAdapter(account.url, stripe_mock.API_KEY, "stripe")
+        try:
+            waits = await adapter.send(call)
+            assert isinstance(waits, RequiresAction), waits
+            if payer:
+                account.lever(f"payers/{waits.provider_ref}", outcome=payer)
+            gone = await adapter.end_wait(call, replace(waits, provider_ref="pi_of_nobody"))
+            return waits, gone, await adapter.end_wait(call, waits)
+        finally:
+            await adapter.close()
+
+    waits, gone, answer = asyncio.run(ended())
+    assert gone == Unknown("refused_resource_missing"), "what refuses the question says nothing of the payment"
+    assert account.get(f"/v1/payment_intents/{waits.provider_ref}")["status"] == status
+    if payer:
+        assert answer == Unknown("payment_intent_unexpected_state")
+    else:
+        assert isinstance(answer, Definitive)
+        assert (answer.status, answer.provider_ref, answer.error_code) == ("failed", waits.provider_ref, "canceled")

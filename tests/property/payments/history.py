@@ -223,7 +223,8 @@ class History:
         if status == "authorized" and a % 2:
             payload["authorized_until"] = 1_000 + b
         teller = "other" if not truthful and b == 7 else self._teller(intent, number)
-        self._command("record_attempt_outcome", who, payload, scope=f"processor:{teller}")
+        vouched = {"idempotency_key": f"{payload['operation_id']}:ao_{len(self.steps)}"} if a == 7 else {}
+        self._command("record_attempt_outcome", who, payload, scope=f"processor:{teller}", **vouched)
 
     def _teller(self, intent: dict[str, Any], number: int) -> str:
         """The processor of an attempt; of none, the one that has the payment now."""

@@ -182,7 +182,7 @@ class Model(Holds, Evidence, Risks):
             i["state"] = "requires_confirmation"
         return None
 
-    def _fact(  # noqa: PLR0911 - the rules of the reference, one after another
+    def _fact(  # noqa: C901, PLR0911 - the rules of the reference, one after another
         self, i: dict[str, Any], p: dict[str, Any], c: Command
     ) -> str | None:
         n, status = p["attempt"], p["status"]
@@ -194,39 +194,45 @@ class Model(Holds, Evidence, Risks):
         if a["kind"] == "evidence":
             return self._evidence_fact(i, a, p)
         if self._is_release(i, a, p):
-            return self._released(i, n, a, p)
+            return self._released(i, a, p)
         true = status == SUCCESS[a["kind"]] and (p["amount"], p["currency"]) == (a["amount"], i["currency"])
         late = a["status"] not in OPEN
         if late and (status not in MONEY or status == a["status"]):
-            return "stale_fact"
+            is_news = true and status == a["status"] and p["provider_ref"] and not self.names.get((i["id"], n))
+            return self._called(i, p) if is_news else "stale_fact"
         follows = a["status"] in NO and status == "captured" and a["kind"] in ("purchase", "capture")
         another = a["kind"] in ("authorize", "purchase") and self._charges(i["id"])
-        if late and (not true or not follows or another):
+        vouched = c.idempotency_key.startswith(f"{p['operation_id']}:ao_")
+        if late and (not true or not follows or (another and not vouched)):
             return "contradicts_attempt"
         if status in UNDECIDED or not (true or status in NO):
-            return self._doubt(i, a, p)
+            return self._doubt(i, a, p) or self._called(i, p)
+        self._called(i, p)
+        if late and another:
+            return self._twice(i, n, a)
         was, a["status"] = a["status"], status
         if status in NO:
             self._refused(i, a, p["error_code"] or status, was)
         else:
             i.update(last_payment_error=None, next_action=None)
             self._money(i, a, p, late=late)
-            if a["status"] == "captured" and i["state"] == "canceled" and self._refundable(i):  # nobody wants it
-                operation = f"op_{i['id'].removeprefix('pi_')}_{n}"
-                refund_id = part_id("re", i["id"], "payment_canceled", operation)
-                self._start_refund(i, refund_id, self._refundable(i), "payment_canceled")
+            if a["status"] == "captured" and i["state"] == "canceled":  # nobody wants it
+                self._given_back(i, n, "payment_canceled")
         return None
 
-    def _late(self, i: dict[str, Any], a: dict[str, Any], status: str, *, true: bool) -> str | None:
-        """Why a fact about an attempt that has ended is refused; None when its money counts after all."""
-        if status not in SUCCESS.values() or status == a["status"]:
-            return "stale_fact"
-        is_taken = true and a["status"] in NO and a["kind"] in ("purchase", "capture")
-        is_second = a["kind"] == "purchase" and self._charges(i["id"])
-        return None if is_taken and not is_second else "contradicts_attempt"
+    def _called(self, i: dict[str, Any], p: dict[str, Any]) -> None:
+        """A name that is known is not forgotten."""
+        if p["provider_ref"] is not None:
+            self.names[i["id"], p["attempt"]] = p["provider_ref"]
+
+    def _twice(self, i: dict[str, Any], n: int, a: dict[str, Any]) -> None:
+        """Taken beside a live charge, as two persons say: posted and on its way back, and nothing else changes."""
+        a.update(status="captured", final=False)
+        self._taken(i, a)
+        self._given_back(i, n, "charged_twice")
 
     def _charges(self, intent_id: str) -> bool:
-        charges = [a for a in self.attempts[intent_id] if a["kind"] in ("authorize", "purchase")]
+        charges = [a for a in self.attempts[intent_id] if a["kind"] in ("authorize", "purchase") and a["final"]]
         return any(a["status"] not in (*NO, "blocked") for a in charges)
 
     def _doubt(self, i: dict[str, Any], a: dict[str, Any], p: dict[str, Any]) -> str | None:
@@ -282,20 +288,22 @@ class Model(Holds, Evidence, Risks):
             self._without_hold(i, None)
             return self._post(i, *hold[::-1], held)
         i["processor"] = a["processor"]
-        i["amount_received"] += a["amount"]
-        i["amount_pending"] += share(a["amount"])
         keeps_state = i["state"] == "canceled" or (late and a["kind"] == "capture" and i["state"] != "requires_capture")
         if a["kind"] == "capture":
             i["amount_capturable"] = 0 if a["final"] and not keeps_state else max(0, held - a["amount"])
             self._post(i, *hold[::-1], held - i["amount_capturable"])
         if not keeps_state:
             i["state"] = "requires_capture" if i["amount_capturable"] else "succeeded"
-        receivable, pending = f"processor_receivable:{i['processor']}", f"merchant_pending:{i['merchant_id']}"
+        return self._taken(i, a)
+
+    def _taken(self, i: dict[str, Any], a: dict[str, Any]) -> None:
+        i["amount_received"] += a["amount"]
+        i["amount_pending"] += share(a["amount"])
+        receivable, pending = f"processor_receivable:{a['processor']}", f"merchant_pending:{i['merchant_id']}"
         self._post(i, receivable, pending, a["amount"])
         self._post(i, pending, "platform_fee_income", (a["amount"] * 150 + 5_000) // 10_000)
-        return self._post(
-            i, f"processor_fee_expense:{i['processor']}", receivable, (a["amount"] * 60 + 5_000) // 10_000
-        )
+        expense = f"processor_fee_expense:{a['processor']}"
+        self._post(i, expense, receivable, (a["amount"] * 60 + 5_000) // 10_000)
 
 
 def _charge_kind(i: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ class Holds(Parts):
     def __init__(self) -> None:
         super().__init__()
         self.until: dict[str, int | None] = defaultdict(lambda: None)
-        self.ended: set[tuple[str, int]] = set()
+        self.ended: dict[str, str] = {}  # of payments whose hold is over, why
 
     def _attempt(
         self, i: dict[str, Any], kind: str, amount: int, *, final: bool = True, state: str = "processing"
@@ -31,9 +31,15 @@ class Holds(Parts):
 
     def _held(self, i: dict[str, Any], a: dict[str, Any], p: dict[str, Any]) -> None:
         self._post(i, *self._memo(i), a["amount"])
+        if a["kind"] == "increment":
+            i["amount"] += a["amount"]
+            if i["id"] in self.ended:
+                self._post(i, *self._memo(i)[::-1], a["amount"])
+                self._without_hold(i, self.ended[i["id"]])
+                return
         i["amount_capturable"] += a["amount"]
         if a["kind"] == "increment":
-            i.update(state="requires_capture", amount=i["amount"] + a["amount"])
+            i["state"] = "requires_capture"
             return
         self.until[i["id"]] = p.get("authorized_until")
         if i["state"] == "canceled":  # heard of too late: it is given up at once
@@ -70,10 +76,10 @@ class Holds(Parts):
         whole = (p["amount"], p["currency"]) == (a["amount"], i["currency"])
         return a["status"] == "authorized" or (a["status"] in OPEN and whole and p["error_code"] == "expired")
 
-    def _released(self, i: dict[str, Any], number: int, a: dict[str, Any], p: dict[str, Any]) -> str | None:
-        if (i["id"], number) in self.ended:
+    def _released(self, i: dict[str, Any], a: dict[str, Any], p: dict[str, Any]) -> str | None:
+        if a["status"] == "authorized" and i["id"] in self.ended:
             return "stale_fact"
-        self.ended.add((i["id"], number))
+        self.ended[i["id"]] = "expired" if p["error_code"] == "expired" else "released_by_processor"
         known = a["status"] == "authorized"
         a["status"] = "authorized"
         if not known:
@@ -81,7 +87,7 @@ class Holds(Parts):
         self._post(i, *self._memo(i)[::-1], i["amount_capturable"] if known else a["amount"])
         i.update(amount_capturable=0, next_action=None)
         if not (known and i["state"] == "processing"):
-            self._without_hold(i, "expired" if p["error_code"] == "expired" else "released_by_processor")
+            self._without_hold(i, self.ended[i["id"]])
         return None
 
     @staticmethod

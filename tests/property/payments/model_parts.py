@@ -44,6 +44,8 @@ class Parts:
         self.disputes: dict[str, dict[str, Any]] = {}
         self.journals: dict[str, str] = {}
         self.banks: dict[str, str] = {}  # of disputes, the processor that told of them
+        self.names: dict[tuple[str, int], str | None] = {}  # of attempts, the processor's own
+        self.parents: dict[str, tuple[str, str | None]] = {}  # of refunds, the processor and its name of the capture
 
     def _post(self, i: dict[str, Any], debit: str, credit: str, amount: int) -> None:
         for side, account in enumerate((debit, credit) if amount else ()):
@@ -61,31 +63,52 @@ class Parts:
         if not i["amount_received"]:
             return "state_conflict"
         amount = self._refundable(i) if p["amount"] is None else p["amount"]
-        if not 0 < amount <= self._refundable(i):
+        room = self._room(i)
+        parent = next((name for name, left in room.items() if left >= amount), None)
+        if not 0 < amount <= self._refundable(i) or parent is None:
             return "amount_exceeds_refundable"
         refund_id = part_id("re", i["id"], c.scope, "POST /v1/refunds", c.idempotency_key)
-        self._start_refund(i, refund_id, amount, p["reason"])
+        self._start_refund(i, refund_id, amount, p["reason"], parent)
         return None
 
-    def _start_refund(self, i: dict[str, Any], refund_id: str, amount: int, reason: str | None) -> None:
+    def _given_back(self, i: dict[str, Any], number: int, reason: str) -> None:
+        """Money that nobody wants, by itself; no more of it than the payer has not got back already."""
+        a = self.attempts[i["id"]][number - 1]
+        if amount := min(a["amount"], self._refundable(i)):
+            refund_id = part_id("re", i["id"], reason, f"op_{i['id'].removeprefix('pi_')}_{number}")
+            self._start_refund(i, refund_id, amount, reason, self._name(i, number))
+
+    def _start_refund(
+        self, i: dict[str, Any], refund_id: str, amount: int, reason: str | None, parent: tuple[str, str | None]
+    ) -> None:
         i["latest_attempt"] += 1
         taken = min(amount, i["amount_pending"])
         i["amount_pending"] -= taken
         self.attempts[i["id"]].append(
             {"kind": "refund", "status": "created", "amount": amount, "final": False, "settled_line": None,
-             "processor": self._took(i)}
+             "processor": parent[0]}
         )  # fmt: skip
         self.refunds[refund_id] = {
             "id": refund_id, "intent_id": i["id"], "merchant_id": i["merchant_id"], "attempt": i["latest_attempt"],
             "amount": amount, "currency": i["currency"], "state": "pending", "reason": reason, "failure_reason": None,
             "from_pending": taken, "version": 1, "pending_reason": "processing",
         }  # fmt: skip
-        self._from_merchant(i, f"refund_in_flight:{self._took(i)}", amount, taken)
+        self.parents[refund_id] = parent
+        self._from_merchant(i, f"refund_in_flight:{parent[0]}", amount, taken)
 
-    def _took(self, i: dict[str, Any]) -> str:
-        """The processor that has the payment's money: two of them never have."""
-        (processor,) = {a["processor"] for a in self.attempts[i["id"]] if a["status"] == "captured"}
-        return str(processor)
+    def _name(self, i: dict[str, Any], number: int) -> tuple[str, str | None]:
+        return self.attempts[i["id"]][number - 1]["processor"], self.names.get((i["id"], number))
+
+    def _room(self, i: dict[str, Any]) -> dict[tuple[str, str | None], int]:
+        """What is left of each capture; those of one name are one."""
+        room: dict[tuple[str, str | None], int] = defaultdict(int)
+        for number, a in enumerate(self.attempts[i["id"]], 1):
+            if a["status"] == "captured":
+                room[self._name(i, number)] += a["amount"]
+        for r in self.refunds.values():
+            if r["intent_id"] == i["id"] and r["state"] in ACTIVE and self.parents[r["id"]] in room:
+                room[self.parents[r["id"]]] -= r["amount"]
+        return room
 
     def _cancel_refund(self, i: dict[str, Any], p: dict[str, Any], _: Command) -> str | None:
         refund = self.refunds.get(p["refund"])
@@ -194,7 +217,9 @@ class Parts:
             funds = max(d["funds"], funds, key=FUNDS.index)
             state = "won" if _is_back(state, funds) else state
             if (state, funds) == (d["state"], d["funds"]):
-                return "stale_fact"
+                is_after_the_win = STATES.index(p["status"]) > STATES.index("won")
+                is_again = is_after_the_win and (p["funds"], d["funds"]) == ("withdrawn", "reinstated")
+                return "contradicts_dispute" if is_again else "stale_fact"
         was_state, was_funds = (d["state"], d["funds"]) if d else ("", "none")
         d = self.disputes.setdefault(
             dispute_id,
@@ -203,7 +228,7 @@ class Parts:
         )  # fmt: skip
         self.banks[dispute_id] = processor
         state = "won" if _is_back(state, funds) else state
-        if state == "appeal_needs_response" != was_state and d["evidence_state"]:
+        if state.endswith("needs_response") and state != was_state and d["evidence_state"]:
             d["evidence_state"] = "draft"
         d.update(state=state, funds=funds, version=d["version"] + 1, reason=d["reason"] or p["reason"])
         if was_funds == "none":

@@ -232,10 +232,10 @@ def test_the_vaults_own_answers_are_about_the_way(status: int, expected: object)
     assert answer_of_vault(HttpAnswer(status, body())) == expected
 
 
-def test_a_token_that_the_vault_does_not_know_has_definitively_failed() -> None:
+def test_a_token_that_the_vault_does_not_know_is_never_sent() -> None:
+    """Said of this send and of all later ones, not of one before: the card may have been deleted since."""
     answer = answer_of_vault(HttpAnswer(404, problem("not_found")))
-    assert isinstance(answer, Definitive)
-    assert (answer.status, answer.error_code) == ("failed", "payment_method_unknown")
+    assert answer == NotExecuted("payment_method_unknown", is_for_good=True)
 
 
 def test_only_a_charge_by_a_vaults_token_goes_through_the_vault() -> None:

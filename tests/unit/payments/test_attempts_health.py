@@ -30,6 +30,7 @@ DECLINED = replace(CAPTURED, status="declined", error_code="insufficient_funds")
         (RequiresAction("r", None), False, None),
         (NotExecuted("vault_not_connected"), False, None),
         (NotExecuted("no_vault"), False, None),
+        (NotExecuted("payment_method_unknown", is_for_good=True), False, None),
         (Unknown("vault_timeout"), False, None),
     ],
 )

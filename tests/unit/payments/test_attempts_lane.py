@@ -12,8 +12,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from dataflows.payments.attempts import schedule
-from dataflows.payments.attempts.adapter import Answer, Call, Definitive, NotExecuted, NotSent, Unknown
+from dataflows.payments.attempts.adapter import (
+    Answer,
+    Call,
+    Definitive,
+    NotExecuted,
+    NotSent,
+    RequiresAction,
+    Unknown,
+)
 from dataflows.payments.attempts.circuit_breaker import CircuitBreaker
+from dataflows.payments.attempts.health import Counts
 from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.metrics import AttemptMetrics
 from schemas.payments import limits
@@ -48,6 +57,9 @@ class ScriptedAdapter:
 
     async def query(self, call: Call) -> Answer:
         return self._next("query", call)
+
+    async def end_wait(self, call: Call, waits: RequiresAction) -> Answer:
+        return self._next(f"end {waits.provider_ref} of", call)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -95,6 +107,41 @@ def test_what_is_only_asked_for_is_never_sent() -> None:
     asked = replace(lease(in_doubt=True), only_asked=True)
     assert asyncio.run(lane_of(adapter).turn(asked)) == NotExecuted("not_found")
     assert adapter.asked == ["query op_a_1"]
+
+
+WAITS = RequiresAction("pi_3ds", "https://bank.example/3ds")
+IN_VAIN = limits.ATTEMPT_ACTION_WAIT_S + 1
+
+
+@pytest.mark.parametrize(
+    ("age_s", "changes"),
+    [(IN_VAIN, {}), (5, {"is_unwanted": True}), (IN_VAIN, {"only_asked": True})],
+    ids=["for too long", "canceled", "a person's"],
+)
+@pytest.mark.parametrize(
+    "ended", [replace(DECLINED, status="failed"), CAPTURED, Unknown("timeout"), NotExecuted("429")]
+)
+def test_a_wait_for_the_payer_that_is_in_vain_is_ended(age_s: int, changes: dict[str, bool], ended: Answer) -> None:
+    """What comes of that is the answer, and nothing is ever sent after it; it is no failure of the processor's."""
+    adapter = ScriptedAdapter(WAITS, ended)
+    waiting = replace(lease(in_doubt=True), first_at=time.monotonic() - age_s, **changes)  # type: ignore[arg-type] # flags
+    lane = lane_of(adapter)
+    assert asyncio.run(lane.turn(waiting)) == ended
+    assert adapter.asked == ["query op_a_1", "end pi_3ds of op_a_1"]
+    assert lane.health().counts == Counts()
+
+
+def test_a_payer_has_time_and_what_waits_is_no_charge_is_left_alone() -> None:
+    """Also what is young, a refund that waits for somebody, and a lease that is nearly over."""
+    long_ago = time.monotonic() - IN_VAIN
+    young = lease(in_doubt=True)
+    young = replace(young, first_at=time.monotonic() - limits.ATTEMPT_ACTION_WAIT_S + 60)
+    refund = replace(lease(in_doubt=True), first_at=long_ago, call=replace(LEASE.call, kind="refund"))
+    late = replace(lease(in_doubt=True, left_s=0.1), first_at=long_ago)
+    for left_alone in (young, refund, late):
+        adapter = ScriptedAdapter(WAITS)
+        assert asyncio.run(lane_of(adapter).turn(left_alone)) == WAITS
+        assert adapter.asked == ["query op_a_1"]
 
 
 def test_a_lease_that_runs_out_is_not_used_to_send() -> None:

@@ -142,6 +142,20 @@ def test_proof_of_no_execution_tells_nothing_and_tries_again(answer: Answer, in_
     assert 0 < settled.record.delay_ms <= payments_limits.ATTEMPT_RETRY_FIRST_MS
 
 
+def test_a_card_that_is_gone_ends_a_first_send_only() -> None:
+    """An earlier send may have been executed before the card was deleted: that doubt is no failure, and stays."""
+    gone = NotExecuted("payment_method_unknown", is_for_good=True)
+    first = settle(LEASE, gone, NOW, 0.5)
+    assert first.fact is not None
+    assert (first.fact.status, first.fact.error_code) == ("failed", "payment_method_unknown")
+    again = settle(replace(LEASE, in_doubt=True), gone, NOW, 0.5)
+    assert again.fact is not None
+    assert (again.fact.status, again.record.status, again.record.in_doubt) == ("unknown", "waiting", True)
+    old = settle(replace(LEASE, in_doubt=True, first_at=NOW - schedule.DOUBT_MAX_S - 1), gone, NOW, 0.5)
+    assert old.fact is not None
+    assert old.fact.status == "manual_review"
+
+
 @pytest.mark.parametrize("answer", NOT_EXECUTED)
 def test_no_turn_calls_an_attempt_failed_that_was_not_answered(answer: Answer) -> None:
     """However old it is, a turn says nothing of it: whether it has failed is decided in the table, before it is told."""

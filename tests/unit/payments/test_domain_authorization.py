@@ -198,6 +198,25 @@ def test_what_is_under_way_when_a_hold_ends_keeps_its_turn(step: commands.Comman
         assert cases.told(ended, "captured").intent.state == "succeeded"
 
 
+@pytest.mark.parametrize(("captured", "state", "reason"), [(0, "canceled", "expired"), (4_000, "succeeded", None)])
+def test_what_a_hold_grew_by_ends_with_it_when_its_end_was_heard_of_first(
+    captured: int, state: str, reason: str | None
+) -> None:
+    """Nothing would ever release it: the hold that it belongs to is over at the processor."""
+    payment = HELD
+    if captured:
+        payment = cases.told(cases.after(payment, cases.capture(captured, final=False)), "captured")
+    growing = cases.after(payment, increment(12_000))
+    over = cases.after(growing, cases.fact(growing, "voided", number=1, error_code="expired"))
+    decision = cases.decided(over, cases.fact(over, "authorized"))
+    operation = over.attempts[over.intent.latest_attempt].operation_id
+    assert [p.reference for p in decision.postings] == [f"{operation}:authorize", f"{operation}:expired"]
+    assert moved(decision) == [(*MEMO, 2_000), (*MEMO[::-1], 2_000)]
+    intent = decision.intent
+    assert (intent.state, intent.cancellation_reason) == (state, reason)
+    assert (intent.amount, intent.amount_capturable, intent.authorized_until) == (12_000, 0, None)
+
+
 def test_our_clock_asks_the_processor_to_release_and_nothing_ends_before_it_did() -> None:
     started = expire(HELD)
     assert isinstance(started, Decision)

@@ -169,13 +169,22 @@ def test_any_order_and_any_copies_end_alike(story: str) -> None:
         (("lost", "withdrawn"), ("won", "none")),
         (("warning_closed", "none"), ("warning_needs_response", "none")),
         (("appeal_under_review", "withdrawn"), ("lost", "withdrawn")),
-        (("won", "reinstated"), ("appeal_needs_response", "withdrawn")),
     ],
 )
 def test_what_is_older_than_what_is_known_is_stale(before: tuple[str, str], late: tuple[str, str]) -> None:
     payment = cases.after(PAID, dispute(*before))
     refusal = cases.refused(payment, dispute(*late))
     assert (refusal.code, refusal.extra) == ("stale_fact", {"state": before[0], "funds": before[1]})
+
+
+@pytest.mark.parametrize("status", ["lost", "appeal_needs_response", "appeal_under_review"])
+def test_money_that_seems_to_be_taken_again_after_it_had_come_back_is_a_persons(status: str) -> None:
+    """What is told that late looks the same: neither is posted, and neither is silent."""
+    payment = cases.after(PAID, dispute("won", "reinstated"))
+    refusal = cases.refused(payment, dispute(status, "withdrawn"))
+    assert (refusal.code, refusal.extra) == ("contradicts_dispute", {"state": "won", "funds": "reinstated"})
+    for older in ("needs_response", "under_review", "won"):
+        assert cases.refused(payment, dispute(older, "withdrawn")).code == "stale_fact"
 
 
 def test_a_fact_may_be_newer_in_one_of_the_two_only() -> None:

@@ -66,6 +66,19 @@ def test_an_appeal_takes_evidence_of_its_own() -> None:
     assert (dispute(again).evidence_state, dispute(again).evidence) == ("submitted", {"receipt": "r", "letter": "l"})
 
 
+def test_the_chargeback_after_an_answered_inquiry_takes_evidence_of_its_own() -> None:
+    asked = cases.after(cases.paid(), cases.dispute("warning_needs_response"))
+    answered = cases.told(cases.after(asked, say({"receipt": "r"}, submit=True)), "submitted")
+    reviewed = cases.after(answered, cases.dispute("warning_under_review"))
+    assert dispute(reviewed).evidence_state == "submitted"
+    charged = cases.after(reviewed, cases.dispute("needs_response", "withdrawn"))
+    assert (dispute(charged).evidence_state, dispute(charged).evidence) == ("draft", {"receipt": "r"})
+    again = cases.told(cases.after(charged, say({}, submit=True, key="again")), "submitted")
+    assert dispute(again).evidence_state == "submitted"
+    moved = cases.after(again, cases.dispute("under_review", "withdrawn"))
+    assert dispute(moved).evidence_state == "submitted", "only who is asked again may answer again"
+
+
 def test_nothing_changes_while_it_is_on_its_way_and_a_refused_one_leaves_the_draft() -> None:
     assert cases.refused(SUBMITTING, say({"receipt": "other"})).code == "state_conflict"
     refused = cases.told(SUBMITTING, "failed", error_code="dispute_closed")

@@ -149,6 +149,21 @@ def test_money_taken_after_all_wins_over_a_refusal(status: str) -> None:
     assert cases.refused(paid, cases.fact(paid, "captured")).code == "stale_fact", "once"
 
 
+@pytest.mark.parametrize("state", ["processing purchase", "processing authorize", "processing capture"])
+def test_a_success_that_was_known_without_its_name_is_named_by_the_same_fact(state: str) -> None:
+    """Two persons, or a door that tells no reference, came first: without one nothing could be refunded or released."""
+    status = {"authorize": "authorized"}.get(state.split()[1], "captured")
+    unnamed = cases.told(STATES[state], status, provider_ref=None)
+    number = unnamed.intent.latest_attempt
+    for wrong in ({"amount": 1}, {"currency": "EUR"}, {"provider_ref": None}):
+        assert cases.refused(unnamed, cases.fact(unnamed, status, **wrong)).code == "stale_fact"
+    decision = cases.decided(unnamed, cases.fact(unnamed, status, provider_ref="theirs"))
+    named = cases.apply(unnamed, decision)
+    assert (named.attempts[number].provider_ref, named.attempts[number].status) == ("theirs", status)
+    assert (decision.postings, decision.intent.state) == ((), unnamed.intent.state)
+    assert cases.refused(named, cases.fact(named, status, provider_ref="another")).code == "stale_fact"
+
+
 def test_money_taken_after_cancellation_is_posted_and_the_intent_stays_canceled() -> None:
     canceled = cases.after(cases.told(STATES["processing purchase"], "declined"), cases.cancel())
     decision = cases.decided(canceled, cases.fact(canceled, "captured", number=1))

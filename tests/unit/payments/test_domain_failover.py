@@ -10,6 +10,7 @@ from msgspec import structs
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from schemas.payments import attempt_outcome
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases
@@ -173,6 +174,65 @@ def test_money_of_the_first_processor_counts_once_the_second_refused() -> None:
     answer = commands.decide(payment, cases.fact(payment, "captured", number=2), under())
     assert isinstance(answer, Rejection)
     assert answer.code == "contradicts_attempt"
+
+
+def vouched_for(payment: Payment, number: int, status: str = "captured", **said: object) -> Command:
+    """What two persons say of an attempt, after the processor's own word was refused."""
+    told = cases.fact(payment, status, number=number, **said)
+    told.idempotency_key = f"{payment.attempts[number].operation_id}:{attempt_outcome.PREFIX}1"
+    return told
+
+
+@pytest.mark.parametrize("live", ["created", "unknown", "captured"])
+def test_money_beside_a_live_charge_that_two_persons_vouch_for_is_posted_and_goes_back(live: str) -> None:
+    """The live charge keeps its turn and pays for the payment; invariant 9 counts it alone."""
+    payment = after(confirmed(under()), cases.fact(confirmed(under()), "failed"), under())
+    payment = payment if live == "created" else after(payment, cases.fact(payment, live), under())
+    decision = commands.decide(payment, vouched_for(payment, 1), under())
+    assert isinstance(decision, Decision)
+    first, back, refund, intent = decision.caused_by, decision.attempt, decision.refund, decision.intent
+    assert first is not None
+    assert back is not None
+    assert refund is not None
+    assert (first.attempt, first.status, first.final) == (1, "captured", False)
+    assert (back.kind, back.processor, back.parent_ref, back.amount) == ("refund", "simulator_b", "pr_1", cases.AMOUNT)
+    assert (refund.reason, refund.state) == ("charged_twice", "pending")
+    assert [p.kind for p in decision.postings] == ["capture", "refund"]
+    assert (intent.state, intent.processor) == (payment.intent.state, "simulator")
+    assert intent.amount_received == payment.intent.amount_received + cases.AMOUNT
+    payment = cases.apply(payment, decision)
+    payment = after(payment, cases.fact(payment, "refunded"), under())
+    if live != "captured":
+        payment = after(payment, cases.fact(payment, "captured", number=2), under())
+    assert (payment.intent.state, payment.intent.amount_received, payment.intent.amount_refunded) == (
+        "succeeded", 2 * cases.AMOUNT, cases.AMOUNT,
+    )  # fmt: skip
+    again = commands.decide(payment, vouched_for(payment, 1), under())
+    assert isinstance(again, Rejection)
+    assert again.code == "stale_fact"
+    back_too = after(payment, cases.refund(), under())
+    assert (back_too.attempts[4].processor, back_too.attempts[4].amount) == ("simulator", cases.AMOUNT)
+
+
+def test_a_second_charge_that_went_back_leaves_room_for_another_one() -> None:
+    payment = after(confirmed(under()), cases.fact(confirmed(under()), "failed"), under())
+    payment = after(payment, vouched_for(payment, 1), under())
+    payment = after(payment, cases.fact(payment, "declined", number=2), under())
+    assert payment.intent.state == "requires_payment_method"
+    assert after(payment, cases.confirm(), under()).attempts[4].kind == "purchase"
+
+
+def test_only_money_as_it_was_asked_for_is_vouched_for_beside_a_live_charge() -> None:
+    held = after(confirmed(under(), "manual"), cases.fact(confirmed(under(), "manual"), "failed"), under())
+    payment = after(confirmed(under()), cases.fact(confirmed(under()), "failed"), under())
+    for of, told in (
+        (held, vouched_for(held, 1, "authorized")),
+        (payment, vouched_for(payment, 1, amount=cases.AMOUNT - 1)),
+        (payment, vouched_for(payment, 1, "voided")),
+    ):
+        answer = commands.decide(of, told, under())
+        assert isinstance(answer, Rejection)
+        assert answer.code == "contradicts_attempt"
 
 
 def test_the_payment_names_the_processor_that_took_its_money() -> None:

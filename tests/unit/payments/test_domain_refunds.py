@@ -280,17 +280,6 @@ def test_a_late_capture_of_a_canceled_payment_goes_back_in_the_same_commit() -> 
     assert cases.refused(after, cases.fact(after, "captured", number=1)).code == "stale_fact"
 
 
-def test_a_refund_works_on_a_capture_with_room_for_it() -> None:
-    payment = cases.authorized()
-    for amount in (3_000, 7_000):
-        payment = cases.told(cases.after(payment, cases.capture(amount, final=False)), "captured")
-    payment = cases.refunding(5_000, payment)
-    payment = cases.refunding(2_500, payment, key="r2")
-    payment = cases.refunding(2_000, payment, key="r3")
-    parents = [a.parent_ref for a in payment.attempts.values() if a.kind == "refund"]
-    assert parents == ["pr_3", "pr_2", "pr_3"]
-
-
 def test_a_refund_beside_a_capture_leaves_it_its_turn() -> None:
     payment = cases.told(cases.after(cases.authorized(), cases.capture(4_000, final=False)), "captured")
     capturing = cases.after(payment, cases.capture())
@@ -345,34 +334,6 @@ def test_a_returned_fee_is_never_more_than_the_fee_that_was_taken(order: tuple[i
 def test_a_processors_code_becomes_a_public_reason(said: str, reason: str) -> None:
     """The list that merchants program against; a code that is not known is told as that, never passed on."""
     assert refund_outcome.failure_reason(said) == reason
-
-
-def captured_in(*amounts: int) -> Payment:
-    """An authorization that was taken in parts; attempt 2 is the first of them."""
-    payment = cases.authorized()
-    for amount in amounts:
-        payment = cases.told(cases.after(payment, cases.capture(amount, final=False)), "captured")
-    return payment
-
-
-def parent_of(payment: Payment, amount: int) -> int:
-    """The number of the capture that a refund of so much would work on."""
-    decision = cases.decided(payment, cases.refund(amount, key=f"r{amount}"))
-    assert decision.attempt is not None
-    (number,) = (a.attempt for a in payment.attempts.values() if a.provider_ref == decision.attempt.parent_ref)
-    return number
-
-
-@pytest.mark.parametrize(("amount", "parent"), [(1, 2), (3_000, 2), (3_001, 3), (6_500, 3), (6_501, 3), (9_500, 3)])
-def test_a_refund_works_on_the_first_capture_with_room_else_on_the_largest(amount: int, parent: int) -> None:
-    assert parent_of(captured_in(3_000, 6_500), amount) == parent
-
-
-def test_only_refunds_that_count_take_room() -> None:
-    payment = cases.after(captured_in(3_000, 6_500), cases.refund(2_000, key="first"))
-    assert (parent_of(payment, 1_000), parent_of(payment, 1_001)) == (2, 3)
-    failed = cases.told(payment, "failed")
-    assert parent_of(failed, 3_000) == 2
 
 
 def test_what_goes_back_is_named_by_what_became_of_the_refund() -> None:

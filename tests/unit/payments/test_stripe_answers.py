@@ -210,6 +210,8 @@ def disputed(**changes: Any) -> dict[str, Any]:
 )
 def test_evidence_is_known_by_the_operation_and_its_submission(found: dict[str, Any], answer: Answer) -> None:
     assert answer_to_evidence(EVIDENCE, found) == answer
+    taken_again = replace(EVIDENCE, parent_ref=f"{EVIDENCE.parent_ref}{stripe_calls.AGAIN}2")
+    assert answer_to_evidence(taken_again, found) == answer
 
 
 def test_what_stripe_has_no_text_for_is_told_in_the_free_one() -> None:

@@ -123,13 +123,56 @@ def test_a_refund_that_says_why_it_is_pending_is_one_fact_per_reason(event_type:
 def test_the_money_of_a_stripe_dispute_is_read_from_its_balance_transactions(
     moves: list[tuple[int, int]], funds: str, fee: int
 ) -> None:
-    transactions = [{"amount": amount, "fee": fee} for amount, fee in moves]
+    transactions = [{"amount": amount, "fee": fee, "currency": "usd"} for amount, fee in moves]
     raw = stripe_object(
         id="dp_1", status="needs_response", balance_transactions=transactions, metadata={"reference": INTENT}
     )
     found = vocabulary.read("stripe", "charge.dispute.updated", raw)
     assert isinstance(found, DisputeChange)
     assert (found.intent_id, found.provider_ref, found.funds, found.fee) == (INTENT, "dp_1", funds, fee)
+
+
+@pytest.mark.parametrize(
+    ("currency", "of_move", "said", "fee"),
+    [
+        ("jpy", "eur", 1_500, 0),  # 15.00 euros are no 1500 yen
+        ("usd", None, 1_500, 0),
+        ("jpy", "jpy", 1_500, 1_500),
+        ("isk", "isk", 150_000, 1_500),  # Stripe counts it in hundredths, and ISO 4217 has none
+    ],
+)
+def test_the_fee_of_a_stripe_dispute_is_taken_in_the_disputes_own_currency_only(
+    currency: str, of_move: str | None, said: int, fee: int
+) -> None:
+    """Any other one comes with its settlement line, in the currency of the settlement."""
+    move = {"amount": -900, "fee": said} | ({} if of_move is None else {"currency": of_move})
+    raw = stripe_object(
+        id="dp_1", status="needs_response", amount=100_000, currency=currency, balance_transactions=[move],
+        metadata={"reference": INTENT},
+    )  # fmt: skip
+    found = vocabulary.read("stripe", "charge.dispute.updated", raw)
+    assert isinstance(found, DisputeChange)
+    assert (found.funds, found.fee) == ("withdrawn", fee)
+
+
+def test_money_that_stripe_takes_once_more_is_a_dispute_of_its_own() -> None:
+    """As at Adyen: the first one was won, and is over. In whatever order the transactions are listed."""
+    moves = [(-1_000, 1_500, 10), (1_000, 0, 20), (-1_000, 1_700, 30), (1_000, 0, 40)]
+    told = [{"amount": a, "fee": fee, "created": at, "currency": "usd"} for a, fee, at in moves]
+    found = []
+    for count in range(1, 5):
+        raw = stripe_object(
+            id="dp_1", status="lost", metadata={"reference": INTENT}, balance_transactions=told[:count][::-1]
+        )
+        change = vocabulary.read("stripe", "charge.dispute.updated", raw)
+        assert isinstance(change, DisputeChange)
+        found.append((change.provider_ref, change.funds, change.fee))
+    assert found == [
+        ("dp_1", "withdrawn", 1_500),
+        ("dp_1", "reinstated", 1_500),
+        ("dp_1:2", "withdrawn", 1_700),
+        ("dp_1:2", "reinstated", 1_700),
+    ]
 
 
 @pytest.mark.parametrize("payment", ["pi_stripes", {"id": "pi_stripes", "object": "payment_intent"}])

@@ -364,6 +364,7 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
         f"insert into processor_attempt ({ATTEMPT_COLUMNS}) select {ATTEMPT_COLUMNS} from second",
         "update processor_attempt set kind = 'purchase' where intent_id = (select intent_id from second)",
     ),
+    ("9", f"update processor_attempt set kind = 'purchase', final = false where operation_id = {CAPTURED}"),
     *(("senders", f"update idempotency set sender = '{sender}' where {whose}") for sender, whose in MISSENT),
     (
         "senders",

@@ -45,7 +45,7 @@ select operation_id, status from taken;
 -- before this lease; the row itself is in doubt from here on, because the caller may be killed at any moment. How old an
 -- attempt is, this clock says, and no caller's. Evidence and
 -- what the payer is told are read where they lie: while the attempt is open nobody can change them, and every send says the
--- same. Unique index of dispute, primary key of payment_intent.
+-- same. Unique index of dispute, primary key of payment_intent. Last, whether its payment was canceled meanwhile.
 with due as (
     select operation_id, in_doubt from attempt_dispatch
     where status in ('waiting', 'leased') and processor = %(processor)s and next_at <= now()
@@ -66,7 +66,9 @@ returning d.operation_id, d.intent_id, d.attempt, d.processor, d.kind, d.amount,
     case when d.kind in ('authorize', 'purchase') then (
         select json_strip_nulls(json_build_object('description', i.description, 'receipt_email', i.receipt_email,
             'statement_descriptor', i.statement_descriptor, 'return_url', i.return_url))::text
-        from payment_intent i where i.id = d.intent_id) end;
+        from payment_intent i where i.id = d.intent_id) end,
+    coalesce(d.kind in ('authorize', 'purchase') and (
+        select i.state = 'canceled' from payment_intent i where i.id = d.intent_id), false);
 
 -- name: attempts_record
 -- After the facts of a batch are durable in Kafka. Primary key. A definitive outcome is true whoever holds the lease by now;

@@ -16,11 +16,15 @@ from unnest(%(ids)s::text[], %(endpoints)s::text[], %(events)s::text[], %(aggreg
 on conflict (endpoint_id, event_id) do nothing;
 
 -- name: deliveries_claim
--- Every round: what is due, a few for each endpoint, the first one of each object only. What is claimed is due again when
--- its lease is over, so a sender that is killed loses nothing. Indexes merchant_webhook_delivery_due and _order.
-with due as (
-    select d.id
+-- Every round: what is due, a few for each endpoint, the first one of each object only. Merchants take turns: the one with
+-- the fewest sends under way comes first, and none has more than its share, however many slow endpoints it has. Locked
+-- is only what is taken; what another sender took since is left out. What is claimed is due again when its lease is over,
+-- so a sender that is killed loses nothing. Indexes merchant_webhook_delivery_due and _order.
+with waiting as (
+    select d.id, d.next_at,
+           coalesce(u.sends, 0) + row_number() over (partition by e.merchant_id order by d.next_at, d.id) as turn
     from merchant_webhook_endpoint e
+    left join unnest(%(merchants)s::text[], %(sends)s::int[]) as u (merchant_id, sends) using (merchant_id)
     cross join lateral (
         select w.id, w.next_at
         from merchant_webhook_delivery w
@@ -31,17 +35,22 @@ with due as (
                 and b.state = 'waiting' and not b.resent))
         order by w.next_at
         limit %(endpoint_max)s
-        for update skip locked
     ) d
     where e.state in ('unverified', 'active') and e.id <> all(%(busy)s::text[])
-    limit %(count)s
+      and coalesce(u.sends, 0) < %(merchant_max)s
+), chosen as (
+    select id from waiting where turn <= %(merchant_max)s order by turn, next_at limit %(count)s
+), due as (
+    select w.id from merchant_webhook_delivery w
+    where w.id in (select id from chosen) and w.state = 'waiting' and w.next_at <= now()
+    for update skip locked
 )
 update merchant_webhook_delivery d
 set tries = d.tries + 1, first_try_at = coalesce(d.first_try_at, now()),
     next_at = now() + %(lease_s)s * interval '1 second', in_flight_until = now() + %(lease_s)s * interval '1 second'
 from due, merchant_webhook_endpoint e
 where d.id = due.id and e.id = d.endpoint_id
-returning d.id, d.endpoint_id, d.event_id, d.tries, d.body, e.url;
+returning d.id, d.endpoint_id, e.merchant_id, d.event_id, d.tries, d.body, e.url;
 
 -- name: secrets_of
 -- Before a send: the secrets that sign, the newest first, and the time that is signed. A secret signs until a while after
