@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from confluent_kafka import Producer
 
 from compose.operator_access import check_settings
 from reconciliation.check.invariant import invariants
-from schemas.tenancy.usage_event import record_key
-from schemas.tenancy.usage_topic import USAGE
 from tests.eventually import becomes, patient
 from tests.services.counter_world import process
 from tests.worlds.desk_world import (
@@ -186,29 +183,6 @@ def test_what_a_tenant_may_is_told_with_what_is_left_of_it_this_month(system: Pu
     assert answer.headers["ETag"] == '"1"'
     assert other.http.get(path).status_code == 404
     assert other.http.get("/v1/entitlements").json() == {"data": []}
-
-
-def test_who_writes_to_kafka_counts_for_the_tenants_of_its_key_and_no_others(system: PublicSystem) -> None:
-    tenant, other = a_tenant(system), a_tenant(system)
-    keys = system.settings.sender_keys()
-    keys.add("meter", (f"tenant:{tenant.name}",))
-    (sender,) = keys.senders(["producer.meter"])
-    kafka = system.settings.addresses().kafka
-    producer = Producer(kafka.producer("meter"))
-    for owner, id_, further, is_signed in (
-        (tenant, "a", {"traceparent": "00-1"}, True),
-        (other, "b", {}, True),
-        (tenant, "c", {}, False),
-        (tenant, "d", {"trace_id": "1"}, True),  # no name of an attribute
-    ):
-        key, value = record_key(owner.name, "/meter", id_), json.dumps(an_event(id_, 4) | further).encode()
-        headers = sender.headers(USAGE, key, value) if is_signed else []
-        producer.produce(kafka.topic(USAGE), value=value, key=key, headers=headers)
-    producer.flush(patient(30))
-    becomes(lambda: tenant.used("tokens"), [(4, 1)])
-    assert other.meter([an_event("z", 1)]) == 202
-    becomes(lambda: other.used("tokens"), [(1, 1)])  # what was sent before it did not count
-    assert tenant.used("tokens") == [(4, 1)]
 
 
 def test_an_attribute_that_is_named_wrongly_is_refused_in_every_form_and_nothing_is_taken(

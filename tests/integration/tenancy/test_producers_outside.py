@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,29 @@ from schemas import codec
 from schemas.records import Command
 from schemas.senders import PARKED
 from schemas.tenancy.operations import OPERATIONS, scope_of
+from schemas.tenancy.usage_event import record_key
+from schemas.tenancy.usage_topic import USAGE
 from sinks.kafka.delivery import why_not_delivered
-from tests.eventually import becomes
-from tests.worlds.desk_world import OPEN, a_tenant, staff
+from tests.eventually import becomes, patient
+from tests.worlds.desk_world import OPEN, a_tenant, an_event, staff
 from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.worlds.public_system import PublicSystem
 
 __all__ = ["public"]  # the fixture of this module
 pytestmark = pytest.mark.servers
 OPERATION = {one.name: one for one in OPERATIONS}
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Clients that a test opened end with it."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 def _command(name: str, scope: str, tenant_id: str, payload: dict[str, Any], **envelope: Any) -> Command:
@@ -74,5 +87,28 @@ def test_what_staff_calls_is_sent_by_no_program_outside(public: PublicSystem) ->
         tenant.done("POST", "/v1/resources", {"readable": True})
         assert ops.http.get(f"/v1/tenants/{tenant.name}").json()["state"] == "active"
     keys.remove(name)
-    while OPEN:
-        OPEN.pop().close()
+
+
+def test_who_writes_to_kafka_counts_for_the_tenants_of_its_key_and_no_others(public: PublicSystem) -> None:
+    tenant, other = a_tenant(public), a_tenant(public)
+    keys = public.settings.sender_keys()
+    name = f"t{uuid.uuid4().hex[:8]}"
+    keys.add(name, (f"tenant:{tenant.name}",))
+    (sender,) = keys.senders([f"producer.{name}"])
+    kafka = public.settings.addresses().kafka
+    producer = Producer(kafka.producer("meter"))
+    for owner, id_, further, is_signed in (
+        (tenant, "a", {"traceparent": "00-1"}, True),
+        (other, "b", {}, True),
+        (tenant, "c", {}, False),
+        (tenant, "d", {"trace_id": "1"}, True),  # no name of an attribute
+    ):
+        key, value = record_key(owner.name, "/meter", id_), json.dumps(an_event(id_, 4) | further).encode()
+        headers = sender.headers(USAGE, key, value) if is_signed else []
+        producer.produce(kafka.topic(USAGE), value=value, key=key, headers=headers)
+    producer.flush(patient(30))
+    becomes(lambda: tenant.used("tokens"), [(4, 1)])
+    assert other.meter([an_event("z", 1)]) == 202
+    becomes(lambda: other.used("tokens"), [(1, 1)])  # what was sent before it did not count
+    assert tenant.used("tokens") == [(4, 1)]
+    keys.remove(name)
