@@ -6,6 +6,8 @@ is published before it is in force, so whoever asks later finds the same terms.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct, structs
 
 from schemas.payments import fee_policy
@@ -19,8 +21,9 @@ class FeeSchedule(Struct, frozen=True, kw_only=True):
 
     A refund does not return the platform's fee: the service was rendered, and the merchant gives back the full amount
     out of what it has. With ``returns_platform_fee`` the refund that succeeds also pays the merchant the fee on what
-    has been refunded so far, reckoned on the sum, so that parts never return more than the whole; a refund that fails
-    later takes it back. The processor's fee and the fee of a dispute are never returned.
+    has been refunded so far, reckoned on the sum and never above what the captures were charged, so that parts never
+    return more than the whole; a refund that fails later takes it back. The processor's fee and the fee of a dispute
+    are never returned.
     """
 
     platform_bps: int = 150
@@ -36,11 +39,16 @@ class FeeSchedule(Struct, frozen=True, kw_only=True):
         """What the platform takes of a captured amount: never more than it."""
         return min(captured_minor, fee_minor(captured_minor, self.platform_bps) + self.platform_fixed_minor)
 
-    def returned_fee(self, refunded_before_minor: int, refunded_after_minor: int) -> int:
-        """The fee that goes back when the refunded sum grows (below zero: that is taken again when it shrinks)."""
+    def returned_fee(self, refunded_before_minor: int, refunded_after_minor: int, captured_minor: Iterable[int]) -> int:
+        """The fee that goes back when the refunded sum grows (below zero: that is taken again when it shrinks).
+
+        ``captured_minor``: each capture was rounded by itself, so their fees may be less than the fee on their sum.
+        """
         if not self.returns_platform_fee:
             return 0
-        return fee_minor(refunded_after_minor, self.platform_bps) - fee_minor(refunded_before_minor, self.platform_bps)
+        taken = sum(fee_minor(captured, self.platform_bps) for captured in captured_minor)
+        before, after = (fee_minor(sum_, self.platform_bps) for sum_ in (refunded_before_minor, refunded_after_minor))
+        return min(after, taken) - min(before, taken)
 
 
 class FeeVersion(Struct, frozen=True):

@@ -199,14 +199,23 @@ def _contradiction(
     is_second = attempt.kind in CHARGES and any(_is_live_charge(a) for a in payment.attempts.values())
     if is_second and not is_vouched_for:
         return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}; a charge is live.")
-    if attempt.status not in REFUSED or attempt.kind not in _TAKES_MONEY or status != "captured":
-        return contradiction(f"The processor says {status}, of an attempt that is {attempt.status}.")
-    if integrity_error(attempt, fact):
-        return contradiction("The processor took another amount than was asked of it.")
+    if why := _why_not_taken(payment, attempt, fact):
+        return contradiction(why)
     after = changed(attempt, context, status="captured", error_code=None, provider_ref=fact["provider_ref"])
     if is_second:
         return _purchased_twice(payment, after, context)
     return (_purchased if attempt.kind == "purchase" else _captured_late)(payment, after, fact, context)
+
+
+def _why_not_taken(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | None:
+    """Why a late fact is not that a refused attempt took its money after all."""
+    if attempt.status not in REFUSED or attempt.kind not in _TAKES_MONEY or fact["status"] != "captured":
+        return f"The processor says {fact['status']}, of an attempt that is {attempt.status}."
+    if integrity_error(attempt, fact):
+        return "The processor took another amount than was asked of it."
+    if attempt.kind == "capture" and payment.intent.amount_received + attempt.amount > payment.intent.amount:
+        return "The processor took more than it ever held."
+    return None
 
 
 def _named_later(

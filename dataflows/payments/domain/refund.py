@@ -182,6 +182,11 @@ def money_back(
     )
 
 
+def fee_back(payment: Payment, context: Context, before: int, after: int) -> int:
+    """The platform's fee that goes back when the sum of succeeded refunds grows from ``before`` to ``after``."""
+    return context.fees.returned_fee(before, after, (a.amount for a in _captures(payment)))
+
+
 def back_to_pending(payment: Payment, refund: Refund, context: Context) -> int:
     """The part of the returned money that a later settlement will mature: never more than is unsettled."""
     unsettled = sum(context.fees.merchant_share(a.amount) for a in _captures(payment) if a.settled_line is None)

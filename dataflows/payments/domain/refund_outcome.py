@@ -27,7 +27,7 @@ from dataflows.payments.domain.fact import (
     undecided,
 )
 from dataflows.payments.domain.payment_intent import advance
-from dataflows.payments.domain.refund import back_to_pending, committed, money_back, refund_changed
+from dataflows.payments.domain.refund import back_to_pending, committed, fee_back, money_back, refund_changed
 from schemas.payments.facts import FAILED_LATER, outcome_key, pending_key
 from schemas.payments.records import ProcessorAttempt, Refund, RefundState
 from schemas.records import Command, Rejection
@@ -115,7 +115,7 @@ def _succeeded(
         waiting = refund_changed(refund, context, state="pending") if refund.state == "requires_action" else None
         return Decision(intent=advance(payment.intent, context), attempt=review, refund=waiting)
     before = payment.intent.amount_refunded
-    fee = context.fees.returned_fee(before, before + refund.amount)
+    fee = fee_back(payment, context, before, before + refund.amount)
     return Decision(
         intent=advance(payment.intent, context, amount_refunded=before + refund.amount),
         attempt=changed(attempt, context, status="refunded", error_code=None, provider_ref=fact["provider_ref"]),
@@ -133,7 +133,7 @@ def _succeeded_late(
         return contradiction("The processor refunded what it had refused, or another amount.")
     from_pending = min(refund.amount, intent.amount_pending)
     before = intent.amount_refunded
-    fee = context.fees.returned_fee(before, before + refund.amount)
+    fee = fee_back(payment, context, before, before + refund.amount)
     posting = ledger.refund_succeeded_late(
         attempt.operation_id, refund.amount, from_pending, fee, parties(payment, attempt)
     )
@@ -168,7 +168,7 @@ def _failed_after_success(
     if attempt.status in REFUSED:  # the merchant has its money already
         return Decision(intent=advance(intent, context), attempt=ended)
     with_it = intent.amount_refunded + (0 if attempt.status == "refunded" else refund.amount)
-    fee = context.fees.returned_fee(with_it - refund.amount, with_it)
+    fee = fee_back(payment, context, with_it - refund.amount, with_it)
     to_pending = back_to_pending(payment, refund, context)
     sides = parties(payment, attempt)
     postings = [ledger.refund_failed_later(attempt.operation_id, refund.amount, to_pending, -fee, sides)]

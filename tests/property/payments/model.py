@@ -201,6 +201,7 @@ class Model(Holds, Evidence, Risks):
             is_news = true and status == a["status"] and p["provider_ref"] and not self.names.get((i["id"], n))
             return self._called(i, p) if is_news else "stale_fact"
         follows = a["status"] in NO and status == "captured" and a["kind"] in ("purchase", "capture")
+        follows = follows and (a["kind"] == "purchase" or i["amount_received"] + a["amount"] <= i["amount"])
         another = a["kind"] in ("authorize", "purchase") and self._charges(i["id"])
         vouched = c.idempotency_key.startswith(f"{p['operation_id']}:ao_")
         if late and (not true or not follows or (another and not vouched)):

@@ -182,6 +182,15 @@ def test_money_taken_twice_is_not_posted_as_one_payment() -> None:
     assert late.intent.amount_received == cases.AMOUNT
 
 
+def test_a_late_capture_of_more_than_was_ever_held_is_a_contradiction() -> None:
+    """All of the hold was taken since: the processor says that it took it twice."""
+    refused = late_capture(10_000, final=True)
+    retried = cases.told(cases.after(refused, cases.capture()), "captured")
+    assert cases.refused(retried, cases.fact(retried, "captured", number=2)).code == "contradicts_attempt"
+    part = cases.told(cases.after(refused, cases.capture(4_000, final=False)), "captured")
+    assert cases.refused(part, cases.fact(part, "captured", number=2)).code == "contradicts_attempt"
+
+
 def test_a_late_charge_of_another_amount_is_a_contradiction() -> None:
     refused = cases.told(STATES["processing purchase"], "declined")
     assert cases.refused(refused, cases.fact(refused, "captured", amount=1)).code == "contradicts_attempt"

@@ -58,23 +58,31 @@ def test_the_newest_version_in_force_when_the_payment_was_made_counts() -> None:
 
 
 @given(
-    captured=st.integers(1, 10**12),
+    captures=st.lists(st.integers(1, 10**12) | st.integers(1, 100), min_size=1, max_size=5),
     bps=st.integers(0, 10_000),
     fixed=st.integers(0, 10**9),
     refunds=st.lists(st.integers(1, 10**12), max_size=5),
 )
 def test_no_more_is_taken_than_captured_nor_returned_than_taken(
-    captured: int, bps: int, fixed: int, refunds: list[int]
+    captures: list[int], bps: int, fixed: int, refunds: list[int]
 ) -> None:
     terms = FeeSchedule(platform_bps=bps, platform_fixed_minor=fixed, returns_platform_fee=True)
-    assert 0 <= terms.platform_fee(captured) <= captured
-    assert terms.platform_fee(captured) + terms.merchant_share(captured) == captured
+    for captured in captures:
+        assert 0 <= terms.platform_fee(captured) <= captured
+        assert terms.platform_fee(captured) + terms.merchant_share(captured) == captured
     before = returned = 0
     for amount in refunds:
-        after = min(captured, before + amount)
-        returned += terms.returned_fee(before, after)
+        after = min(sum(captures), before + amount)
+        returned += terms.returned_fee(before, after, captures)
         before = after
-    assert 0 <= returned <= terms.platform_fee(captured)
+    assert 0 <= returned <= sum(map(terms.platform_fee, captures))
+
+
+def test_captures_that_were_too_small_for_a_fee_return_none() -> None:
+    """Each was rounded by itself; their sum would have had one."""
+    terms = FeeSchedule(platform_bps=150, returns_platform_fee=True)
+    assert [terms.platform_fee(33), terms.platform_fee(66)] == [0, 1]
+    assert (terms.returned_fee(0, 66, [33, 33]), terms.returned_fee(0, 66, [66])) == (0, 1)
 
 
 def entries(decided: Decision) -> dict[str, int]:
