@@ -24,7 +24,7 @@ from tests.eventually import eventually, patient
 from tests.gate import examples, matrix
 from tests.worlds.committed_world import publish_all
 from tests.worlds.payments.planted_violations import CAPTURED, OTHER_WAYS, PLANTED
-from tests.worlds.payments.tampered_copies import CLICKHOUSE_TAMPERED, POSTGRES_TAMPERED
+from tests.worlds.payments.tampered_stores import CLICKHOUSE_TAMPERED, POSTGRES_TAMPERED
 from tests.worlds.rolled_back import finding_after
 from tests.worlds.sink_stage import Stage, cloned, new_stage, processor
 

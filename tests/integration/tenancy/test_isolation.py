@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from compose.operator_access import check_settings
 from tests.eventually import becomes
 from tests.worlds.desk_world import OPEN, Caller, a_tenant, an_event, staff, usage_sink
 from tests.worlds.public_system import system_of_its_own
+from tests.worlds.rolled_back import finding_of
 from tests.worlds.tenancy_planted import COPIES
 
 if TYPE_CHECKING:
@@ -119,3 +122,15 @@ def test_a_statement_that_names_no_tenant_is_evidence_and_closes_nothing(system:
         becomes(lambda: lifted(operator(system, "ann")), "proposed")
         becomes(lambda: lifted(operator(system, "bob")), "lifted")
         becomes(lambda: tenant.http.get("/v1/resources").status_code, 200)
+
+
+@pytest.mark.parametrize(("runs_for_s", "gaps"), [(None, 0), (3.0, 0), (1e6, 1)])
+@pytest.mark.parametrize("rounds", ["delete from isolation_round", "update isolation_round set as_of = '2020-01-01'"])
+def test_a_monitor_that_does_not_look_is_a_gap_where_it_should(
+    system: PublicSystem, rounds: str, runs_for_s: float | None, gaps: int
+) -> None:
+    """Nowhere else, and not right after the stack began."""
+    dsn = system.settings.addresses().postgres_superuser_dsn
+    settings = replace(check_settings(system.settings), monitored_s=runs_for_s)
+    begun = "insert into isolation_round (as_of, probes) values (now(), 0) on conflict (only_one) do nothing"
+    assert finding_of(settings, dsn, "tenancy_watched", begun, rounds).gaps == gaps

@@ -384,5 +384,3 @@ OTHER_WAYS: list[tuple[str, *tuple[str, ...]]] = [
     ("12", "update attempt_dispatch set amount = amount + 1 where ctid = (select min(ctid) from attempt_dispatch)"),
     ("12", "update attempt_dispatch set status = 'done' where status = 'waiting'"),
 ]
-
-#: 18: what makes one store differ from the others

@@ -1,4 +1,4 @@
-"""What somebody changed in one of two stores that tell the same: the other, and the events, say so."""
+"""What makes one store differ from the others: see ``test_check_invariants`` (18)."""
 
 from __future__ import annotations
 
