@@ -211,8 +211,8 @@ def test_refunds_that_fail_give_no_more_back_as_pending_than_is_unsettled() -> N
     payment = cases.authorized()
     for amount in (6_000, 4_000):
         payment = cases.told(cases.after(payment, cases.capture(amount, final=False)), "captured")
-    for number in (1, 2):
-        payment = cases.refunding(5_000, payment, key=f"r{number}")
+    for number, amount in enumerate((6_000, 4_000)):
+        payment = cases.refunding(amount, payment, key=f"r{number}")
     pending = [payment.intent.amount_pending]
     payment = cases.after(payment, cases.line(payment, 2))
     for number in (4, 5):
