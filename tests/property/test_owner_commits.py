@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -212,6 +213,39 @@ def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: C
             (2, "simulator", "captured"),  # beside it, and on its way back
             (3, "simulator", "created"),
         ]
+    finally:
+        owners.close()
+        stored.close()
+
+
+def test_a_void_whose_hold_ended_first_leaves_no_gap(new_database: Callable[[], tuple[str, str]]) -> None:
+    """Invariant 6: it is voided, and there was nothing left to release."""
+    owner_dsn, superuser_dsn = new_database()
+    owners = Owners(owner_dsn, random.Random(0), published(()))
+    stored, place = Stored(superuser_dsn), topics.partition_for(cases.INTENT_ID, PARTITIONS)
+    released = _outcome(1, "voided", "simulator")
+    released.payload["error_code"] = "expired"
+    steps = (
+        *(
+            cases.create(method="tok_sim_a", capture="manual"),
+            cases.confirm(key="c"),
+            _outcome(1, "authorized", "simulator"),
+        ),
+        *(cases.cancel(key="v"), released, _outcome(2, "voided", "simulator")),
+    )
+    try:
+        for command in steps:
+            owners.append(Step(len(owners.log[place]), place, command))
+        lease = owners.leases[place]
+        (done,) = commit_or_park(owners.committer, lease, PartitionBatch(place, owners.log[place], lease.epoch), 0)
+        assert (done.commands, done.parked) == (len(steps), 0)
+        assert stored.rows("select attempt, status from processor_attempt order by attempt") == [
+            (1, "authorized"),
+            (2, "voided"),
+        ]
+        assert stored.rows("select kind from ledger_txn order by txn_id") == [("authorize",), ("expire",)]
+        invariant = resources.files("reconciliation.payments.invariants") / "06_attempts_posted.sql"
+        assert stored.rows(invariant.read_text()) == []
     finally:
         owners.close()
         stored.close()

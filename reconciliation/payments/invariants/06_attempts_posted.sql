@@ -4,10 +4,11 @@
 -- owner: payments
 -- source: postgres
 -- A refund that failed after it had succeeded has both postings, which cancel one another: it counts as not refunded.
+-- A void releases what is left of its hold then: less than was asked for, where the hold ended or a late capture used it.
 with expected as (
     select operation_id || case status when 'captured' then ':capture' when 'authorized' then ':authorize'
                                        when 'refunded' then ':refunded' else ':void' end as reference,
-           intent_id, amount, currency, status
+           intent_id, amount, currency, status, created_at
     from processor_attempt where status in ('captured', 'authorized', 'voided', 'refunded')
 ),
 posted as (
@@ -28,5 +29,9 @@ posted as (
 select reference, x.intent_id, x.status, x.amount as attempt_amount, x.currency as attempt_currency,
        p.aggregate_key, p.amount as posted_amount, p.currency as posted_currency
 from expected x full join posted p using (reference)
-where x.amount is distinct from p.amount or x.currency is distinct from p.currency
-   or x.intent_id is distinct from p.aggregate_key
+where (x.amount is distinct from p.amount or x.currency is distinct from p.currency
+       or x.intent_id is distinct from p.aggregate_key)
+  and not (x.status = 'voided' and coalesce(p.amount, 0) < x.amount
+           and coalesce((p.currency, p.aggregate_key) = (x.currency, x.intent_id), true)
+           and exists (select 1 from ledger_txn o where o.aggregate_key = x.intent_id
+                       and (o.kind = 'expire' or (o.kind = 'capture' and o.recorded_at > x.created_at))))
