@@ -14,7 +14,7 @@ from limiter.edge.asgi import QuotaMiddleware
 from schemas import errors
 from schemas.payments import limits as payments_limits
 from vault import limits as vault_limits
-from vault.audit import WORKER
+from vault.audit import OUR_WORKERS, WORKER
 from vault.quotas import BURSTS, askers
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from limiter.decide.in_process import InAsyncio
     from limiter.edge.asgi import WhoAsks
 
-NAMES = {"Bearer one": "m_1", "Bearer two": "m_2", "Bearer secret": WORKER}
+NAMES = {"Bearer one": "m_1", "Bearer two": "m_2", "Bearer secret": OUR_WORKERS, "Bearer named": WORKER}
 WEBHOOK = "/v1/webhooks/stripe"
 
 
@@ -158,5 +158,8 @@ def test_at_the_vault_no_flood_of_one_is_anothers() -> None:
         assert await door.ask(tokens, "198.51.100.1") == 200
         for path, token in (("/v1/forward", "secret"), ("/healthz", "")):
             assert await door.passed(most + 3, path, "203.0.113.1", token) == most + 3
+        assert (
+            await door.passed(most + 3, tokens, "203.0.113.1", "named") == most
+        )  # a merchant that is called like them
 
     asyncio.run(work())
