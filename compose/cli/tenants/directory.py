@@ -73,11 +73,12 @@ def audit_(
     ] = None,
 ) -> None:
     """Recompute the chain of a tenant's audit log; exit status 1 and the first broken row when it is not whole."""
-    from reconciliation.audit.log import audited  # noqa: PLC0415
+    from reconciliation.audit.log import announced  # noqa: PLC0415
     from reconciliation.tenancy.audit_chain import verify  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import tenant_of  # noqa: PLC0415
 
-    with operator_connection() as connection, audited(connection, shell_user(), "tenant.verify_audit", tenant):
+    # announced: the chain is read in one transaction of its own
+    with operator_connection() as connection, announced(connection, shell_user(), "tenant.verify_audit", tenant):
         if tenant_of(connection, tenant) is None:
             raise NotFound(f"there is no tenant {tenant}")
         found = verify(connection, tenant, head_of(noted))
