@@ -42,12 +42,17 @@ class By(StrEnum):
     denied = "denied"
     cost = "cost"
     degraded = "degraded"
+    shadow = "shadow"
 
 
 def top(
     what: Annotated[What, typer.Option(help="One line for each key, tenant, policy, or route of a tenant.")] = What.key,
     by: Annotated[
-        By, typer.Option(help="Most decisions, refusals, admitted cost, or decisions without the counter store.")
+        By,
+        typer.Option(
+            help="Most decisions, refusals, admitted cost, decisions without the counter store, or what policies in "
+            "shadow mode would have refused."
+        ),
     ] = By.asked,
     minutes: Annotated[int, typer.Option(min=1, max=limits.LIMIT_TOP_MINUTES_MAX, help="Of the last minutes.")] = 5,
     limit: Annotated[int, typer.Option(min=1, max=limits.LIMIT_TOP_ROWS_MAX, help="So many lines.")] = 20,
@@ -59,10 +64,12 @@ def top(
     """Show who asks most, or is refused most.
 
     The figures are exact, whatever the policies' audit setting keeps, and a few seconds old. Retries are not counted
-    as asked. GAP are decisions that were lost on their way (Kafka away for long): in no figure here. Below, each
-    gateway process of this machine with its own figures since it started.
+    as asked. SHADOW is what policies in shadow mode would have refused, whatever was decided; with --what policy they
+    have lines of their own. GAP are decisions that were lost on their way (Kafka away for long): in no figure here.
+    Below, each gateway process of this machine with its own figures since it started.
 
     Examples: millrace limiter top --by denied
+              millrace limiter top --what policy --by shadow
               millrace limiter top --what tenant --minutes 60 --once
     """
     from rich.console import Console  # noqa: PLC0415 - the help needs none of it
@@ -133,13 +140,13 @@ def _table(found: dict[str, Any]) -> Table:
     title = f"by {found['by']}, last {found['minutes']} min; newest decision at {as_of} UTC, gap {found['gap']:,}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column(found["what"], overflow="fold")
-    for name in ("asked", "allowed", "denied", "denied %", "retries", "degraded", "cost"):
+    for name in ("asked", "allowed", "denied", "denied %", "retries", "degraded", "cost", "shadow"):
         table.add_column(name, justify="right")
     table.add_column("policy")
     for row in found["data"]:
         share = f"{row['denied'] / row['asked']:.0%}" if row["asked"] else ""
         figures = (f"{row[name]:,}" for name in ("asked", "allowed", "denied"))
-        rest = (f"{row[name]:,}" for name in ("repeated", "degraded", "cost"))
+        rest = (f"{row[name]:,}" for name in ("repeated", "degraded", "cost", "shadow"))
         table.add_row(row["name"], *figures, share, *rest, row["policy_id"])
     if not found["data"]:
         table.add_row("nothing was decided")

@@ -38,15 +38,14 @@ def components() -> dict[str, Json]:
             "live": {"anyOf": [live, {"type": "null"}]},
         }
     )
-    by_network = a_schema(
-        {
-            "policy_id": {"type": "string"},
-            "policy_version": {"type": "integer"},
-            "algorithm": _TERMS["algorithm"],
-            "network": {"type": ["string", "null"]},
-            "live": {"anyOf": [live, {"type": "null"}]},
-        }
-    )
+    of_network: Json = {
+        "policy_id": {"type": "string"},
+        "policy_version": {"type": "integer"},
+        "algorithm": _TERMS["algorithm"],
+        "network": {"type": ["string", "null"]},
+        "live": {"anyOf": [live, {"type": "null"}]},
+    }
+    in_shadow = a_schema({**of_network, "per": _TERMS["per"], "refused": _COUNT, "as_of": TIME_OR_NULL})
     counts = ("allowed", "denied", "allowed_cost", "refunded", "refunded_cost")
     stream = a_schema(dict.fromkeys(counts, _COUNT) | {"as_of": TIME_OR_NULL})
     return {
@@ -66,7 +65,8 @@ def components() -> dict[str, Json]:
                 "live": {"anyOf": [live, {"type": "null"}]},
                 "stream": stream,
                 "limits": {"type": "array", "items": of_limit},
-                "by_network": {"type": "array", "items": by_network},
+                "by_network": {"type": "array", "items": a_schema(of_network)},
+                "in_shadow": {"type": "array", "items": in_shadow},
             }
         ),
     }

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LIST: Final = "policies"
 _policy: Final = msgspec.json.Decoder(LimitPolicy)
+_IN_SHADOW: Final = "limit_usage_shadow_by_key"
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _US: Final = 1_000_000
 _FIELDS: Final = ("policy_id", "publisher", "body", "version", "active_version", "created_at", "updated_at")
@@ -95,8 +96,10 @@ class QuotaPolicies:
         policies = await self._in_force()
         level = _shown(policies.levels(parts))
         by_network = [level for level in policies.by_network(parts) if not level.policy.shadow]
+        refused = {id_: (count, as_of) for id_, count, as_of in await self._store.rows(_IN_SHADOW, {"key": name})}
+        shadows = policies.shadows(parts, refused)
         rows = await self._store.rows("limit_usage_by_key", {"key": name, "hash": signed_hash(name)})
-        if level is None and not by_network and not rows:
+        if level is None and not by_network and not shadows and not rows:
             raise errors.NotFound
         found: dict[str, Any] = {"object": "usage", "limit_key": name, "policy_id": None, "policy_version": None}
         if level is not None:
@@ -104,7 +107,9 @@ class QuotaPolicies:
         live = None if level is None else await self._live(level, parts)
         every = [await self._of_limit(limit, parts) for limit in policies.limits(parts)]
         networks = [await self._of_network(level, parts) for level in by_network]
-        return {**found, "live": live, "stream": _stream(rows), "limits": every, "by_network": networks}
+        would = [await self._of_shadow(level, parts, *refused.get(level.id_, (0, None))) for level in shadows]
+        both = {"by_network": networks, "in_shadow": would}
+        return {**found, "live": live, "stream": _stream(rows), "limits": every, **both}
 
     async def _of_limit(self, level: Level, parts: dict[str, str]) -> dict[str, Any]:
         return {
@@ -121,8 +126,13 @@ class QuotaPolicies:
             "policy_version": level.version,
             "algorithm": level.policy.algorithm,
             "network": level.network_from(parts),
-            "live": await self._live(level, parts) if NETWORK in parts else None,
+            "live": await self._live(level, parts) if NETWORK in parts or not level.policy.is_by_network else None,
         }
+
+    async def _of_shadow(self, level: Level, parts: dict[str, str], count: int, as_of: int | None) -> dict[str, Any]:
+        """Beside what it has counted: how many decisions on the key it would have refused."""
+        told = {"refused": count, "as_of": None if as_of is None else rendering.timestamp(as_of)}
+        return await self._of_network(level, parts) | {"per": list(level.policy.per)} | told
 
     async def _live(self, level: Level, parts: dict[str, str]) -> dict[str, Any] | None:
         if not level.policy.is_counted:

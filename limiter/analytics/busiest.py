@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 What = Literal["key", "tenant", "policy", "route"]
-By = Literal["asked", "denied", "cost", "degraded"]
+By = Literal["asked", "denied", "cost", "degraded", "shadow"]
 _SQL: Final = queries("sinks.clickhouse.limiter", "queries.sql")
 _NAMES: Final = queries("sinks.postgres.queries.limiter", "policies.sql")["usage_names"]
 _COLUMNS: Final = (
-    *("name", "tenant", "route", "policy_id", "asked", "allowed", "denied", "repeated", "degraded", "cost"),
+    *("name", "tenant", "route", "policy_id", "asked", "allowed", "denied", "repeated", "degraded", "cost", "shadow"),
 )
 _MINUTE_S: Final = 60
 

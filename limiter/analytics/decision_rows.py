@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from limiter.spending.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE
+from limiter.stream.shadows import MINUTE_US
 from sinks.clickhouse.limiter.tables import BY_KEY, BY_MINUTE, DECISIONS, GAPS, SUMS
 
 if TYPE_CHECKING:
@@ -83,9 +84,18 @@ def _add_rows(rows: Columns, block: Block, part: Part, texts: list[tuple[str, st
         records["remaining"].tolist(),
         *((flags & flag != 0).tolist() for flag in _FLAGS),
         part.weights.tolist(),
+        _shadows_of(block, part),
     ]
     for column, values in zip(rows, found, strict=True):
         column.extend(values)
+
+
+def _shadows_of(block: Block, part: Part) -> list[list[str]]:
+    """Of each row the policies in shadow mode that would have refused it."""
+    of_numbers: dict[int, list[str]] = {}
+    for place, row in zip(part.shadows["place"].tolist(), part.shadows["row"].tolist(), strict=True):
+        of_numbers.setdefault(block.first + place, []).append(block.rows[row].policy_id)
+    return [sorted(of_numbers.get(number, ())) for number in part.numbers.tolist()]
 
 
 def _add_sums(
@@ -96,14 +106,17 @@ def _add_sums(
     texts: list[tuple[str, str, str]],
 ) -> int:
     """Adds every decision to its sums, and gives the time of the newest in microseconds."""
-    found = part.summed()
-    sums = zip(*(found[name].tolist() for name in SUMS), strict=True)
-    for row, minute, added in zip(found["row"].tolist(), found["minute"].tolist(), sums, strict=True):
+    found, shadows = part.summed(), part.shadows
+    sums = [[*values, 0] for values in zip(*(found[name].tolist() for name in SUMS), strict=True)]
+    sums += [[0] * len(SUMS) + [count] for count in shadows["count"].tolist()]
+    rows = found["row"].tolist() + shadows["row"].tolist()
+    minutes = found["minute"].tolist() + (shadows["at"] // MINUTE_US).tolist()
+    for row, minute, added in zip(rows, minutes, sums, strict=True):
         tenant, route, hashed = texts[row]
         place = (tenant, block.rows[row].policy_id, route)
         for total in (
-            by_minute.setdefault((minute * _MINUTE_S, *place), [0] * len(SUMS)),
-            by_key.setdefault((minute * _MINUTE_S, hashed, *place), [0] * len(SUMS)),
+            by_minute.setdefault((minute * _MINUTE_S, *place), [0] * len(added)),
+            by_key.setdefault((minute * _MINUTE_S, hashed, *place), [0] * len(added)),
         ):
             for at, value in enumerate(added):
                 total[at] += value

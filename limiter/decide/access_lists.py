@@ -29,6 +29,11 @@ def verdict(levels: Sequence[Level]) -> tuple[Decision | None, Sequence[Level]]:
     return _decided(unlimited, allowed=True), ()
 
 
+def shadows_that_deny(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """The block lists in shadow mode: they would refuse every request of the key."""
+    return tuple(level for level in levels if level.policy.shadow and level.policy.algorithm == "deny")
+
+
 def _decided(level: Level, *, allowed: bool) -> Decision:
     return Decision(
         allowed=allowed,

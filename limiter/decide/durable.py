@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import structlog
 
 from limiter.decide import local_decisions
-from limiter.decide.store_exchange import taken_in
+from limiter.decide.store_exchange import shadows_that_refuse, taken_in
 from limiter.policy import keys
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.key_state import DurableKey, KeyState
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from limiter.spending.buckets import Bucket
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
+    from limiter.stream.decisions import Shadow
 
-    AskStore = Callable[[KeyState, int, str | None], Awaitable[Decision | None]]
+    AskStore = Callable[[KeyState, int, str | None, list[Shadow]], Awaitable[Decision | None]]
 
 _US_PER_MS: Final = 1_000
 _log: Final = structlog.get_logger(__name__)
@@ -113,24 +114,24 @@ class DurableLevels:
         else:
             self._quotas.prepare()
 
-    async def decide(self, key: DurableKey, cost: int, request_id: str | None) -> Decision:
+    async def decide(self, key: DurableKey, cost: int, request_id: str | None, shadows: list[Shadow]) -> Decision:
         """Charges every level or none, as far as is known; degraded when a store or an owner did not answer.
 
-        Raises KeyReused.
+        ``shadows``: afterwards those too that would have refused it. Raises KeyReused.
         """
         doubtful = request_id is not None and (key.key.name, request_id) in self._identities.doubtful
-        refused = None if doubtful else local_decisions.refused(key.owned, cost, lease_clock_ns())
+        refused = None if doubtful else local_decisions.refused(key.owned, cost, lease_clock_ns(), shadows)
         if refused is not None:
             return refused
         request = request_id or uuid.uuid4().hex
         reserved = UNLIMITED
         if key.stored is not None:
-            answered = await self._ask_store(key.stored, cost, request)
+            answered = await self._ask_store(key.stored, cost, request, shadows)
             if answered is None or not answered.allowed:
                 return answered or self._without.decide(key.key, cost, request_id)
             reserved = answered
         try:
-            decided = await self._ask_owner(key, cost, request)
+            decided = await self._ask_owner(key, cost, request, shadows)
         except errors.KeyReused:
             await self._give_back(key, reserved, request)
             raise
@@ -161,7 +162,7 @@ class DurableLevels:
                 bucket.deny_until_ns = 0  # what it was refused for may be there again
         return cost
 
-    async def _ask_owner(self, key: DurableKey, cost: int, request: str) -> Decision | None:
+    async def _ask_owner(self, key: DurableKey, cost: int, request: str, shadows: list[Shadow]) -> Decision | None:
         if self._quotas is None:
             return None
         asked_ns = lease_clock_ns()
@@ -176,6 +177,7 @@ class DurableLevels:
         for bucket in key.owned.buckets:
             left = answer.levels.get(bucket.id_) or _not_governed(bucket)
             numbers += (left.remaining, left.reset_us, left.retry_us, left.policy_version, 0, 0)
+        shadows += shadows_that_refuse(key.owned, numbers)
         decided = taken_in(key.owned, cost, numbers, asked_ns, b"", 0)
         if decided.policy_id in answer.levels:
             return decided._replace(policy_version=answer.levels[decided.policy_id].policy_version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.decide import local_decisions
-from limiter.spending.decision import Decision
+from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.spender import PlainSpender, Spender
 from limiter.store.lease_clock import lease_clock_ns
 from schemas.limiter import limits
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from limiter.spending.buckets import Bucket
     from limiter.spending.fields import Identity
     from limiter.spending.key_state import KeyState
-    from limiter.stream.decisions import Recorder
+    from limiter.stream.decisions import Recorder, Shadow
 
 _COST_MAX: Final = limits.LIMIT_COST_MAX
 _NS_PER_US: Final = 1_000
@@ -34,17 +34,17 @@ def otherwise_over(
     refill_soon: Callable[[Bucket], None],
 ) -> Callable[[KeyState, int, str | None], Decision | None]:
     """Decides for a key what its single lease does not; None when the store has to be asked."""
-    would_refuse = recorder.outcomes.would_refuse
 
     def otherwise(key: KeyState, cost: int, request_id: str | None) -> Decision | None:
         """Repetitions, keys of several levels, refusals, and what policies decide without counting."""
         if not 0 <= cost <= _COST_MAX:
             return None
+        decided: Decision | None
         if not key.leased:
-            if key.verdict is not None:
-                recorder.record(key.name, cost, key.verdict)
-            return key.verdict
-        decided: Decision | None = None
+            decided = UNLIMITED if key.lists and not key.buckets and key.verdict is None else key.verdict
+            if decided is not None:
+                recorder.record(key.name, cost, decided, shadows=key.lists)
+            return decided
         if request_id is not None:
             identity = (key.name, request_id)
             if identity in under_way or identity in identities.doubtful:
@@ -55,13 +55,14 @@ def otherwise_over(
                 recorder.record(key.name, cost, decided, identity=request_id)
                 return decided
         now = lease_clock_ns()
-        decided = local_decisions.spent_of_all(key, cost, now, refill_soon, would_refuse)
-        decided = decided or local_decisions.refused(key, cost, now)
+        shadows: list[Shadow] = [*key.lists]
+        decided = local_decisions.spent_of_all(key, cost, now, refill_soon, shadows)
+        decided = decided or local_decisions.refused(key, cost, now, shadows)
         if decided is None:
             return None
         if decided.allowed and request_id is not None:
             identities.keep(key, request_id, cost, decided)
-        recorder.record(key.name, cost, decided, key.buckets, identity=request_id)
+        recorder.record(key.name, cost, decided, key.buckets, identity=request_id, shadows=shadows)
         return decided
 
     return otherwise

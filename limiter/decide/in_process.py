@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter as Tally
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from limiter.decide.access_lists import verdict
+from limiter.decide.access_lists import shadows_that_deny, verdict
 from limiter.decide.in_process_counters import counter_of
 from limiter.policy import keys
 from limiter.policy.policies import PolicySet, calendars_of
@@ -62,6 +63,7 @@ class _Key(NamedTuple):
     levels: Sequence[Level]
     counters: Sequence[Counter]
     verdict: Decision | None
+    lists: tuple[Level, ...]  # in shadow mode
 
 
 class InProcessLimiter:
@@ -85,6 +87,7 @@ class InProcessLimiter:
         self._spent: dict[tuple[str, ...], Callable[[int, int], Decision | None]] = {}  # of keys of one counter
         self._known: tuple[dict[tuple[str, str], tuple[int, Decision]], ...] = ({}, {})  # young and old
         self._turned_us = 0
+        self.refused_in_shadow: Tally[str] = Tally()  # by policy in shadow mode, what it would have refused
         self.forgotten = 0  # counters that were in use when they had to make room
         self.use(*policies)
 
@@ -139,17 +142,25 @@ class InProcessLimiter:
             place = (*place, widest)
         key, now = self._keys.get(place) or self._found(place), self._now_us()
         if not key.levels:
+            self.refused_in_shadow.update(level.id_ for level in key.lists)
             return key.verdict or UNLIMITED
         if request_id is None:
-            return _decided(key, cost, now)
+            return self._decided(key, cost, now)
         if (known := self._before(key.name, request_id, now)) is not None:
             before, answer = known
             if before != cost:
                 raise errors.KeyReused
             return answer._replace(duplicate=True)
-        decided = _decided(key, cost, now)
+        decided = self._decided(key, cost, now)
         if decided.allowed:
             self._known[0][key.name, request_id] = cost, decided
+        return decided
+
+    def _decided(self, key: _Key, cost: int, now: int) -> Decision:
+        shadows = {level.id_ for level in key.lists}
+        decided = _decided(key, cost, now, shadows)
+        if shadows:
+            self.refused_in_shadow.update(shadows)
         return decided
 
     def _before(self, name: str, request_id: str, now: int) -> tuple[int, Decision] | None:
@@ -163,13 +174,14 @@ class InProcessLimiter:
 
     def _found(self, place: tuple[str, ...]) -> _Key:
         parts = keys.key_parts(*place)
-        decided, counted = verdict(self.policies.levels(parts))
+        levels = self.policies.levels(parts)
+        (decided, counted), lists = verdict(levels), shadows_that_deny(levels)
         if len(self._keys) >= self._keys_max:
             self._void()
         name = "\x1f".join((keys.limit_key(parts), *place[len(KEY_PARTS) :]))
         found = [self._counter(level, level.counted_by(parts)) for level in counted]
-        key = self._keys[place] = _Key(name, counted, found, decided)
-        if len(counted) == 1 and not counted[0].policy.shadow and len(place) == len(KEY_PARTS):
+        key = self._keys[place] = _Key(name, counted, found, decided, lists)
+        if len(counted) == 1 and not (counted[0].policy.shadow or lists) and len(place) == len(KEY_PARTS):
             self._spent[place] = found[0].spent
         return key
 
@@ -234,8 +246,11 @@ class InAsyncio:
         return 0
 
 
-def _decided(key: _Key, cost: int, now: int) -> Decision:
-    """All counters are charged, or none; of shadow policies what fits. Who governs: as at the store."""
+def _decided(key: _Key, cost: int, now: int, shadows: set[str]) -> Decision:
+    """All counters are charged, or none; of shadow policies what fits. Who governs: as at the store.
+
+    ``shadows``: afterwards the policies that would have refused it.
+    """
     fits = [counter.available(now) >= cost for counter in key.counters]
     allowed = all(fit or level.policy.shadow for level, fit in zip(key.levels, fits, strict=True))
     least: tuple[int, Level, Counter, int] | None = None
@@ -243,6 +258,8 @@ def _decided(key: _Key, cost: int, now: int) -> Decision:
         if allowed and fit:
             counter.take(now, cost)
         if level.policy.shadow:
+            if not fit:
+                shadows.add(level.id_)
             continue
         retry_us = 0 if fit else counter.retry_us(now, cost)
         weight = -(2**62) if retry_us < 0 else -retry_us if retry_us else counter.available(now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from limiter.decide.access_lists import verdict
+from limiter.decide.access_lists import shadows_that_deny, verdict
 from limiter.policy import keys
 from limiter.policy.policies import PolicySet
 from limiter.spending.buckets import Bucket
@@ -87,11 +87,14 @@ class KeyCache:
         if len(self.keys) >= limits.LIMIT_KEYS_MAX:
             self._void()
             self._recorder.forget()
-        decided, counted = verdict(self.policies.levels(parts))
+        levels = self.policies.levels(parts)
+        decided, counted = verdict(levels)
         buckets = tuple(self._bucket(level, parts) for level in counted)
         name = keys.limit_key(parts)
         row = self._recorder.row(name, buckets[0].id_, buckets[0].version) if buckets else 0
-        key = self.keys[place] = KeyState(name, buckets, row, leases=not self.is_lapsed, verdict=decided)
+        lists = shadows_that_deny(levels)
+        key = KeyState(name, buckets, row, leases=not self.is_lapsed, verdict=decided, lists=lists)
+        self.keys[place] = key
         key.durable = durable_key(key, parts)
         return key
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.store.store_waits import StoreWaits
-    from limiter.stream.decisions import Recorder
+    from limiter.stream.decisions import Recorder, Shadow
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -221,13 +221,14 @@ class Limiter:
         return decided
 
     async def _decide(self, key: KeyState, cost: int, request_id: str | None, within_s: float | None) -> Decision:
+        shadows: list[Shadow] = [*key.lists]
         if key.durable is not None and not self._key_cache.is_lapsed:
-            decided = await self._durable.decide(key.durable, cost, request_id)
+            decided = await self._durable.decide(key.durable, cost, request_id, shadows)
         else:
-            asked = await self._calls.ask(key, cost, request_id, within_s)
+            asked = await self._calls.ask(key, cost, request_id, shadows, within_s)
             decided = asked or self._without_store.decide(key, cost, request_id)
         self.degraded += decided.degraded
-        self._recorder.record(key.name, cost, decided, identity=request_id)
+        self._recorder.record(key.name, cost, decided, identity=request_id, shadows=shadows)
         return decided
 
     async def maintain(self) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from limiter.decide.identities import Known
     from limiter.spending.buckets import Bucket
     from limiter.spending.key_state import KeyState
+    from limiter.stream.decisions import Shadow
 
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000
@@ -30,18 +31,19 @@ def spent_of_all(
     cost: int,
     now_ns: int,
     refill_soon: Callable[[Bucket], None],
-    would_refuse: Callable[[str], None],
+    shadows: list[Shadow],
 ) -> Decision | None:
     """Spends of the lease of every level, or of none when one of them does not hold enough: then None.
 
-    A level in shadow mode that the store found exhausted lately is not waited for: it would refuse, and is told of.
+    A level in shadow mode that the store found exhausted lately is not waited for: it would refuse, and is one of
+    the ``shadows`` afterwards.
     """
     for bucket in key.buckets:
         if (bucket.left < cost or now_ns >= bucket.lease_ends_ns) and not _is_exhausted_shadow(bucket, cost, now_ns):
             return None
     for bucket in key.buckets:
         if bucket.left < cost:
-            would_refuse(bucket.id_)
+            shadows.append(bucket)
             continue
         bucket.left -= cost
         if bucket.left < bucket.refill_below:
@@ -56,8 +58,11 @@ def _is_exhausted_shadow(bucket: Bucket, cost: int, now_ns: int) -> bool:
     return bucket.level.policy.shadow and is_refused and not bucket.lease_id
 
 
-def refused(key: KeyState, cost: int, now_ns: int) -> Decision | None:
-    """The refusal that a level gave lately and that holds for this cost too, of the level to wait for longest."""
+def refused(key: KeyState, cost: int, now_ns: int, shadows: list[Shadow]) -> Decision | None:
+    """The refusal that a level gave lately and that holds for this cost too, of the level to wait for longest.
+
+    ``shadows``: afterwards those too of which the store said that they would refuse it.
+    """
     longest: Bucket | None = None
     longest_ns = 0.0
     for bucket in key.real:
@@ -71,6 +76,8 @@ def refused(key: KeyState, cost: int, now_ns: int) -> Decision | None:
     if longest is None:
         return None
     longest.seen += cost
+    if key.real is not key.buckets:
+        shadows += [bucket for bucket in key.buckets if _is_exhausted_shadow(bucket, cost, now_ns)]
     return Decision(
         allowed=False,
         remaining=max(0, longest.remaining),

@@ -61,7 +61,7 @@ class QuotaLender:
         for passed, cost in ((True, allowed), (False, denied)):
             decided = _decided(key, passed=passed)
             if cost and decided is not None:
-                self._recorder.record(key.name, cost, decided)
+                self._recorder.record(key.name, cost, decided, shadows=key.lists)
 
     async def lend(self, share: Share, key: KeyState) -> Assignment | None:
         """What an Envoy is to be told now; None when it goes on with what it has."""

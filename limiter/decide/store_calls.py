@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from limiter.spending.key_state import KeyState
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
-    from limiter.stream.decisions import Recorder
+    from limiter.stream.decisions import Recorder, Shadow
 
 _NS_PER_S: Final = 1_000_000_000
 
@@ -61,11 +61,12 @@ class StoreCalls:
         self._left_alone: set[asyncio.Future[list[int]]] = set()  # nobody waits for them; the store's bound ends them
 
     async def ask(
-        self, key: KeyState, cost: int, request_id: str | None, within_s: float | None = None
+        self, key: KeyState, cost: int, request_id: str | None, shadows: list[Shadow], within_s: float | None = None
     ) -> Decision | None:
         """One call of the store over all buckets; None when it does not answer in time, or must not be asked.
 
-        ``within_s``: how long the caller can wait, where that is shorter than the bound of a call.
+        ``shadows``: afterwards those too that would have refused it. ``within_s``: how long the caller can wait, where
+        that is shorter than the bound of a call.
         """
         if self._key_cache.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
             return None
@@ -101,8 +102,7 @@ class StoreCalls:
             raise errors.KeyReused
         if answer[0] in (store.STALE_EPOCH, store.WRONG):
             return None
-        for policy_id in shadows_that_refuse(key, answer):
-            self._recorder.outcomes.would_refuse(policy_id)
+        shadows += shadows_that_refuse(key, answer)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
     async def _exchange(

@@ -44,12 +44,12 @@ def lease_end_ns(asked_ns: int, lease_us: int) -> int:
     return asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
 
 
-def shadows_that_refuse(key: KeyState, answer: list[int]) -> list[str]:
-    """The policies in shadow mode that would have refused what the store has just decided for the first time."""
+def shadows_that_refuse(key: KeyState, answer: list[int]) -> list[Bucket]:
+    """The levels in shadow mode that would have refused what was just decided for the first time."""
     if key.real is key.buckets or answer[0] not in (store.OK, store.DENIED):
         return []
     waits = answer[3 :: store.ROW]
-    return [b.id_ for b, wait in zip(key.buckets, waits, strict=False) if b.level.policy.shadow and wait]
+    return [b for b, wait in zip(key.buckets, waits, strict=False) if b.level.policy.shadow and wait]
 
 
 def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes, epoch: int) -> Decision:

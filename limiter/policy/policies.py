@@ -316,6 +316,12 @@ class PolicySet:
         real = (level for level in self.levels(parts) if not level.policy.shadow and not level.policy.is_by_network)
         return tuple(level for level in real if level.policy.is_counted and self._by_id[level.id_] is level)
 
+    def shadows(self, parts: dict[str, str], told: Iterable[str] = ()) -> tuple[Level, ...]:
+        """Policies in shadow mode that may refuse a key, wherever from, and those of whose refusals was told."""
+        names = {level.id_ for level in (*self.levels(parts), *self.by_network(parts))}.union(told)
+        found = (self._by_id[name] for name in sorted(names) if name in self._by_id)
+        return tuple(level for level in found if level.policy.shadow and level.policy.algorithm != "unlimited")
+
     def by_network(self, parts: dict[str, str]) -> tuple[Level, ...]:
         """Counted policies, shadow ones too, that govern a key when it is asked for from some network.
 

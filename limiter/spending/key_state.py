@@ -9,6 +9,7 @@ from limiter.spending.fields import KeyFields
 from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:
+    from limiter.policy.policies import Level
     from limiter.spending.buckets import Bucket
     from limiter.spending.decision import Decision
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class KeyState(KeyFields):
     """One limit key under one snapshot: its name, its buckets, and whether leases of theirs can decide it."""
 
-    __slots__ = ("buckets", "durable", "leased", "real", "verdict")
+    __slots__ = ("buckets", "durable", "leased", "lists", "real", "verdict")
 
     single: Bucket | None
 
@@ -28,6 +29,7 @@ class KeyState(KeyFields):
         *,
         leases: bool = True,
         verdict: Decision | None = None,
+        lists: tuple[Level, ...] = (),
     ) -> None:
         self.name = name
         self.seed = key_hash(name)
@@ -35,7 +37,9 @@ class KeyState(KeyFields):
         real = tuple(bucket for bucket in buckets if not bucket.level.policy.shadow)
         self.real = buckets if len(real) == len(buckets) else real  # those that may refuse
         self.leased = leases and bool(buckets) and all(b.level.is_leased for b in buckets)
-        self.single = buckets[0] if len(real) == len(buckets) == 1 and self.leased else None  # decides it alone
+        self.lists = lists  # in shadow mode: each would refuse every request
+        is_alone = len(real) == len(buckets) == 1 and self.leased and not lists
+        self.single = buckets[0] if is_alone else None  # decides it alone
         self.verdict = verdict  # of policies that decide without counting: there are no buckets then
         if self.single is not None and auditing(self.single.level.policy.audit).is_sampled:
             self.single = None  # its identity draws whether a decision is a row: not on the fastest path

@@ -35,6 +35,7 @@ REMAINING_MAX: Final = 2**31 - 1
 ALLOWED: Final = 1  # the lowest bit of the flags
 DEGRADED, DUPLICATE, APPROXIMATE = 2, 4, 8
 ALSO: Final = 16  # no decision: the record before it is one, and spent of this lease too
+SHADOW: Final = 128  # with ALSO: a policy in shadow mode, that of this row, would have refused the decision before it
 IDENTIFIED: Final = 64  # charged out of a lease under an identity, whose hash lies beside the record
 SLOT_SHIFT: Final = 8  # above the flags: the slot in the book of leases that the decision was made out of, 0 = none
 LEFT_OUT: Final = 32  # the policy's sample leaves this decision out: it is summed, and no row of the stream
@@ -101,16 +102,19 @@ class Ring(RingFields):
     def take(self, at_most: int | None = None) -> Records:
         """What was written since the last time, oldest first. What was overwritten before is added to ``lost``.
 
-        ``at_most`` so many, unless some were overwritten: then all, and nothing is left that may be.
+        ``at_most`` so many, and what belongs to the last decision of them; unless some were overwritten: then all, and
+        nothing is left that may be.
         """
         written = self.written
         missed = max(0, written - self.taken - self._records)
         self.lost += missed
         first = (self.taken + missed) % self._records
         count = written - self.taken - missed
-        if at_most is not None and not missed:
-            count = min(count, at_most)
         found = np.frombuffer(self.buffer, RECORD_TYPE, self._records, _HEAD_BYTES)
+        if at_most is not None and not missed and at_most < count:
+            all_of_it, count = count, at_most
+            while count < all_of_it and found["flags"][(first + count) % self._records] & ALSO:
+                count += 1
         taken = np.concatenate((found[first : first + count], found[: max(0, first + count - self._records)]))
         self.taken += missed + count
         self._note()

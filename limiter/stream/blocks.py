@@ -13,11 +13,13 @@ import numpy as np
 from msgspec import Struct
 
 from limiter.spending.ring import ALLOWED, DEGRADED, DUPLICATE, RECORD_TYPE, Records
+from limiter.stream.shadows import MINUTE_US, SHADOW_TYPE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_MINUTE_US: Final = 60_000_000
+    from limiter.stream.shadows import Shadows
+
 TOTAL_TYPE: Final = np.dtype(
     [
         ("row", "<u4"),
@@ -45,6 +47,7 @@ class Part(NamedTuple):
     numbers: npt.NDArray[np.int64]
     weights: npt.NDArray[np.uint32]
     totals: npt.NDArray[np.void]  # of TOTAL_TYPE: decisions that are in no record
+    shadows: Shadows
     until: int  # all numbers below it are accounted for
 
     def summed(self) -> npt.NDArray[np.void]:
@@ -69,6 +72,7 @@ class Block(Struct, frozen=True, kw_only=True):
     since: int = 0
     until: int = 0
     gap: int = 0  # decisions of the source that were lost so far, in all partitions
+    shadows: bytes = b""  # SHADOW_TYPE: what policies in shadow mode would have refused of these decisions
 
     def columns(self) -> Records:
         """The decisions."""
@@ -85,8 +89,14 @@ class Block(Struct, frozen=True, kw_only=True):
         until = self.until or int(numbers.max(initial=-1)) + 1
         fresh = numbers >= counted
         sums = self.totals if self.since >= counted else b""  # a sum cannot be counted in part
+        shadows = np.frombuffer(self.shadows, SHADOW_TYPE)
         return Part(
-            records[fresh], numbers[fresh], weights[fresh], np.frombuffer(sums, TOTAL_TYPE), max(until, counted)
+            records=records[fresh],
+            numbers=numbers[fresh],
+            weights=weights[fresh],
+            totals=np.frombuffer(sums, TOTAL_TYPE),
+            shadows=shadows[shadows["place"].astype(np.int64) + self.first >= counted],
+            until=max(until, counted),
         )
 
 
@@ -106,7 +116,7 @@ def encode(block: Block, rows: bytes) -> bytes:
 
 def summed(records: Records, weights: npt.NDArray[np.uint32] | None = None) -> npt.NDArray[np.void]:
     """Records by row and minute. ``weights`` None: they are no rows of the stream, only summed."""
-    minutes = records["at"] // _MINUTE_US
+    minutes = records["at"] // MINUTE_US
     places, indexes = np.unique((records["row"].astype(np.uint64) << 32) | minutes, return_inverse=True)
     found = np.zeros(len(places), TOTAL_TYPE)
     found["row"], found["minute"] = places >> np.uint64(32), places & np.uint64(0xFFFFFFFF)

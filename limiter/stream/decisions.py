@@ -22,6 +22,7 @@ from limiter.spending.ring import (
     APPROXIMATE,
     DEGRADED,
     DUPLICATE,
+    SHADOW,
     SLOT_SHIFT,
     LeftBehind,
     Records,
@@ -43,11 +44,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from limiter.policy.policies import Level
     from limiter.spending.buckets import Bucket
     from limiter.spending.decision import Decision
     from limiter.stream.block_packer import BlockSink
     from limiter.stream.charges import Charges
     from limiter.stream.lease_accounts import LeaseAccounts
+
+    Shadow = Bucket | Level  # that would refuse a request, if its policy were not in shadow mode
 
 _US: Final = 1_000
 
@@ -109,10 +113,12 @@ class Recorder:
         leased: Sequence[Bucket] = (),
         *,
         identity: str | None = None,
+        shadows: Sequence[Shadow] = (),
     ) -> None:
         """Notes one decision, and the buckets whose leases made it: one record for each lease that it spent of.
 
-        ``identity`` draws whether it is in the sample of its policy; without one its number does.
+        ``identity`` draws whether it is in the sample of its policy; without one its number does. ``shadows``: what
+        would have refused it, if it were not in shadow mode; a record for each policy.
         """
         row = self.row(key, decided.policy_id, decided.policy_version)
         now_us = (lease_clock_ns() + self.wall_offset_ns) // _US
@@ -124,6 +130,10 @@ class Recorder:
         self.ring.put(row, cost, flags | slots[0] if slots else flags, decided.remaining, now_us, charged)
         for slot in slots[1:]:
             self.ring.put(row, cost, flags | slot | ALSO, decided.remaining, now_us, charged)
+        if shadows and not decided.duplicate:
+            for policy_id, version in {(shadow.id_, shadow.version) for shadow in shadows}:  # a guard has its policy's
+                self.outcomes.would_refuse(policy_id)
+                self.ring.put(self.row(key, policy_id, version), cost, SHADOW | ALSO, 0, now_us)
 
     async def run(self) -> None:
         """Flushes until cancelled; seldom, and at next to no cost, while nothing is decided."""

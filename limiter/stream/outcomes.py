@@ -30,7 +30,7 @@ class Outcomes:
         return {name: self._by_flags[flags] for flags, name in _OUTCOMES.items()}
 
     def would_refuse(self, policy_id: str) -> None:
-        """A policy in shadow mode would have refused a request; what the others say of it is counted elsewhere."""
+        """A policy in shadow mode would have refused a decision; what was decided is counted elsewhere."""
         self.refused_in_shadow[policy_id] = self.refused_in_shadow.get(policy_id, 0) + 1
 
     def count(self, taken: Records) -> bool:

@@ -37,17 +37,19 @@ SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")
 _GATHER_S: Final = 0.2
 _BLOCKS_MAX: Final = 200
 _SUMS: Final = ("row", "allowed", "denied", "allowed_cost", "newest")
+_SHADOWS: Final = ("row", "count", "at")
 _log: Final = structlog.get_logger(__name__)
 
 Source = tuple[str, int]  # a recorder, and the partition of its blocks
 
 
 class Total:
-    """What one key was allowed and denied in a batch."""
+    """What one key was allowed and denied in a batch, and what policies in shadow mode would have refused of it."""
 
-    __slots__ = ("allowed", "allowed_cost", "as_of", "denied", "policy", "version")
+    __slots__ = ("allowed", "allowed_cost", "as_of", "denied", "policy", "shadows", "version")
 
     def __init__(self) -> None:
+        self.shadows: dict[str, tuple[int, int]] = {}  # by policy: how many, and as of when
         self.allowed = self.denied = self.allowed_cost = self.version = self.as_of = 0
         self.policy = ""
 
@@ -72,6 +74,11 @@ def totals(blocks: Sequence[tuple[int, Block]], counted: dict[Source, int]) -> d
                 total.allowed_cost += cost
                 total.policy, total.version = row.policy_id, max(total.version, row.policy_version)
                 total.as_of = max(total.as_of, newest)
+        for number, count, at in zip(*(part.shadows[name].tolist() for name in _SHADOWS), strict=True):
+            row = block.rows[number]
+            shadows = found.setdefault(row.key, Total()).shadows
+            before, as_of = shadows.get(row.policy_id, (0, 0))
+            shadows[row.policy_id] = before + count, max(as_of, at)
     return found
 
 
@@ -160,12 +167,16 @@ class UsageStream:
             sources = sorted({block.source for _, block in blocks})
             rows = connection.execute(SQL["usage_sources"], (sources, sorted(after))).fetchall()
             counted = {(source, partition): until for source, partition, until in rows}
-            added = sorted(totals(blocks, counted).items())  # two consumers lock keys in one order
+            found = sorted(totals(blocks, counted).items())  # two consumers lock keys in one order
             if counted:
                 columns = zip(*((*place, until) for place, until in sorted(counted.items())), strict=True)
                 connection.execute(SQL["usage_source_counted"], [list(column) for column in columns])
-            if added:
+            if added := [(key, total) for key, total in found if total.allowed or total.denied]:
                 connection.execute(SQL["usage_add"], _columns(added))
+            if shadows := [
+                (key, policy, *refused) for key, total in found for policy, refused in sorted(total.shadows.items())
+            ]:
+                connection.execute(SQL["usage_add_shadows"], [list(column) for column in zip(*shadows, strict=True)])
 
 
 def _columns(added: Sequence[tuple[str, Total]]) -> tuple[Any, ...]:

@@ -27,5 +27,7 @@ select (select sum(open_leases) from limit_lease_position)::bigint,
 select limit_key, allowed_cost from unnest(%s::text[]) as t (named) join limit_usage on key_digest = limit_key_digest(named);
 
 -- name: totals
--- limiter_analytics: what the stream adds up to in Postgres, by key as ClickHouse calls it. The table of a soak is small.
-select md5(limit_key), allowed, denied, allowed_cost from limit_usage;
+-- limiter_analytics: what the stream adds up to in Postgres, by key as ClickHouse calls it. The tables of a soak are small.
+select md5(limit_key), allowed, denied, allowed_cost, coalesce(s.refused, 0)::bigint
+from limit_usage
+left join (select key_digest, sum(refused) as refused from limit_usage_shadow group by key_digest) s using (key_digest);

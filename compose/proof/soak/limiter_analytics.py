@@ -28,6 +28,7 @@ class Totals(NamedTuple):
     allowed: int
     denied: int
     allowed_cost: int
+    refused_in_shadow: int = 0
 
 
 class Kept(NamedTuple):
@@ -93,11 +94,11 @@ def _read(addresses: Addresses) -> Analytics:
             client.close()
     except (ClickHouseError, OSError) as error:
         raise errors.Unavailable(f"ClickHouse does not say what it has: {str(error)[:200]}") from error
-    clickhouse = {key: Totals(*row[:3]) for key, *row in sums}
+    clickhouse = {key: Totals(*row[:4]) for key, *row in sums}
     return Analytics(
         postgres={key: Totals(*row) for key, *row in totals},
         clickhouse={key: one for key, one in clickhouse.items() if any(one)},  # a repetition is no decision
-        summed={key: Kept(*row[3:]) for key, *row in sums if row[3]},
+        summed={key: Kept(*row[4:]) for key, *row in sums if row[4]},
         kept={key: Kept(*row[:2]) for key, *row in rows},
         twice=sum(row[-1] for row in rows),
     )

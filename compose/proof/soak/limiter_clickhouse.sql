@@ -2,7 +2,7 @@
 
 -- name: sums
 -- limiter_analytics: exact sums of every decision by key, and what they say of the rows that were kept.
-select key_hash, sum(allowed), sum(denied), sum(allowed_cost), sum(rows), sum(weight)
+select key_hash, sum(allowed), sum(denied), sum(allowed_cost), sum(refused_in_shadow), sum(rows), sum(weight)
 from limit_usage_by_key
 group by key_hash;
 

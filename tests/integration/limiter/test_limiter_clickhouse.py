@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 from compose.cli.dry_run.history import History
 from limiter.analytics.busiest import busiest
 from limiter.analytics.decision_rows import key_hash
+from limiter.policy.policies import PolicySet
 from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from schemas.limiter import topics
@@ -28,6 +29,7 @@ from sinks.clickhouse.sink import Sink, SinkSettings
 from tests.eventually import becomes, eventually, patient
 from tests.gate import PROOF
 from tests.worlds.limiter.counter_server import Blocks
+from tests.worlds.limiter.counter_server import policy as a_policy
 from tests.worlds.sink_process import sink_process
 from tests.worlds.sink_stage import Recorder as Observer
 from tests.worlds.sink_stage import Stage, new_stage
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.slow]
+SHADOW = PolicySet([a_policy("pl_shadow", shadow=True)], 1).all_levels()[0]
 AUDIT = ("full", "denied", "denied+sampled 1/3", "aggregate")
 STEPS = ("sink_after_plan", "decisions_after_table", "sink_after_insert", "sink_after_mark")
 #: in the gate the step that no other sink has; the others are killed at with the events' sink
@@ -60,6 +63,7 @@ class Gateway:
         self.sink = Blocks(under_way=1)  # nothing is ever safe: a kill sends all of it again
         self.truth: dict[str, list[int]] = {}
         self.rows: Counter[str] = Counter()
+        self.refused = 0  # by a policy in shadow mode, if it were not
         self._recorder = self._started()
 
     def _started(self) -> Recorder:
@@ -74,7 +78,10 @@ class Gateway:
                 outcome = ("allowed", "allowed", "denied", "degraded", "repeated")[n % 5]
                 one = Decision(outcome != "denied", 5, 0, 0, f"pl_{policy}", 1)
                 one = one._replace(duplicate=outcome == "repeated", degraded=outcome == "degraded")
-                self._recorder.record(f"t{policy}:user{n % 3}:/things", n % 4, one, identity=f"i{n}-{policy}")
+                shadows = [SHADOW] if n % 10 == 0 else []
+                self.refused += len(shadows)
+                key = f"t{policy}:user{n % 3}:/things"
+                self._recorder.record(key, n % 4, one, identity=f"i{n}-{policy}", shadows=shadows)
                 sums = self.truth.setdefault(f"t{policy}", [0] * 6)
                 was_denied, was_allowed = outcome == "denied", outcome in ("allowed", "degraded")
                 added = (was_allowed, was_denied, outcome == "repeated", outcome == "degraded")
@@ -146,6 +153,11 @@ def expect_all_once(stage: Stage, gateway: Gateway) -> None:
     stored, distinct = stage.clickhouse_rows("select count(), uniqExact(event_id) from limit_decisions final")[0]
     assert stored == distinct
     raw = dict(stage.clickhouse_rows("select tenant, sum(weight) from limit_decisions final group by tenant"))
+    refused = "select policy_id, sum(refused_in_shadow) from {} where refused_in_shadow > 0 group by policy_id"
+    for view in ("limit_usage_by_minute", "limit_usage_by_key"):
+        assert stage.clickhouse_rows(refused.format(view)) == [("pl_shadow", gateway.refused)]
+    of_full = "select countIf(has(refused_in_shadow, 'pl_shadow')) * 10 = count() from limit_decisions final"
+    assert stage.clickhouse_rows(f"{of_full} where tenant = 't0'") == [(True,)]
     in_sums = dict(stage.clickhouse_rows("select tenant, sum(weight) from limit_usage_by_minute group by tenant"))
     assert {tenant: weight for tenant, weight in in_sums.items() if weight} == raw
 
@@ -158,6 +170,8 @@ def expect_busiest(stage: Stage, gateway: Gateway) -> None:
         tenants = busiest(client, connection, what="tenant", by="denied", minutes=60, limit=3)
         keys = busiest(client, connection, what="key", by="asked", minutes=60, limit=50)
         older = busiest(client, connection, what="policy", by="degraded", minutes=60, limit=1)
+        shadows = busiest(client, connection, what="policy", by="shadow", minutes=60, limit=9)["data"]
+        most = busiest(client, connection, what="tenant", by="shadow", minutes=60, limit=9)["data"]
     client.close()
     assert [row["name"] for row in tenants["data"]] == ["t0", "t1", "t2"]
     for row in tenants["data"]:
@@ -168,6 +182,9 @@ def expect_busiest(stage: Stage, gateway: Gateway) -> None:
     named = hashes - {key_hash("t1:user0:/things")} | {"t1:user0:/things"}
     assert {row["name"] for row in keys["data"]} == named
     assert len(older["data"]) == 1
+    assert [(row["name"], row["asked"], row["shadow"]) for row in shadows] == [("pl_shadow", 0, gateway.refused)]
+    assert {row["policy_id"] for row in keys["data"]} == {f"pl_{n}" for n in range(len(AUDIT))}  # who decided
+    assert [row["shadow"] for row in most] == [gateway.refused // len(AUDIT)] * len(AUDIT)
     assert older["as_of"]
 
 

@@ -354,6 +354,19 @@ async def test_a_shadow_policy_decides_nothing_even_when_its_owner_is_away(world
 
 
 @awaited
+async def test_what_a_durable_policy_in_shadow_mode_would_have_refused_is_counted(world: World, tmp_path: Path) -> None:
+    owners = Unanswered()
+    async with limiter(world.store.url, tmp_path, WIDE, narrow(shadow=True), durable=owners) as one:
+        tenant = uuid.uuid4().hex
+        await one.check(tenant, "u", "/r", 2)
+        level = owners.asked[0].levels[0][0]
+        for duplicate in (False, True):
+            owners.answer = Answer(allowed=True, duplicate=duplicate, levels={level: left(retry_us=1_000)})
+            assert (await one.check(tenant, "u", "/r", 2, f"r{duplicate}")).allowed
+        assert one._recorder.outcomes.refused_in_shadow == {level: 1}  # what an owner repeats was counted
+
+
+@awaited
 async def test_a_refusal_is_repeated_without_asking_but_not_to_an_identity_in_doubt(
     world: World, tmp_path: Path
 ) -> None:

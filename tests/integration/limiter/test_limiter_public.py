@@ -167,6 +167,8 @@ def test_lists_and_networks_are_published_like_quotas(envoy: Envoy) -> None:
 
 
 def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
+    """And says what a policy in shadow mode would have refused."""
+    shadow = envoy.publish(capacity=4, shadow=True).json()["result"]
     envoy.in_force()
     user, codes = envoy.undisturbed(14)
     assert codes == [OK] * 10 + [OVER_LIMIT] * 4
@@ -177,11 +179,14 @@ def test_usage_is_live_and_streamed(envoy: Envoy) -> None:
         assert answer.status_code == 200, answer.text
         view: dict[str, Any] = answer.json()
         assert (view["stream"]["allowed"], view["stream"]["denied"]) == (10, 4)
-        assert view["live"] is not None, "the store was late"
+        assert None not in (view["live"], view["in_shadow"][0]["live"]), "the store was late"
         return view
 
-    live = eventually(counted, 60)["live"]
-    assert (live["used"], live["remaining"]) == (10, 0)
+    view = eventually(counted, 60)
+    assert (view["live"]["used"], view["live"]["remaining"]) == (10, 0)
+    (would,) = view["in_shadow"]
+    assert (would["policy_id"], would["refused"], would["live"]["used"]) == (shadow["policy_id"], 10, 4)
+    assert would["as_of"] == view["stream"]["as_of"]
     assert envoy.operator.http.get("/v1/usage/nokey").status_code == 422
     assert envoy.operator.http.get("/v1/usage/" + quote("nobody:u:/r", safe="")).status_code == 404
 

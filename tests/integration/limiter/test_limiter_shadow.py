@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from limiter.decide.acquire import acquire
-from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policies, policy, server
+from limiter.stream.blocks import decode
+from limiter.stream.usage import totals
+from tests.worlds.limiter.counter_server import (
+    MONTH_MS,
+    CounterServer,
+    emptied,
+    limiter,
+    listed,
+    policies,
+    policy,
+    server,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from limiter import Limiter
 
 pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("emptied")]
 __all__ = ["emptied", "server"]  # the fixtures of this module
@@ -34,8 +47,53 @@ def test_an_exhausted_shadow_level_costs_no_store_call_and_is_told_of(
                     await gateway.maintain()
             assert gateway.store_calls < asked / 10  # a refusal is remembered for a quarter of a second
             assert gateway._recorder.outcomes.refused_in_shadow == {"pl_shadow": asked - 5}
+            assert streamed(gateway) == {"t:u:/r": (asked, 0, {"pl_shadow": asked - 5})}
 
     asyncio.run(test())
+
+
+def test_a_request_that_both_refuse_says_so(server: CounterServer, tmp_path: Path) -> None:
+    """By the store, and then by the refusal that is remembered; a guard of a window and its policy are one."""
+    window_ms = MONTH_MS
+    real = policy("pl_real", capacity=3, window_ms=window_ms)
+    shadow = policy("pl_shadow", capacity=2, window_ms=window_ms, shadow=True, boundary_guard=1)
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, real, shadow) as gateway:
+            allowed = [(await gateway.check("t", "u", "/r")).allowed for _ in range(6)]
+            assert allowed == [True] * 3 + [False] * 3
+            assert streamed(gateway) == {"t:u:/r": (3, 3, {"pl_shadow": 5})}
+
+    asyncio.run(test())
+
+
+def test_a_block_list_in_shadow_mode_would_refuse_every_request(server: CounterServer, tmp_path: Path) -> None:
+    """Of keys that a lease decides alone otherwise, and of those that nothing else governs; an armed one says both."""
+    shadow = listed("deny", "pl_list", shadow=True)
+    leased = policy("pl_real", scope={"tenant": "t", "user": "*", "route": "*"}, capacity=10**9)
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, leased, shadow) as gateway:
+            for tenant in ("t", "nobody"):
+                assert [(await gateway.check(tenant, "u", "/r")).allowed for _ in range(50)] == [True] * 50
+            refused = {"pl_list": 50}
+            assert streamed(gateway) == {"t:u:/r": (50, 0, refused), "nobody:u:/r": (50, 0, refused)}
+            gateway.use(policies(leased, shadow, listed("deny", "pl_armed", per=["tenant"])))
+            assert not (await gateway.check("t", "armed", "/r")).allowed
+            assert streamed(gateway)["t:armed:/r"] == (0, 1, {"pl_list": 1})
+
+    asyncio.run(test())
+
+
+def streamed(gateway: Limiter) -> dict[str, tuple[int, int, dict[str, int]]]:
+    """What the blocks of a gateway add up to by key: allowed, denied, and refused in shadow by policy."""
+    recorder: Any = gateway._recorder
+    recorder.flush()
+    found = totals([(partition, decode(block)) for partition, block in recorder._sink.sent], {})
+    return {
+        key: (one.allowed, one.denied, {policy_id: count for policy_id, (count, _) in one.shadows.items()})
+        for key, one in found.items()
+    }
 
 
 def test_who_waits_for_a_quota_gets_it_or_hears_at_once_that_it_will_not_come(

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
+from limiter.policy.policies import PolicySet
 from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
@@ -20,7 +21,7 @@ from schemas.limiter import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from tests.eventually import becomes, eventually
-from tests.worlds.limiter.counter_server import Blocks
+from tests.worlds.limiter.counter_server import Blocks, policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
 DENY = ALLOW._replace(allowed=False, remaining=0)
+SHADOW = PolicySet([policy("pl_shadow", shadow=True)], 1).all_levels()[0]
 ROUNDS, KEYS = 200, 7
 
 
@@ -123,7 +125,7 @@ def test_two_consumers_and_blocks_that_come_again(stack: World, tmp_path: Path) 
     try:
         for _ in range(ROUNDS):
             for n in range(KEYS):
-                recorder.record(f"{tenant}:u{n}:/r", 2, ALLOW)
+                recorder.record(f"{tenant}:u{n}:/r", 2, ALLOW, shadows=[SHADOW])
                 recorder.record(f"{tenant}:u{n}:/r", 3, DENY)
             recorder.flush()
             for _ in range(2):  # as after a kill
@@ -133,14 +135,16 @@ def test_two_consumers_and_blocks_that_come_again(stack: World, tmp_path: Path) 
         kafka.close()
 
         def counted() -> list[tuple[int, ...]]:
-            query = "select allowed, denied, allowed_cost from limit_usage where limit_key like %s"
+            query = """select allowed, denied, allowed_cost, refused
+                from limit_usage join limit_usage_shadow s using (key_digest)
+                where limit_key like %s and s.policy_id = 'pl_shadow'"""
             with psycopg.connect(stack.addresses.postgres_reader_dsn) as connection:
                 rows = connection.execute(query, (f"{tenant}:%",)).fetchall()
             assert len(rows) == KEYS
-            assert min(allowed for allowed, _, _ in rows) >= ROUNDS
+            assert min(allowed for allowed, *_ in rows) >= ROUNDS
             return rows
 
-        assert eventually(counted, 30) == [(ROUNDS, ROUNDS, 2 * ROUNDS)] * KEYS
+        assert eventually(counted, 30) == [(ROUNDS, ROUNDS, 2 * ROUNDS, ROUNDS)] * KEYS
     finally:
         for stream in streams:
             stream.stop()

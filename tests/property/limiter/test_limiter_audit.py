@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from limiter.stream.blocks import Block
 
+SHADOWS = [PolicySet([policy(f"pl_s{n}", shadow=True)], 1).all_levels()[0] for n in range(2)]
 SETTINGS = ("full", "denied", "denied+sampled 1/7", "aggregate")
 
 
@@ -59,6 +60,7 @@ asked = st.tuples(
     st.sampled_from(["allowed", "denied", "repeated", "degraded"]),
     st.integers(0, 9),
     st.one_of(st.none(), st.text(max_size=8)),
+    st.lists(st.sampled_from(SHADOWS), max_size=2),
 )
 
 
@@ -67,21 +69,30 @@ asked = st.tuples(
     questions=st.lists(st.lists(asked, max_size=30), min_size=1, max_size=5),
     again=st.randoms(use_true_random=False),
     block_max=st.integers(1, 40),
+    sent_at_once=st.integers(1, 40),
 )
-def test_totals_are_exact_whatever_is_kept_and_however_often_it_comes(tmp_path_factory, questions, again, block_max):
-    """Blocks come twice, and what was not safe comes again after a kill as rows: every decision counts once."""
+def test_totals_are_exact_whatever_is_kept_and_however_often_it_comes(
+    tmp_path_factory, questions, again, block_max, sent_at_once
+):
+    """Blocks come twice, and what was not safe comes again after a kill as rows: every decision counts once.
+
+    So does what policies in shadow mode would have refused of it.
+    """
     folder, sink = tmp_path_factory.mktemp("ring"), Blocks(under_way=1)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(limits, "LIMIT_DECISIONS_BLOCK_MAX", block_max)
+        patched.setattr(limits, "LIMIT_DECISIONS_SENT_AT_ONCE", sent_at_once)
         truth: dict[str, Counter[str]] = {}
         with recorder_of(folder, sink) as recorder:
             for batch in questions:
-                for number, user, outcome, cost, identity in batch:
-                    recorder.record(f"t:u{user}:/{number}", cost, decided(number, outcome), identity=identity)
+                for number, user, outcome, cost, identity, shadows in batch:
+                    one = decided(number, outcome)
+                    recorder.record(f"t:u{user}:/{number}", cost, one, identity=identity, shadows=shadows)
                     of_key = truth.setdefault(f"t:u{user}:/{number}", Counter())
                     if outcome != "repeated":
                         of_key["denied" if outcome == "denied" else "allowed"] += 1
                         of_key["cost"] += cost * (outcome != "denied")
+                        of_key.update({shadow.id_ for shadow in shadows})
                 if again.random() < 0.8:
                     recorder.flush()
         with recorder_of(folder, sink):  # the process before was killed here: nothing was safe
@@ -92,6 +103,7 @@ def test_totals_are_exact_whatever_is_kept_and_however_often_it_comes(tmp_path_f
         for key, total in totals([block], counted).items():
             sums = found.setdefault(key, Counter())
             sums.update({"allowed": total.allowed, "denied": total.denied, "cost": total.allowed_cost})
+            sums.update({policy_id: refused for policy_id, (refused, _) in total.shadows.items()})
     assert found == {key: sums for key, sums in truth.items() if sums["allowed"] or sums["denied"]}
 
 

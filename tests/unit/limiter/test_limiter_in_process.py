@@ -74,10 +74,12 @@ def test_lists_levels_and_shadows_hold_as_at_a_gateway() -> None:
         {**WINDOW, "window_ms": 60_000, "capacity": 2},
         {**WINDOW, "window_ms": 60_000, "capacity": 1, "shadow": True},
         {"algorithm": "deny", "scope": scope, "per": ["route"]},
+        {"algorithm": "deny", "scope": scope | {"tenant": "*", "route": "/r"}, "per": ["tenant"], "shadow": True},
         now_us=Clock(),
     )
     assert not found.check("bad", "u", "/r").allowed
     assert [found.check("t", "u", "/r").allowed for _ in range(3)] == [True, True, False]
+    assert found.refused_in_shadow == {"pl_3": 2, "pl_5": 4}  # of what others refused, too
     assert [sum(found.check("t", f"u{n}", "/r").allowed for _ in range(3)) for n in range(6)] == [2, 2, 2, 2, 0, 0]
     by_network = InProcessLimiter({**WINDOW, "window_ms": 60_000, "per": ["network"]}, now_us=Clock())
     assert sum(by_network.check("t", f"u{n}", "/r", network=f"192.0.2.{n}").allowed for n in range(20)) == 10

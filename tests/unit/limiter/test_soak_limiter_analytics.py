@@ -27,6 +27,7 @@ def test_the_same_decisions_hold() -> None:
         ({"clickhouse": TOTALS | {"a": Totals(8, 2, 12)}}, "a: "),  # one twice
         ({"clickhouse": TOTALS | {"a": Totals(7, 1, 12)}}, "a: "),  # a refusal is missing
         ({"clickhouse": TOTALS | {"b": Totals(1, 0, 2)}}, "b: "),
+        ({"clickhouse": TOTALS | {"b": Totals(1, 0, 3, 1)}}, "b: "),  # what a policy in shadow mode would have refused
         ({"clickhouse": {"a": TOTALS["a"]}}, "b: "),
         ({"postgres": {"a": TOTALS["a"]}}, "b: "),
         ({"kept": KEPT | {"a": Kept(9, 10)}}, "a: "),

@@ -126,6 +126,14 @@ set allowed = u.allowed + excluded.allowed, denied = u.denied + excluded.denied,
     allowed_cost = u.allowed_cost + excluded.allowed_cost, as_of = greatest(u.as_of, excluded.as_of),
     policy_id = excluded.policy_id, policy_version = greatest(u.policy_version, excluded.policy_version);
 
+-- name: usage_add_shadows
+-- What policies in shadow mode would have refused, in the transaction that moves the position. Primary key.
+insert into limit_usage_shadow as u (key_digest, policy_id, refused, as_of)
+select limit_key_digest(t.limit_key), t.policy_id, t.refused, timestamptz 'epoch' + t.as_of * interval '1 microsecond'
+from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[]) as t (limit_key, policy_id, refused, as_of)
+on conflict (key_digest, policy_id) do update
+set refused = u.refused + excluded.refused, as_of = greatest(u.as_of, excluded.as_of);
+
 -- name: decision_sources
 -- How far the decisions of sources are in ClickHouse. Primary key.
 select source, partition, next_number from limit_decision_source
