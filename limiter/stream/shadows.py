@@ -33,9 +33,9 @@ NONE: Final[Shadows] = np.empty(0, SHADOW_TYPE)
 
 def shadows_in(taken: Records) -> Shadows:
     """All of what was taken from a ring, each with the place of its decision; one that was lost took its own along."""
-    places = np.flatnonzero(taken["flags"] & SHADOW)
-    if not len(places):
+    if not np.bitwise_or.reduce(taken["flags"]) & SHADOW:  # nearly always: the cheapest look at all of them
         return NONE
+    places = np.flatnonzero(taken["flags"] & SHADOW)
     decisions = np.flatnonzero(taken["flags"] & ALSO == 0)
     before = np.searchsorted(decisions, places) - 1
     places, before = places[before >= 0], before[before >= 0]

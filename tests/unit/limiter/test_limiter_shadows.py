@@ -23,7 +23,7 @@ from limiter.stream.usage import totals
 from schemas.limiter import limits
 from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.limiter.tables import BY_KEY, BY_MINUTE, DECISIONS
-from tests.worlds.limiter.counter_server import Blocks, policy
+from tests.worlds.limiter.counter_server import Blocks, listed, policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,3 +140,16 @@ def test_a_refusal_of_a_real_level_names_the_shadows_that_refuse_too(is_refused:
         decided = local_decisions.spent_of_all(key, 1, 10, lambda _: None, shadows)
     assert decided is not None
     assert (decided.allowed, shadows) == (not is_refused, [shadow])
+
+
+def test_usage_names_the_policies_in_shadow_mode_that_may_refuse_a_key() -> None:
+    """A list of networks governs no key by itself: it is named once it would have refused something."""
+    network = listed("deny", "pl_network", scope={"network": "192.0.2.0/24"}, per=["network"], shadow=True)
+    free = listed("unlimited", "pl_free", per=["tenant"], shadow=True)
+    window = policy("pl_window", shadow=True, boundary_guard=1)
+    found = PolicySet([policy("pl_a"), window, network, free], 1)
+    parts = {"tenant": "t", "user": "u", "route": "/r"}
+    assert [level.id_ for level in found.shadows(parts)] == ["pl_window"]
+    told = ("pl_network", "pl_a", "pl_withdrawn")
+    assert [level.id_ for level in found.shadows(parts, told)] == ["pl_network", "pl_window"]
+    assert [level.policy.algorithm for level in found.shadows(parts)] == ["fixed_window"]  # not that of its guard
