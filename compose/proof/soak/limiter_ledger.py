@@ -47,6 +47,7 @@ class Heard:
     admitted: int = 0  # once for every identity
     uncounted: int = 0  # of it, by failure mode open alone
     again: int = 0  # charged again, as the answers say themselves
+    again_anew: int = 0  # of it, in conversations so long that the store may have forgotten their identity
     again_by_leases: int = 0  # of it, where leases paid both: the stream gives these back
     by_leases: int = 0
     refused: int = 0
@@ -108,7 +109,9 @@ class Ledger:
             heard.refused += one.cost
             versions = [answer.policy_version for answer in one.answers if not answer.flags & DEGRADED]
             heard.refused_by_version = max(heard.refused_by_version, *versions, 0)
-        heard.again += one.cost * max(0, len(fresh) - 1)
+        again, is_long = one.cost * max(0, len(fresh) - 1), one.told_s - one.sent_s > _KNOWN_S
+        heard.again += again
+        heard.again_anew += again * is_long
         heard.again_by_leases += one.cost * max(0, leased - 1)
         heard.by_leases += one.cost * leased
         heard.fresh += one.cost * sum(1 for answer in allowed if not answer.flags & DUPLICATE)
@@ -116,7 +119,7 @@ class Ledger:
         heard.fresh_maybe += one.cost * self.gateways * (doubts > 0)  # asked at two at once, both may have
         if one.counter[0] == "leased":
             heard.maybe += one.cost * doubts
-        elif doubts and (not counted or one.told_s - one.sent_s > _KNOWN_S):  # else the store has counted it, and once
+        elif doubts and (not counted or is_long):  # else the store has counted it, and once
             heard.maybe += one.cost
 
     def _doubts(self, one: Conversation) -> int:
@@ -150,8 +153,13 @@ def _once(heard: dict[Counter, Heard]) -> Proof:
     stored = {counter: one for counter, one in heard.items() if counter[0] != "leased"}
     return Proof(
         name="no identity was charged twice at the store",
-        says=f"{sum(one.admitted for one in stored.values())} admitted, over all gateways",
-        problems=[f"{_name(counter)}: {one.again} charged again" for counter, one in stored.items() if one.again],
+        says=f"{sum(one.admitted for one in stored.values())} admitted, over all gateways; "
+        f"{sum(one.again_anew for one in stored.values())} anew, asked again after identities had ended",
+        problems=[
+            f"{_name(counter)}: {one.again - one.again_anew} charged again"
+            for counter, one in stored.items()
+            if one.again > one.again_anew
+        ],
     )
 
 

@@ -145,6 +145,18 @@ def test_a_broken_conversation_is_the_only_slack(broken: dict[str, Any]) -> None
     assert account.red() == [STREAMED]
 
 
+@pytest.mark.parametrize(("lasted", "red"), [(50.0, [ONCE]), (61.0, [])])
+def test_an_identity_is_known_for_a_minute_and_asked_again_later_it_is_a_new_request(
+    lasted: float, red: list[str]
+) -> None:
+    account = Account()
+    account.hear(told(OPEN, 3, YES, YES, lasted=lasted))
+    account.book(OPEN, used=8)
+    assert account.red() == red
+    account.book(OPEN, used=9)
+    assert account.red() == [*red, COUNTED]
+
+
 def test_the_seed_draws_the_same_questions_again_at_two_different_gateways() -> None:
     drawn = [draw(7, number, GATEWAYS) for number in range(500)]
     assert drawn == [draw(7, number, GATEWAYS) for number in range(500)]
