@@ -14,6 +14,8 @@ from schemas.records import Command
 from schemas.unattended_command import unattended_command
 
 PROCESSOR_SCOPE: Final = "processor:"
+#: of what reconciliation posts to the ledger, and tells of payouts
+RECONCILIATION_SCOPE: Final = "ledger:reconciliation"
 #: the status in the identity of a refund's failure after its success; in its payload it is "failed"
 FAILED_LATER: Final = "failed_later"
 _TRACE_LENGTH: Final = 32

@@ -16,13 +16,13 @@ from dataflows.payments.domain import account, account_commands
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.journal import RECONCILIATION_SCOPE, JournalEntry, decide_post
+from dataflows.payments.domain.journal import JournalEntry, decide_post
 from dataflows.payments.ledger_batch import txn_id
 from schemas import identity, topics
 from schemas.currency import EXPONENTS
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments import topics as payments_topics
-from schemas.payments.facts import journal_id
+from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.payments.records import LedgerTxn, Payout, ProcessorAttempt
 from schemas.records import Command, Rejection
 from sinks.postgres.ledger_chain import GENESIS, link_hash

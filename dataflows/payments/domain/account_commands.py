@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from dataflows.payments.domain import account, destination, fx, payout
 from dataflows.payments.domain.account import NOT_FOUND, Account, AccountContext, AccountDecision
-from dataflows.payments.domain.journal import RECONCILIATION_SCOPE
 from schemas import identity
 from schemas.identity import OPERATOR_SCOPE
+from schemas.payments.facts import RECONCILIATION_SCOPE
 from schemas.payments.operations import ON_ACCOUNTS
 from schemas.records import Command, Rejection
 

@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from dataflows.payments.domain.ledger import Posting, is_balanced
 from schemas.payments import repair
-from schemas.payments.facts import journal_id
+from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.payments.records import LedgerEntry
 from schemas.records import Command, Denial, Rejection
 
-RECONCILIATION_SCOPE: Final = "ledger:reconciliation"
 #: who posts, and nobody else: each is bound in what it may say
 _POSTS: Final = (repair.LEDGER_SCOPE, RECONCILIATION_SCOPE)
 #: what the accounts begin with that reconciliation may touch

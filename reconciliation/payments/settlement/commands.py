@@ -19,7 +19,6 @@ from schemas.records import Command
 BANK_RETURN: Final = "bank_return"
 #: type of the part of a line that leads from its currency to that of its settlement
 EXCHANGE: Final = "exchange"
-_LEDGER_SCOPE: Final = "ledger:reconciliation"
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -142,7 +141,7 @@ def _journal_command(
     """The entry. Told anew it is another command: a refusal is kept for good. By its reference it is posted once."""
     payload: dict[str, object] = {"reference": reference, "kind": kind, "entries": entries, "note": None}
     key = reference if told == 1 else f"{reference}:{told}"
-    return _command("post_journal", _LEDGER_SCOPE, key, facts.journal_id(reference), payload, issued_at)
+    return _command("post_journal", facts.RECONCILIATION_SCOPE, key, facts.journal_id(reference), payload, issued_at)
 
 
 def _transfer(debit: str, credit: str, amount: int, currency: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from reconciliation.payments.settlement.store import execute
 from schemas import identity
-from schemas.payments.facts import fact_command, trace_of
+from schemas.payments.facts import RECONCILIATION_SCOPE, fact_command, trace_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from reconciliation.payments.settlement.camt053_statement import Entry
     from schemas.records import Command
 
-SCOPE: Final = "ledger:reconciliation"
 #: in the column ``counterpart`` of a bank line; no processor has a colon in its name
 COUNTERPART: Final = "merchant:"
 _PREFIX: Final = "pt_"
@@ -73,10 +72,10 @@ def outcome_command(bank: str, payout: str, gross: int, currency: str, issued_at
     }
     return fact_command(
         "record_payout_outcome",
-        scope=SCOPE,
+        scope=RECONCILIATION_SCOPE,
         key=key,
         aggregate_key=identity.account_of(payout),
         payload=payload,
-        trace_id=trace_of(SCOPE, key),
+        trace_id=trace_of(RECONCILIATION_SCOPE, key),
         issued_at=issued_at,
     )

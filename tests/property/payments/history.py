@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain.journal import RECONCILIATION_SCOPE
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
 from schemas import identity, topics, validation
 from schemas.payments import limits, policies
+from schemas.payments.facts import RECONCILIATION_SCOPE
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command

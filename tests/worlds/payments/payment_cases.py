@@ -9,9 +9,8 @@ from msgspec import structs
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from dataflows.payments.domain.journal import RECONCILIATION_SCOPE
 from schemas import identity
-from schemas.payments.facts import journal_id
+from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.records import Command, Rejection
 from schemas.services import OPERATIONS
 
