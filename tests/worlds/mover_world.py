@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+import pytest
 
 from dataflows.tenancy.mover import endings
 from dataflows.tenancy.mover.tenant_rows import Places
@@ -15,6 +16,7 @@ from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.root_keys import RootKeys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.servers import World
@@ -122,3 +124,10 @@ class MoverWorld:
         key = self._keys[tenant]
         texts = [seals.unseal(bytes(sealed), key, tenant, f"ex_{tenant}:{part}") for part, sealed in parts]
         return [json.loads(line) for line in b"".join(texts).splitlines()]
+
+
+@pytest.fixture(scope="module")
+def world(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoverWorld]:
+    made = MoverWorld(stack, tmp_path_factory.mktemp("keys"))
+    yield made
+    made.close()

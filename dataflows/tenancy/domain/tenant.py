@@ -14,15 +14,13 @@ POOLED_SCHEMA: Final = "tenancy_pool"
 _SERVES_WRITES: Final = "active"
 
 
-class Placement(Struct, frozen=True, kw_only=True):
-    """Where rows are. Its own schema or database bears its id."""
+class OfAStore:
+    """What follows from a placement's mode: in which store the rows are. Its own schema or database bears its id."""
 
+    __slots__ = ()
     placement_id: str
-    region: str
     mode: str
     shard_or_database: str
-    state: str
-    tenant_id: str | None
 
     @property
     def is_reached(self) -> bool:
@@ -32,12 +30,23 @@ class Placement(Struct, frozen=True, kw_only=True):
     @property
     def store(self) -> str:
         """The schema of its rows, in whichever database."""
-        return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
+        return self.shard_or_database if self.is_reached else POOLED_SCHEMA
 
     @property
     def rows_in(self) -> tuple[str, str]:
         """Which database ("" is the control database) and schema: where it is the same, so are the rows."""
         return "" if self.is_reached else self.placement_id, self.store
+
+
+class Placement(OfAStore, Struct, frozen=True, kw_only=True):
+    """Where rows are."""
+
+    placement_id: str
+    region: str
+    mode: str
+    shard_or_database: str
+    state: str
+    tenant_id: str | None
 
 
 class Tenant(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dataflows.tenancy.mover.each import each
-from dataflows.tenancy.mover.tenant_rows import Place
+from dataflows.tenancy.mover.tenant_rows import Place, place_of
 from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.rendering import moment
@@ -64,7 +64,7 @@ def _state(places: Places, tenant_id: str, *, lock: bool = False) -> str:
 
 def _write(places: Places, root_keys: RootKeys, named: dict[str, str]) -> dict[str, Any]:
     """All parts, in place of those of a try before; how many resources they are of, and the hash of their lines."""
-    place = _place(places, named["tenant_id"])
+    place = places.serving(named["tenant_id"])
     places.control.execute(SQL["export_begun"].encode(), named)
     keys = _keys(places, root_keys, place.tenant_id)
     newest = max(keys)
@@ -76,17 +76,6 @@ def _write(places: Places, root_keys: RootKeys, named: dict[str, str]) -> dict[s
         sealed = seals.seal(text, keys[newest], newest, place.tenant_id, f"{named['export_id']}:{part}")
         places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
     return {"resources": resources, "sha256": digest.hexdigest()}
-
-
-def _place(places: Places, tenant_id: str) -> Place:
-    row = places.control.execute(SQL["tenant_placement"].encode(), {"tenant_id": tenant_id}).fetchone()
-    if row is None:
-        raise errors.NotFound
-    return _of(row)
-
-
-def _of(row: tuple[Any, ...]) -> Place:
-    return Place(**dict(zip(Place.__struct_fields__, row, strict=True)))
 
 
 def _keys(places: Places, root_keys: RootKeys, tenant_id: str) -> dict[int, bytes]:
@@ -144,7 +133,7 @@ def _opened(sealed: bytes, keys: dict[int, bytes], tenant_id: str, id_: str) -> 
 def delete(places: Places, certificates: CertificateKeys, now: int) -> bool:
     """Empties every store of tenants that are to go, and signs that it is so."""
     found = places.control.execute(SQL["deleting"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
-    return each(places, "delete", map(_of, found), lambda place: _delete(places, certificates, place, now))
+    return each(places, "delete", map(place_of, found), lambda place: _delete(places, certificates, place, now))
 
 
 def _delete(places: Places, certificates: CertificateKeys, place: Place, now: int) -> bool:
@@ -173,7 +162,8 @@ def certify_shredded(places: Places, certificates: CertificateKeys, now: int) ->
     before = now - limits.SHRED_CERTIFIED_AFTER_S * _SECOND_US
     asked = {"before": before, "limit": limits.MOVER_ITEMS_MAX}
     found = places.control.execute(SQL["shredded"].encode(), asked).fetchall()
-    return each(places, "certify", map(_of, found), lambda place: _certify_shredded(places, certificates, place, now))
+    shredded = map(place_of, found)
+    return each(places, "certify", shredded, lambda place: _certify_shredded(places, certificates, place, now))
 
 
 def _certify_shredded(places: Places, certificates: CertificateKeys, place: Place, now: int) -> bool:

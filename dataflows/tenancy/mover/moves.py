@@ -261,7 +261,7 @@ class Moves:
     def _empty(self, move: Move, placement_id: str) -> None:
         """No row, and no image on its way, is left there. The store that serves the tenant is never touched."""
         place = self._place(move, placement_id)
-        if place.rows_in == self._serving(move).rows_in:
+        if place.rows_in == self._places.serving(move.tenant_id).rows_in:
             _log.warning("move_store_serves", migration_id=move.migration_id, placement_id=placement_id)
             return
         self._control.execute(SQL["feed_dropped"].encode(), move.named | {"placement_id": placement_id})
@@ -324,12 +324,6 @@ class Moves:
         asked = {"tenant_id": move.tenant_id, "placement_id": placement_id}
         (count,) = self._control.execute(SQL["feed_left"].encode(), asked).fetchone() or (0,)
         return int(count)
-
-    def _serving(self, move: Move) -> Place:
-        row = self._control.execute(SQL["tenant_placement"].encode(), {"tenant_id": move.tenant_id}).fetchone()
-        if row is None:
-            raise errors.NotFound
-        return Place(**dict(zip(Place.__struct_fields__, row, strict=True)))
 
     def _place(self, move: Move, placement_id: str) -> Place:
         row = self._control.execute(SQL["placement"].encode(), {"placement_id": placement_id}).fetchone()

@@ -9,10 +9,12 @@ import psycopg
 from msgspec import Struct
 from psycopg import sql
 
-from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
+from dataflows.tenancy.domain.tenant import POOLED_SCHEMA, OfAStore
+from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
 from sinks.postgres import database_clock
+from sinks.postgres.sql_files import queries
 from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
 
@@ -23,11 +25,12 @@ if TYPE_CHECKING:
 
     from sinks.tenancy.secrets_file import TenancySecrets
 
+SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 Row = tuple[str, int, bytes, bool]  # resource, version, sealed payload, deleted
 _INVALID: Final = -2  # the connection limit of a database whose drop has begun
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Place(OfAStore, Struct, frozen=True, kw_only=True):
     """One placement, for one tenant at one generation."""
 
     tenant_id: str
@@ -36,15 +39,10 @@ class Place(Struct, frozen=True, kw_only=True):
     mode: str
     shard_or_database: str
 
-    @property
-    def store(self) -> str:
-        """The schema of its rows."""
-        return POOLED_SCHEMA if self.mode == "dedicated" else self.shard_or_database
 
-    @property
-    def rows_in(self) -> tuple[str, str]:
-        """Which database ("" is the control database) and schema: where it is the same, so are the rows."""
-        return self.placement_id if self.mode == "dedicated" else "", self.store
+def place_of(row: tuple[Any, ...]) -> Place:
+    """From a row of the statements that read placements."""
+    return Place(**dict(zip(Place.__struct_fields__, row, strict=True)))
 
 
 class Digest(NamedTuple):
@@ -65,6 +63,13 @@ class Places:
         self._secrets = secrets
         self._contexts = Contexts(secrets)
         self._dedicated: dict[str, Connection[Any]] = {}
+
+    def serving(self, tenant_id: str) -> Place:
+        """The placement that serves a tenant now. Raises NotFound."""
+        row = self.control.execute(SQL["tenant_placement"].encode(), {"tenant_id": tenant_id}).fetchone()
+        if row is None:
+            raise errors.NotFound
+        return place_of(row)
 
     def close(self) -> None:
         """Disconnects from dedicated databases."""

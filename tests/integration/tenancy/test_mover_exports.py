@@ -7,24 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.tenancy import limits
-from tests.worlds.mover_world import MoverWorld
+from tests.worlds.mover_world import world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tests.servers import World
+    from tests.worlds.mover_world import MoverWorld
 
+__all__ = ["world"]  # the fixture of this module
 pytestmark = [pytest.mark.servers]
 TENANT = "select state from tenant where tenant_id = %s"
 EXPORT = "select state from tenant_export where tenant_id = %s"
 RUNNING = "select count(*) from tenant_export where state = 'running' and tenant_id = any (%s)"
-
-
-@pytest.fixture(scope="module")
-def world(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoverWorld]:
-    made = MoverWorld(stack, tmp_path_factory.mktemp("keys"))
-    yield made
-    made.close()
 
 
 def before_page(world: MoverWorld, monkeypatch: pytest.MonkeyPatch, page: int, meanwhile: Callable[[], object]) -> None:

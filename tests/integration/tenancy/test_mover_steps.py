@@ -9,13 +9,14 @@ import pytest
 from dataflows.tenancy.mover import moves
 from dataflows.tenancy.mover.moves import Moves
 from schemas.tenancy import limits
-from tests.worlds.mover_world import POOL, MoverWorld
+from tests.worlds.mover_world import POOL, world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tests.servers import World
+    from tests.worlds.mover_world import MoverWorld
 
+__all__ = ["world"]  # the fixture of this module
 pytestmark = [pytest.mark.servers]
 EU = "pl_pool_eu_1"
 SECOND_US = 1_000_000
@@ -24,13 +25,6 @@ MOVE = "select state from tenant_migration where tenant_id = %s"
 TENANT = "select state from tenant where tenant_id = %s"
 PLACED = "select placement_id, generation from tenant where tenant_id = %s"
 EXPORT = "select state from tenant_export where tenant_id = %s"
-
-
-@pytest.fixture(scope="module")
-def world(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MoverWorld]:
-    made = MoverWorld(stack, tmp_path_factory.mktemp("keys"))
-    yield made
-    made.close()
 
 
 class Clock:
