@@ -26,6 +26,7 @@ from ingress.identity.jwks import KeySource
 from ingress.identity.roles import STAFF
 from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER
 from schemas import errors, limits, validation
+from schemas.senders import MERCHANT, TENANT, USER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -41,7 +42,7 @@ _KEY_TYPES: Final = {"Ed25519": "OKP", "EdDSA": "OKP", "ES256": "EC", "RS256": "
 _BEARER: Final = "bearer "
 _SEGMENT: Final = re.compile(rb"[A-Za-z0-9_-]+")
 _TIME_MAX_S: Final = 253_402_300_799  # the last second that a date can have: year 9999
-_KINDS: Final = ("merchant", "tenant", "user")  # the claims that name who calls
+_KINDS: Final = (MERCHANT, TENANT, USER)  # the claims that name who calls
 _SCOPES_OF_CALLERS: Final = frozenset(scope for kind in _KINDS for scope in SCOPES_OF[kind])
 
 
@@ -273,7 +274,7 @@ def _staff(claims: dict[str, Any], subject: str, scopes: frozenset[str]) -> str:
 
 def principal_of(kind: str, name: str) -> str:
     """The principal of a merchant, a tenant, a user, or of staff."""
-    return name if kind == "merchant" else f"{kind}:{name}"
+    return name if kind == MERCHANT else f"{kind}:{name}"
 
 
 def read_header(token: str) -> dict[str, Any]:

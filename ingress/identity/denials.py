@@ -17,6 +17,7 @@ from ingress import limits
 from ingress.identity.clock import JudgedClock
 from schemas import errors
 from schemas.access_denial import SUBJECT, TOKEN
+from schemas.senders import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,8 +140,7 @@ class Denials:
 def _names_of(caller: Caller) -> Iterator[tuple[str, str]]:
     """By which names a caller may be denied. Support acts for a tenant, but is not it."""
     if not caller.grant_id:
-        kind, colon, name = caller.principal.partition(":")
-        yield (kind, name) if colon else ("merchant", kind)
+        yield kind_of(caller.principal), caller.principal.rpartition(":")[2]
     yield SUBJECT, caller.subject
     if caller.token_id:
         yield TOKEN, caller.token_id

@@ -18,12 +18,11 @@ from schemas import errors, limits
 from schemas.tenancy import attribute_names
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.attribute_names import Wrong
-from schemas.validation import clean_text
+from schemas.validation import TENANT_NAMES, clean_text
 
 TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them
 OWN_SOURCES: Final = "urn:millrace:"
-_OF_THE_TOKEN: Final = ("tenant", "tenant_id", "tenantid")
 DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{tenancy_limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,7 +58,7 @@ def refuse_tenant(event: object) -> None:
     """Raises MalformedRequest for an event that names a tenant: only a token does."""
     said = event if isinstance(event, dict) else {}
     data = said.get("data")
-    for name in _OF_THE_TOKEN:
+    for name in TENANT_NAMES:
         if name in said or (isinstance(data, dict) and name in data):
             raise errors.MalformedRequest(f"An event must not say {name}: it comes only from the token.")
 
