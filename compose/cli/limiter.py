@@ -116,8 +116,7 @@ async def _counters(
     from schemas.errors import PlatformError  # noqa: PLC0415
 
     settings, timeout_s = load_settings(), limits.LIMIT_SHARD_CALL_TIMEOUT_S
-    is_production = settings.mode == "production"
-    store = ShardedStore(settings.addresses().redis_url, timeout_s=timeout_s, encrypted=is_production)
+    store = ShardedStore(settings.addresses().redis_url, timeout_s=timeout_s, encrypted=settings.is_production)
     store.use(shard_map)
     try:
         return await counters(name, found, by_owners, store, network)

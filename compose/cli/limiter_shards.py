@@ -46,7 +46,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
         with audited(connection, shell_user(), "limiter.shards", "shards"):
             found = newest(connection)
         settings = load_settings()
-        shown = rows(found, settings.addresses().redis_url, encrypted=settings.mode == "production")
+        shown = rows(found, settings.addresses().redis_url, encrypted=settings.is_production)
     if as_json:
         print(json.dumps({"version": found.version, "shards": shown, "pins": found.pins}))
         return
@@ -143,12 +143,12 @@ def _changes(action: str, name: str, **details: object) -> Iterator[tuple[ShardC
     from schemas.validation import visible  # noqa: PLC0415
 
     actor, settings = shell_user(), load_settings()
-    own_url, is_production = settings.addresses().redis_url, settings.mode == "production"
+    own_url = settings.addresses().redis_url
     with (
         operator_connection() as connection,
         announced(connection, actor, f"limiter.shards.{action}", visible(name), **details) as told,
     ):
-        yield ShardChanges(connection, own_url, actor, encrypted=is_production), told
+        yield ShardChanges(connection, own_url, actor, encrypted=settings.is_production), told
 
 
 def _restored(found: Restored) -> str:

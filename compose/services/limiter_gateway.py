@@ -79,7 +79,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     store = ShardedStore(
         addresses.redis_url,
         timeout_s=settings.limiter_store_timeout_ms / 1_000,
-        encrypted=settings.mode == "production",
+        encrypted=settings.is_production,
     )
     kafka = settings.kafka_of("limiter_gateway", GATEWAY)
     blocks = KafkaBlocks(kafka, name)

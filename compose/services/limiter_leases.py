@@ -27,9 +27,8 @@ def build(settings: Settings, instance: int) -> RunnableService:
     addresses = settings.addresses()
     name = f"limiter-leases-{socket.gethostname()}-{os.getpid()}-{instance}"
     servers = (addresses.kafka_of("limiter_leases"), addresses.postgres_dsns[ROLE], addresses.redis_url)
-    is_production = settings.mode == "production"
-    leases = LeaseStream(*servers, name, encrypted=is_production)
-    identities = IdentityStream(*servers, f"{name}-identities", encrypted=is_production)
+    leases = LeaseStream(*servers, name, encrypted=settings.is_production)
+    identities = IdentityStream(*servers, f"{name}-identities", encrypted=settings.is_production)
 
     def stop() -> None:
         leases.stop()

@@ -104,7 +104,7 @@ async def api_limiter(settings: Settings, name: str, instance: int, snapshots: O
     store = ShardedStore(
         addresses.redis_url,
         timeout_s=settings.limiter_store_timeout_ms / 1_000,
-        encrypted=settings.mode == "production",
+        encrypted=settings.is_production,
     )
     kafka = settings.kafka_of("ingress", GATEWAY)
     blocks = KafkaBlocks(kafka, name)

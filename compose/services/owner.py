@@ -27,9 +27,7 @@ def run(settings: Settings, instance: int) -> None:
         payments_service(
             processor=settings.processors[0],
             policies=policies,
-            payouts=PayoutTerms(
-                cooling_off_s=settings.payout_cooling_off_s, registered_only=settings.mode == "production"
-            ),
+            payouts=PayoutTerms(cooling_off_s=settings.payout_cooling_off_s, registered_only=settings.is_production),
         ),
         "owner",
         instance,

@@ -75,11 +75,16 @@ class IssuerSettings(BaseSettings):
             raise ValueError("MILLRACE_ISSUER needs MILLRACE_JWKS_URL or MILLRACE_JWKS_FILE, one of them")
         if self.issuer in (ISSUER, SERVICES_ISSUER, SUPPORT_ISSUER, MONITOR_ISSUER):
             raise ValueError("MILLRACE_ISSUER is a name of our own")
-        if self.issuer is None and self.mode == "production":
+        if self.issuer is None and self.is_production:
             raise ValueError("MILLRACE_MODE=production needs MILLRACE_ISSUER: the development issuer is not believed")
         if self.sign_in_client is not None and (self.issuer is None or self.sign_in_origin is None):
             raise ValueError("MILLRACE_SIGN_IN_CLIENT needs MILLRACE_ISSUER and MILLRACE_SIGN_IN_ORIGIN")
         return self
+
+    @property
+    def is_production(self) -> bool:
+        """Whether strangers and networks may meet this installation: what only development may do is refused."""
+        return self.mode == "production"
 
     def sign_in(self) -> SignInClient | None:
         """Where people sign in; None where pages take tokens alone. Only the ingress may ask."""

@@ -54,7 +54,7 @@ class StoreTransport(IssuerSettings):
             ),
         }
         for name, (is_plain, remedy) in plain.items():
-            if is_plain and self.mode == "production":
+            if is_plain and self.is_production:
                 return f"{name} leads over a network in the clear: production needs {remedy}"
         return None
 

@@ -158,7 +158,7 @@ class Supervisor:
             _say(f"the database of placement {placement_id} is not served until 'millrace migrate': {why}")
         ensure_topics(addresses.kafka)
         self._settings.sender_keys().ensure()  # before an owner asks who may send
-        if refused := begin_shards(addresses, encrypted=self._settings.mode == "production"):
+        if refused := begin_shards(addresses, encrypted=self._settings.is_production):
             _say(refused)
 
     # --- run ---------------------------------------------------------------------------------------------
