@@ -16,6 +16,7 @@ from schemas.media_origin import Bucket, MediaOrigin
 from sinks import limits
 from sinks.objects.bucket_store import BucketAway, BucketStore
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
+from tests.eventually import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,8 @@ def bucket() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
-    httpx.put(f"{endpoint}/media", trust_env=False).raise_for_status()
+    # its first request imports it
+    httpx.put(f"{endpoint}/media", trust_env=False, timeout=patient(20)).raise_for_status()
     yield endpoint
     server.stop()
 

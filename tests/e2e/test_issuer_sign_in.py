@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from playwright.sync_api import expect
 
+from tests.eventually import patient
 from tests.worlds import oidc_provider
 from tests.worlds.browser import WAIT_MS, Window, chromium
 from tests.worlds.ports_of_ours import free_ports
@@ -109,12 +110,20 @@ def test_no_answer_but_that_to_what_this_browser_began_opens_a_session(system: P
             {"code": "nobody's", "state": state},
         ):
             jar = dict(browser.cookies)
-            refused = httpx.get(system.base_url + BACK, params=forged, cookies=jar, trust_env=False)
+            refused = httpx.get(
+                system.base_url + BACK, params=forged, cookies=jar, trust_env=False, timeout=patient(20)
+            )
             assert (refused.status_code, "millrace_console=" in refused.headers["set-cookie"]) == (401, False), forged
             assert "access_denied<b>" not in refused.text
-        nobody = httpx.get(system.base_url + BACK, params={"code": "c", "state": state}, trust_env=False)
+        nobody = httpx.get(
+            system.base_url + BACK, params={"code": "c", "state": state}, trust_env=False, timeout=patient(20)
+        )
         assert (nobody.status_code, "begun no sign-in" in nobody.text) == (401, True)
         other = httpx.get(
-            system.base_url + BACK, params={"code": "c"}, cookies={"millrace_console_begun": "x"}, trust_env=False
+            system.base_url + BACK,
+            params={"code": "c"},
+            cookies={"millrace_console_begun": "x"},
+            trust_env=False,
+            timeout=patient(20),
         )
         assert other.status_code == 401

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.servers import servers_missing
 
 if TYPE_CHECKING:
@@ -72,6 +72,6 @@ def running(port: int, *redirect_uris: str) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/jwks", trust_env=False).is_success
+        return httpx.get(f"{url}/jwks", trust_env=False, timeout=patient(20)).is_success
     except httpx.TransportError:
         return False

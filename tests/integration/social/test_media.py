@@ -14,7 +14,7 @@ import pytest
 
 from schemas.social import limits
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, source_key
-from tests.eventually import becomes, eventually
+from tests.eventually import becomes, eventually, patient
 from tests.services.counter_world import process
 from tests.worlds.social_media import (
     begin,
@@ -94,9 +94,9 @@ def test_a_url_takes_the_part_that_it_was_signed_for_and_nothing_else(people: li
     elsewhere = path.replace(media["media_id"], other["media_id"])
     altered = query[:-1] + ("A" if query[-1] != "A" else "E")
     for wrong in (path, f"{path}?{altered}", f"{url}&expires=1", f"{elsewhere}?{query}", f"{path[:-1]}2?{query}"):
-        refused(httpx.put(wrong, content=data, trust_env=False), 403, "url_invalid")
+        refused(httpx.put(wrong, content=data, trust_env=False, timeout=patient(20)), 403, "url_invalid")
     for body in (data[:-1], data + b"x", bytes(len(data)), b""):
-        refused(httpx.put(url, content=body, trust_env=False), 422, "checksum_mismatch")
+        refused(httpx.put(url, content=body, trust_env=False, timeout=patient(20)), 422, "checksum_mismatch")
     assert [part["received"] for one in (media, other) for part in user.read(path_of(one))["parts"]] == [False, False]
     assert put(url, data) == 204
 
@@ -226,6 +226,6 @@ def test_the_origin_takes_no_token_and_knows_two_routes(system: PublicSystem, pe
     base = system.settings.addresses().media_url
     media = ready(people[0])
     for path in ("/", "/v1/me", f"/media/{media['media_id']}/0/x", f"/media/{media['media_id']}/1/..%2f..%2fx"):
-        answer = httpx.get(f"{base}{path}", headers=people[0].auth, trust_env=False)
+        answer = httpx.get(f"{base}{path}", headers=people[0].auth, trust_env=False, timeout=patient(20))
         assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
-    assert httpx.post(f"{base}/media/a/1/b", trust_env=False).status_code == 405
+    assert httpx.post(f"{base}/media/a/1/b", trust_env=False, timeout=patient(20)).status_code == 405

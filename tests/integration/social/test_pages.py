@@ -13,7 +13,7 @@ import pytest
 
 from ingress.app import PAGES
 from ingress.social.pages.session import COOKIE
-from tests.eventually import becomes
+from tests.eventually import becomes, patient
 from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
 from tests.worlds.public_system import public
 
@@ -266,7 +266,13 @@ def test_scripts_of_a_page_may_put_parts_and_nothing_else(public: PublicSystem) 
     asked = {"Origin": public.base_url, "Access-Control-Request-Method": "PUT"}
     answer = httpx.options(f"{media}/uploads/md_x/1", headers=asked, trust_env=False)
     assert (answer.status_code, answer.headers["access-control-allow-methods"]) == (204, "PUT")
-    refused = httpx.put(f"{media}/uploads/md_x/1", content=b"x", headers={"Origin": public.base_url}, trust_env=False)
+    refused = httpx.put(
+        f"{media}/uploads/md_x/1",
+        content=b"x",
+        headers={"Origin": public.base_url},
+        trust_env=False,
+        timeout=patient(20),
+    )
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (403, "*")
     seen = httpx.options(f"{media}/media/md_x/1/full", headers=asked, trust_env=False)
     assert (seen.status_code, "access-control-allow-origin" in seen.headers) == (405, False)
