@@ -30,7 +30,7 @@ rm -f "$stamp"
 .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 # faster first start; without what is large and that no process of ours imports at its start
-rarely='/(pandas|moto|datastore|stripe|pip|setuptools|mypy|mypyc|playwright|envoy|tests?)/'
+rarely='/(pandas|moto|datastore|stripe|pip|setuptools|mypy|mypyc|playwright|envoy|lexers|schemathesis|graphql|beancount|cyclonedx|tests?)/'
 .venv/bin/python -m compileall -q -j 0 -x "$rarely" .venv/lib/python3*/site-packages >/dev/null 2>&1 || true
 .venv/bin/python -m compose.stack.kafka_archive
 echo "$wanted" >"$stamp"
