@@ -100,7 +100,8 @@ class Stream:
         assert self._producer.flush(patient(30)) == 0
 
     def _append(self, partition: int, value: bytes, key: str | None) -> None:
-        headers = signed(self.kafka, self.service.commands_topic, key, value)
+        operations = self.service.declared.operation_by_name
+        headers = signed(self.kafka, self.service.commands_topic, key, value, operations)
         self._producer.produce(self._commands, value, key, partition, headers=headers)
 
     def read(self, topic: str, partition: int) -> list[bytes]:
