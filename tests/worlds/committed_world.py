@@ -124,8 +124,9 @@ class CommittedWorld:
     def payout_outcome(self, made: Payout, status: str) -> None:
         """What the bank did."""
         fact = {"status": status, "amount": made.amount, "currency": made.currency, "bank": "main", "reason": None}
-        payload = {"payout": made.id, **fact}
-        self._act_on_account("record_payout_outcome", made.merchant_id, payload, scope=RECONCILIATION_SCOPE)
+        payload: dict[str, object] = {"payout": made.id, **fact}
+        account_id = identity.account_id(made.merchant_id)
+        self._commit("record_payout_outcome", RECONCILIATION_SCOPE, account_id, payload, f"{made.id}:{status}")
 
     def _act_on_account(
         self, operation: str, merchant: str, payload: dict[str, object], scope: str = "operator:by_test"
