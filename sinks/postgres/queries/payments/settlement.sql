@@ -269,18 +269,25 @@ group by c.line_no, c.gross having sum(a.amount) = c.gross and count(*) between 
 -- name: disputes_match
 -- By the processor's name of the dispute, else by payment, amount and currency. A dispute that took its money once more
 -- has one name there, and here another behind a colon: the n-th such line goes to the n-th such dispute, those without a
--- line first. Scans the disputes: they are few.
+-- line first. Unique index of dispute; dispute_of_intent.
 with wanted as (
     select line_no, type, reference, currency, abs(gross) as amount, provider_refs,
            row_number() over (partition by type, provider_refs, reference, currency, abs(gross) order by line_no) as number
     from settlement_candidate where type in ('dispute', 'dispute_reversal')
 ), named as (
-    select w.line_no, w.number, w.type, d.*,
-           (d.provider_ref = any(w.provider_refs) or split_part(d.provider_ref, ':', 1) = any(w.provider_refs)) as is_named
+    select w.line_no, w.number, w.type, d.*, n.is_named
     from wanted w
-    join dispute d on d.processor = %(processor)s
-        and (d.provider_ref = any(w.provider_refs) or split_part(d.provider_ref, ':', 1) = any(w.provider_refs)
-             or (d.intent_id = w.reference and d.amount = w.amount and d.currency = w.currency))
+    cross join lateral (
+        select o.id, true as is_named
+        from unnest(w.provider_refs) as r (ref)
+        join dispute o on o.processor = %(processor)s and o.provider_ref >= r.ref and o.provider_ref < r.ref || ';'
+            and (o.provider_ref = r.ref or starts_with(o.provider_ref, r.ref || ':'))  -- ';' comes after ':'
+        union
+        select o.id, false from dispute o
+        where o.processor = %(processor)s and o.intent_id = w.reference and o.amount = w.amount
+          and o.currency = w.currency
+    ) n
+    join dispute d using (id)
 ), alike as (
     select n.*, rank() over (partition by n.line_no order by n.is_named desc) as closeness,
            count(*) over (partition by n.line_no, n.is_named) as alike,
@@ -478,7 +485,7 @@ select distinct processor from settlement_report where state <> 'rejected' and y
 -- run: what a report said of a dispute before its processor told us of it, or of money that our record denied until it
 -- was taken over, is explained once we know it, and the line is judged with those that wait. So is a dispute that took
 -- its money once more, whose line looked like the first one again. What a person works on stays as it is. Indexes
--- settlement_discrepancy_open, settlement_line_of; primary key of attempts.
+-- settlement_discrepancy_open, settlement_line_of, dispute_of_intent; unique index of dispute, primary key of attempts.
 with told as (
     select d.processor, d.subject, d.class, d.reference as about, l.type, l.reference, l.provider_ref, l.intent_id,
            l.attempt, l.gross, l.currency, l.matched, starts_with(l.type, 'refund') as is_refund,
@@ -496,7 +503,8 @@ with told as (
           when t.type in ('dispute', 'dispute_reversal') then
               exists (select 1 from dispute p
                       where p.processor = t.processor
-                        and (t.provider_ref in (p.provider_ref, split_part(p.provider_ref, ':', 1))
+                        and ((p.provider_ref >= t.provider_ref and p.provider_ref < t.provider_ref || ';'
+                              and (p.provider_ref = t.provider_ref or starts_with(p.provider_ref, t.provider_ref || ':')))
                              or (t.class = 'orphan' and p.intent_id = t.reference and p.amount = abs(t.gross)
                                  and p.currency = t.currency))
                         and not exists (select 1 from settlement_line o
