@@ -536,7 +536,7 @@ select distinct processor, report_id from settlement_line where class = 'waiting
 select l.processor, l.line_id, l.type, l.provider_ref, l.gross, l.currency, a.intent_id, a.attempt, a.operation_id
 from settlement_line l
 join processor_attempt a on a.intent_id = l.intent_id and a.attempt = l.attempt and a.operation_id = l.matched
-where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown') and a.currency = l.currency
+where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown', 'requires_action') and a.currency = l.currency
   and l.type in ('charge', 'refund') and l.gross = case l.type when 'charge' then a.amount else -a.amount end
 order by l.processor, l.line_id limit %(limit)s;
 
