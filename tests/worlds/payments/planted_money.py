@@ -12,6 +12,10 @@ FEES = (
 #: invariant -> what breaks it
 PLANTED_MONEY: dict[str, list[str]] = {
     "fees": ["update ledger_entry set credit = credit + 1 where starts_with(account_id, 'platform_fee_income:')"],
+    "parties": [
+        "update ledger_entry set account_id = 'merchant_available:m_other:' || currency"
+        " where starts_with(account_id, 'merchant_available:')"
+    ],
     "disputes": ["update dispute set funds = 'reinstated', state = 'won' where state = 'lost'"],
     "evidence": ["delete from settlement_line where starts_with(processor, 'bank:')"],
 }
@@ -21,6 +25,11 @@ OTHER_MONEY: list[tuple[str, *tuple[str, ...]]] = [
     # other terms were in force; of one merchant with a fixed part
     ("fees", FEES.format(10, "{}")),
     ("fees", FEES.format(150, '{"m_1": {"bps": 150, "fixed": {"USD": 1, "EUR": 1, "JPY": 1}}}')),
+    (
+        "parties",
+        "update ledger_entry set account_id = 'processor_receivable:other:' || currency"
+        " where txn_id in (select txn_id from ledger_txn where kind = 'capture') and starts_with(account_id, 'processor_receivable:')",
+    ),
     ("disputes", "delete from dispute where state = 'won'"),
     ("disputes", "update dispute set fee = fee + 1 where state = 'won'"),
     # the money is back at the platform, and the merchant never got it
