@@ -5,7 +5,7 @@
 -- source: postgres
 -- Unsigned is what an earlier release left in the topic, below signed_from; no sender, what it decided itself.
 -- The rules are those of schemas.senders.speaks_for, and of a program outside those of Operation.is_from_outside. What was
--- parked is in whatever name, and what an operator let try again.
+-- parked is in whatever name, and what an operator let try again; in a processor's name persons say what two of them approved.
 with may_speak (sender, scope) as (values
         ('operators', 'operator:'), ('processor_worker', 'processor:'), ('webhook_worker', 'processor:'),
         ('repairs', 'ledger:repair'), ('repairs', 'processor:'), ('repairs', 'operator:approved'),
@@ -24,6 +24,10 @@ where i.status = 'committed' and not case
         then (case when strpos(i.merchant_id, ':') > 0 then split_part(i.merchant_id, ':', 1) else 'merchant' end, i.operation)
              in (select kind, operation from outside)
     when starts_with(i.sender, 'worker.') then i.merchant_id = 'worker:' || substr(i.sender, 8)
+    when i.sender = 'repairs' and starts_with(i.merchant_id, 'processor:')
+        then exists (select from attempt_outcome_proposal o
+                     where o.id = split_part(i.key, ':', 2) and i.key = o.operation_id || ':' || o.id
+                       and i.merchant_id = 'processor:' || o.processor and o.state in ('approved', 'recorded', 'refused'))
     when i.sender = 'parked'
         then exists (select from dead_letter d
                      where d.state = 'retried' and d.request_id = i.request_id

@@ -50,6 +50,7 @@ MISSENT = (
     ("processor_worker", "starts_with(merchant_id, 'm_')"),
     ("worker.social_eraser", "starts_with(merchant_id, 'm_')"),
     ("parked", "starts_with(merchant_id, 'm_')"),
+    ("repairs", "starts_with(merchant_id, 'processor:')"),
 )
 
 MONEY_APPROVED = "select audit_append('b', 'money.approve', 'mp_1', 'done', '{}')"
