@@ -124,9 +124,8 @@ class CommittedWorld:
     def payout_outcome(self, made: Payout, status: str) -> None:
         """What the bank did."""
         fact = {"status": status, "amount": made.amount, "currency": made.currency, "bank": "main", "reason": None}
-        payload: dict[str, object] = {"payout": made.id, **fact}
-        account_id = identity.account_id(made.merchant_id)
-        self._commit("record_payout_outcome", RECONCILIATION_SCOPE, account_id, payload, f"{made.id}:{status}")
+        told = (RECONCILIATION_SCOPE, made.account_id, {"payout": made.id, **fact}, f"{made.id}:{status}")
+        self._commit("record_payout_outcome", *told)
 
     def _act_on_account(
         self, operation: str, merchant: str, payload: dict[str, object], scope: str = "operator:by_test"
