@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 Outcome = Literal["committed", "refused", "parked", "expired"]
 
@@ -29,6 +29,10 @@ class Command(Struct, kw_only=True):
     reply_id: int
     payload: dict[str, object]
     signals: dict[str, str] | None = None  # what the ingress saw of a confirm or approval; no part of the request
+
+    def tried_again(self) -> Command:
+        """The same after it was parked: nobody waits for it any more, however late it is."""
+        return structs.replace(self, deadline_at=0, reply_to=-1, reply_id=0)
 
 
 class Rejection(Struct, frozen=True):

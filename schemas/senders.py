@@ -36,7 +36,7 @@ REPAIRS: Final = "repairs"
 RECONCILE: Final = "reconcile"
 #: gateways of the rate limiter
 GATEWAY: Final = "limiter_gateway"
-#: parked commands that an operator lets try again, in whatever name they were
+#: parked commands that an operator lets try again, in whatever name they were: owners look each of them up
 PARKED: Final = "parked"
 
 #: what the scope of a declared worker's commands begins with; its name follows

@@ -28,6 +28,7 @@ from dataflows.owner.fold import Fold, Folded, Known, NewIdentity, OutboxRow
 from dataflows.owner.joining import joined
 from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.metrics import REFUSED_RECORDS
+from dataflows.owner.retried import Retried, asked_for
 from dataflows.owner.service import Workspace
 from dataflows.owner.transaction_size import TransactionSize
 from schemas import stored_answer
@@ -126,18 +127,21 @@ class Committer:
         )
         claim = claim_statement(self.service.commands_topic, shares)
         ours = [claim, *(_known_reads(commands, keys) if any(keys) else ())]
-        _, claimed, *rows = self._trips.run([("begin", None), *ours, *reads])
+        again = asked_for((r for share in shares for r in share.batch.records), self.service.commands_topic)
+        _, claimed, *rows = self._trips.run([("begin", None), *ours, *again, *reads])
         _require_all(shares, claimed)
         clock.compare(now_us, claimed[0][1])
         fail_points.reach("after_claim")
         identities, parked, *found = rows or ([], [])
         known = {(row[0], row[1]): Known(row[2], stored_answer.whole(row[3], row[5]), row[4]) for row in identities}
         parked_keys = {row[0] for row in parked}
+        retried = Retried(found.pop(0) if again else ())
         decided = []
         for share, mine in zip(shares, places, strict=True):
             workspace = share.lease.state.begin([found[n] for n in mine])
             # What one partition of the round stores is known to the next: an identity may be used in both.
-            fold = Fold(self.service, share.lease.partition, share.lease.last_seq, known, parked_keys, workspace)
+            place = (share.lease.partition, share.lease.last_seq)
+            fold = Fold(self.service, *place, known, parked_keys, workspace, retried)
             decided.append((share, fold.run(share.batch.records, share.now), workspace))
         fail_points.reach("after_decide")
         writes, _ = joined([workspace.writes() for _, _, workspace in decided])

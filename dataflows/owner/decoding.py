@@ -45,6 +45,7 @@ def record_of(
         if operation is not None and senders.is_outside(record.sender):
             command.signals = None  # what the ingress sees of a call: nobody outside has seen it
             _hash_again(command, operation)
+            record.value = codec.encode_command(command)  # should it be parked, it comes again as it is believed
     return record
 
 

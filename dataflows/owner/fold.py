@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.owner.batch import Record, Reply
+from dataflows.owner.retried import NOT_RETRIED, Retried
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService, Workspace
 from schemas import card_number, codec, identity, limits, stored_answer, validation
 from schemas.operation import Operation
@@ -78,12 +79,14 @@ class Fold:
         known: dict[tuple[str, str], Known],
         parked: set[str],
         workspace: Workspace,
+        retried: Retried | None = None,
     ) -> None:
         self.service = service.declared
         self.partition = partition
         self.seq = last_seq
         self.known = known
         self.parked = parked
+        self.retried = retried or Retried()
         self.workspace = workspace
         self.result = Folded()
 
@@ -95,7 +98,10 @@ class Fold:
         for ordinal, record in enumerate(records):
             if record.command is not None:
                 self.record, record.refused = record, None
-                self._one(record.command, record.offset, now + ordinal)
+                if self.retried.allows(record, record.command):
+                    self._one(record.command, record.offset, now + ordinal)
+                else:
+                    record.refused = NOT_RETRIED
             if record.refused is not None:
                 self.result.refused.append(record)
         return self.result

@@ -60,6 +60,5 @@ def parked_letter(kafka: KafkaConnection, topic: str, partition: int, key: str |
     except Corrupt:
         value = record
     else:
-        command.deadline_at, command.reply_to, command.reply_id = 0, -1, 0
-        value = codec.encode_command(command)
+        value = codec.encode_command(command.tried_again())
     return (topic, value, key, partition, kafka.signed((PARKED,), topic, key, value))

@@ -11,6 +11,7 @@ import pytest
 
 from dataflows.owner.batch import Record
 from dataflows.owner.fold import Fold, Folded, Known, envelope_fault
+from dataflows.owner.retried import Retried
 from dataflows.owner.service import Committed, NewEvent, OwnedService
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Payment
@@ -19,6 +20,7 @@ from schemas import codec, limits, stored_answer
 from schemas.errors import UndecodableRecord
 from schemas.payments import frozen_answers, rendering
 from schemas.records import Command, Rejection
+from schemas.senders import PARKED
 from schemas.service import Rendering
 from tests.worlds.payments import payment_cases as cases
 
@@ -214,6 +216,28 @@ def test_a_parked_aggregate_refuses_and_the_others_go_on() -> None:
     assert said(folded) == [("parked", False, "parked"), ("committed", False, None)]
     assert [i.command.idempotency_key for i in folded.identities] == ["k2"], "not stored: it may be tried again later"
     assert list(memory.payments) == ["pi_other"]
+
+
+def test_a_command_that_says_it_was_parked_is_decided_as_an_operator_let_it_try_again() -> None:
+    """Whoever holds that key may speak in any name: of what nobody retried nothing is believed."""
+    came = asking(CREATE, "k1", deadline_at=NOW + 10**9)
+    letter = codec.encode_command(came)
+
+    def decided(command: Command, *letters: bytes) -> Folded:
+        record = Record(100, b"", command, sender=PARKED)
+        retried = Retried([(one,) for one in letters])
+        return Fold(payments_service(), PARTITION, 40, {}, set(), InMemory(), retried).run([record], NOW)
+
+    again = codec.decode_command(letter).tried_again()
+    for forged in (
+        {"scope": "m_another"},
+        {"payload": CREATE.payload | {"amount": 1}},
+        {"signals": {"network": "visa"}},
+    ):
+        folded = decided(msgspec.structs.replace(again, **forged), letter, b"unreadable")
+        assert ([r.refused for r in folded.refused], folded.identities, folded.events) == (["not_retried"], [], [])
+    assert [r.refused for r in decided(again).refused] == ["not_retried"]
+    assert [i.status for i in decided(again, letter).identities] == ["committed"]
 
 
 @pytest.mark.parametrize("change", [{"amount": 0}, {"currency": "XAU"}, {"capture_method": "x"}])

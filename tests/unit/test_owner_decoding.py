@@ -58,4 +58,5 @@ def test_what_the_ingress_saw_of_a_call_is_believed_of_the_ingress_alone(
     said: Any = Said(signs, confirm)
     found: Record = record_of(0, said, Senders(keys), SERVICE, signed_from=0)
     assert found.command is not None, found.refused
+    assert codec.decode_command(found.value).signals == believed  # parked and tried again, it is believed no more
     assert found.command.signals == believed

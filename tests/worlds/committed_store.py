@@ -158,6 +158,16 @@ def store_parts(connection: psycopg.Connection, fresh: list[Commit]) -> None:
         ],
     )
     connection.cursor().executemany(
+        "insert into settlement_line (processor, line_id, report_id, line_no, type, currency, gross, fee, net,"
+        " net_currency, class, matched, counterpart) values ('bank:main', %s, 'st', 1, 'bank', %s, %s, 0, %s, %s, 'matched', %s, %s)",
+        [
+            (c.command.idempotency_key, p.currency, moved, moved, p.currency, p.id, f"merchant:{p.merchant_id}")
+            for c in fresh
+            if c.command.operation == "record_payout_outcome" and (p := c.payout)
+            for moved in (-p.amount if c.command.payload["status"] == "paid" else p.amount,)
+        ],
+    )
+    connection.cursor().executemany(
         f"insert into journal_entry values (%s, %s, %s, %s, %s, %s, {_TIME})",
         [
             (j.id, j.posting.reference, j.posting.kind, j.note, c.command.scope, c.partition, c.occurred_at)

@@ -124,8 +124,8 @@ class CommittedWorld:
     def payout_outcome(self, made: Payout, status: str) -> None:
         """What the bank did."""
         fact = {"status": status, "amount": made.amount, "currency": made.currency, "bank": "main", "reason": None}
-        payload = {"payout": made.id, **fact}
-        self._act_on_account("record_payout_outcome", made.merchant_id, payload, scope=RECONCILIATION_SCOPE)
+        told = (RECONCILIATION_SCOPE, made.account_id, {"payout": made.id, **fact}, f"{made.id}:{status}")
+        self._commit("record_payout_outcome", *told)
 
     def _act_on_account(
         self, operation: str, merchant: str, payload: dict[str, object], scope: str = "operator:by_test"

@@ -13,6 +13,9 @@ from schemas.services import OPERATIONS
 from sinks.kafka.sender_keys import KnownSender
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from schemas.operation import Operation
     from sinks.kafka.connection import KafkaConnection
 
 _ALL = {*ROLES, *(role for operation in OPERATIONS.values() for role in operation.senders)}
@@ -34,12 +37,18 @@ def signing(kafka: KafkaConnection) -> KafkaConnection:
     return replace(kafka, senders=SENDERS)
 
 
-def signed(kafka: KafkaConnection, topic: str, key: str | None, value: bytes) -> Headers:
+def signed(
+    kafka: KafkaConnection,
+    topic: str,
+    key: str | None,
+    value: bytes,
+    operations: Mapping[str, Operation] = OPERATIONS,
+) -> Headers:
     """The headers of whoever may send this; of what nobody may, those of who sends parked ones again."""
     try:
         command = codec.decode_command(value)
     except Corrupt:
         return kafka.signed((PARKED,), topic, key, value)
-    senders = OPERATIONS[command.operation].senders if command.operation in OPERATIONS else ()
+    senders = operations[command.operation].senders if command.operation in operations else ()
     may = [role for role in senders if speaks_for(role, command.scope)]
     return kafka.signed(tuple(may[:1]) or (PARKED,), topic, key, value)

@@ -43,7 +43,8 @@ def undecided(
         told = fact.get("next_action") or fact.get("redirect_url")
         action = advance(intent, context, state="requires_action", next_action=told)
         return Decision(intent=action, attempt=after)
-    return Decision(intent=action_over(advance(intent, context)), attempt=after)
+    moved_on = advance(intent, context)  # of a refund or of evidence it says nothing about what the payer has to do
+    return Decision(intent=action_over(moved_on) if attempt.kind in CHARGES else moved_on, attempt=after)
 
 
 def action_over(intent: PaymentIntent) -> PaymentIntent:

@@ -76,10 +76,10 @@ def rejected_before_resolve(connection: psycopg.Connection, subjects: list[str])
         resolve_cases(connection, execute(connection, "resolve_rejected", subjects=subjects))
 
 
-def early_disputes_wait(connection: psycopg.Connection) -> None:
-    """Lines of disputes that we were not told of before wait to be judged again, once we were."""
+def early_lines_wait(connection: psycopg.Connection) -> None:
+    """Lines of disputes and of money that we did not know of wait to be judged again, once we do."""
     with connection.transaction():
-        resolve_cases(connection, execute(connection, "early_disputes_wait"))
+        resolve_cases(connection, execute(connection, "early_lines_wait"))
 
 
 def take_in_waiting(connection: psycopg.Connection, processor: str, report_id: str) -> Taken:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-_OPEN: Final = frozenset({"created", "pending", "unknown", "manual_review"})
+_OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
 _ATTEMPT_TYPES: Final = frozenset({"charge", "capture_reversal", "refund", "refund_reversal"})
 _POSTED_TYPES: Final = frozenset({"charge", "capture_reversal", "refund"})
 _DISPUTES: Final = frozenset({"dispute", "dispute_reversal"})

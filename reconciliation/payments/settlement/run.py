@@ -28,7 +28,7 @@ from reconciliation.payments.settlement.file_result import (
 from reconciliation.payments.settlement.ingest import (
     ReportFile,
     Taken,
-    early_disputes_wait,
+    early_lines_wait,
     rejected_before_resolve,
     take_in,
     take_in_waiting,
@@ -149,7 +149,7 @@ class _Run:
         # 2. Lines of attempts that are open here: the line is the fact's door, and then it is a line like any other.
         if tell_outcomes(self._connection, self._teller):
             self._on_step("outcomes told")
-        early_disputes_wait(self._connection)
+        early_lines_wait(self._connection)
         for processor, report_id in execute(self._connection, "reports_waiting").fetchall():
             take_in_waiting(self._connection, processor, report_id)
         self._on_step("waiting lines judged")

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 SQL: Final = queries("sinks.postgres.queries.payments", "settlement.sql")
 #: classes that may come back after they were explained, as the same fact about the same subject
-_RECURRING: Final = ["missing", "unreadable_report", "truncated_report", "statement_does_not_foot", "posting_refused"]
+_RECURRING: Final = [
+    *("missing", "unreadable_report", "truncated_report", "statement_does_not_foot", "posting_refused"),
+    *("orphan", "duplicate"),  # of a line that was judged again
+]
 _NULL: Final = "\\N"
 _LINE_ID: Final = 1  # places in a row of line_copy
 _POSTING: Final = -1

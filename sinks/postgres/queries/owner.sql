@@ -139,6 +139,10 @@ insert into parked_aggregate (aggregate_key, topic, partition, "offset", reason,
 values (%(aggregate_key)s, %(topic)s, %(partition)s, %(offset)s, %(reason)s, clock_timestamp())
 on conflict do nothing;
 
+-- name: retried_read
+-- A batch with commands that say they were parked: what operators let try again of these. dead_letter_request.
+select record from dead_letter where topic = %s and state = 'retried' and request_id = any (%s::text[]);
+
 -- name: dead_letters_unpublished
 -- After a take-over and after parking: copies for the dead-letter topic. Primary key range.
 select "offset", aggregate_key, reason, (extract(epoch from parked_at) * 1000000)::bigint, record from dead_letter

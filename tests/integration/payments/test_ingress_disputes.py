@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from schemas import codec, identity
-from schemas.payments import topics
+from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command
-from schemas.senders import PARKED
-from sinks.kafka.delivery import parked_letter, why_not_delivered
+from schemas.senders import speaks_for
+from sinks.kafka.delivery import command_letter, why_not_delivered
 from tests.eventually import eventually
 from tests.integration.payments.test_ingress_refunds import UNKNOWN_INTENT, paid, refund, refused
 from tests.worlds.payments.repair_world import posted_by_hand
@@ -49,8 +48,9 @@ def produce(
         reply_id=0,
         payload=payload,
     )
-    kafka = public.settings.kafka_as(PARKED)  # which may send in any name
-    letter = parked_letter(kafka, topics.COMMANDS, -1, aggregate_key, codec.encode_command(command))
+    may = OPERATIONS[operation].senders
+    kafka = public.settings.kafka_as(next((role for role in may if speaks_for(role, scope)), may[0]))
+    letter = command_letter(kafka, command)
     assert why_not_delivered(kafka, Producer(kafka.producer("test-facts")), [letter]) is None
 
 

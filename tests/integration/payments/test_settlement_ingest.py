@@ -254,9 +254,10 @@ def test_a_payout_that_came_back_is_posted_and_told(world: SettlementWorld) -> N
     ]
 
 
-def test_a_waiting_line_is_a_line_like_any_other_once_its_attempt_is_known(world: SettlementWorld) -> None:
-    """Settlement is one of the doors of a fact."""
-    waiting = world.capture(700, status="unknown", provider_ref=None)
+@pytest.mark.parametrize("status", ["unknown", "requires_action"])
+def test_a_waiting_line_is_a_line_like_any_other_once_its_attempt_is_known(world: SettlementWorld, status: str) -> None:
+    """Settlement is one of the doors of a fact, also of a payer's that came back without anybody telling us."""
+    waiting = world.capture(700, status=status, provider_ref=None)
     world.take_in([line_of(waiting | {"provider_ref": "sim_y"}, "ln_w")])
     with world.operator() as connection:
         assert len(execute(connection, "waiting_outcomes", limit=10).fetchall()) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from reconciliation.payments.settlement.bank import take_in_statements
 from reconciliation.payments.settlement.commands import Due, command_of
-from reconciliation.payments.settlement.ingest import early_disputes_wait, take_in_waiting
+from reconciliation.payments.settlement.ingest import early_lines_wait, take_in_waiting
 from reconciliation.payments.settlement.store import execute
 from tests.worlds.payments.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
 
@@ -143,7 +143,7 @@ def test_refunds_and_disputes_that_no_report_names_are_missing(world: Settlement
 def judged_again(world: SettlementWorld) -> None:
     """As every run does with what waits."""
     with world.operator() as connection:
-        early_disputes_wait(connection)
+        early_lines_wait(connection)
         for processor, report_id in execute(connection, "reports_waiting").fetchall():
             take_in_waiting(connection, processor, report_id)
 
@@ -182,12 +182,83 @@ def test_a_dispute_that_a_person_works_on_stays_with_that_person(world: Settleme
     assert world.sql("select class from settlement_line where line_id = 'ln_d'") == [("orphan",)]
 
 
-def dispute_known(world: SettlementWorld, disputed: dict[str, Any]) -> None:
+def dispute_known(world: SettlementWorld, disputed: dict[str, Any], name: str = "dp_1") -> None:
     world.sql(
-        "insert into dispute values ('dp_1', %s, 'm_1', 'simulator', 'sim_dp_1', 3000, 'USD', 1500, null, 'lost',"
+        "insert into dispute values (%s, %s, 'm_1', 'simulator', %s, 3000, 'USD', 1500, null, 'lost',"
         " 'withdrawn', 1, now(), now())",
-        disputed["intent_id"],
-    )
+        name, disputed["intent_id"], f"sim_{name}",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("known_first", [True, False])
+def test_a_dispute_that_took_its_money_twice_has_two_lines_of_one_name(
+    world: SettlementWorld, *, known_first: bool
+) -> None:
+    """The second withdrawal is a dispute of its own here; the third such line is one too many."""
+    disputed = world.capture(5_000)
+    lines = [
+        line_of(disputed, f"ln_{n}", type="dispute", provider_ref="sim_dp_1", gross=-3_000, fee=1_500) for n in range(3)
+    ]
+    dispute_known(world, disputed)
+    if known_first:
+        dispute_known(world, disputed, "dp_1:2")
+    world.take_in([line_of(disputed, "ln_c"), lines[0]])
+    world.take_in([lines[1]], "rpt_2")
+    assert len(world.open_discrepancies()) == (not known_first)
+    if not known_first:
+        judged_again(world)
+        dispute_known(world, disputed, "dp_1:2")
+        judged_again(world)
+    assert (world.open_discrepancies(), open_cases(world)) == ([], [])
+    assert world.sql("select matched, class from settlement_line where type = 'dispute' order by line_id") == [
+        ("dp_1", "matched"),
+        ("dp_1:2", "matched"),
+    ]
+    world.take_in([lines[2]], "rpt_3")
+    judged_again(world)
+    assert world.open_discrepancies() == [("duplicate", disputed["intent_id"], 3_000)]
+
+
+def test_of_two_lines_too_many_one_is_explained_and_the_other_stays_told(world: SettlementWorld) -> None:
+    disputed = world.capture(5_000)
+    dispute_known(world, disputed)
+    for n in range(3):
+        line = line_of(disputed, f"ln_{n}", type="dispute", provider_ref="sim_dp_1", gross=-3_000, fee=1_500)
+        world.take_in([line], f"rpt_{n}")
+    assert len(world.open_discrepancies()) == 2
+    dispute_known(world, disputed, "dp_1:2")
+    for _ in range(2):
+        judged_again(world)
+        assert world.open_discrepancies() == [("duplicate", disputed["intent_id"], 3_000)]
+        assert open_cases(world) == [(disputed["intent_id"], "open")]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_money_that_our_record_denied_is_settled_once_it_was_taken_over(world: SettlementWorld, *, named: bool) -> None:
+    """The capture was adopted by two persons; until its line is judged again the merchant's money stays pending."""
+    denied = world.capture(700, status="declined", error_code="card_declined")
+    line = line_of(denied, "ln_d") | ({} if named else {"operation_id": "", "provider_ref": ""})
+    world.take_in([line])
+    for _ in range(2):
+        assert world.open_discrepancies() == [("orphan", denied["intent_id"], 700)]
+        judged_again(world)
+    world.sql("update processor_attempt set status = 'captured', error_code = null")
+    judged_again(world)
+    assert (world.open_discrepancies(), open_cases(world)) == ([], [])
+    assert world.due() == {"ln_d": ("matched", 700, line["fee"], 0)}
+
+
+def test_a_refund_that_came_back_in_a_report_first_is_explained_once_we_know(world: SettlementWorld) -> None:
+    world.capture(5_000)
+    refund = world.refund()
+    back = line_of(refund, "ln_b", type="refund_reversal", gross=500)
+    world.take_in([line_of(refund, "ln_r"), back])
+    assert world.open_discrepancies() == [("orphan", refund["intent_id"], 500)]
+    world.sql("update processor_attempt set settled_line = 'ln_r', status = 'failed' where kind = 'refund'")
+    judged_again(world)
+    assert (world.open_discrepancies(), open_cases(world)) == ([], [])
+    world.take_in([back | {"line_id": "ln_again"}], "rpt_2")
+    assert world.open_discrepancies() == [("duplicate", refund["intent_id"], 500)]
 
 
 def test_a_young_refund_is_not_missing_yet(world: SettlementWorld) -> None:

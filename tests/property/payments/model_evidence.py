@@ -46,8 +46,6 @@ class Evidence(Parts):
             return "stale_fact"
         if says in UNDECIDED and (was in (says, "manual_review") or (was, says) == ("requires_action", "unknown")):
             return "stale_fact"
-        if says in UNDECIDED and i["state"] == "requires_action":
-            i.update(state="processing", next_action=None)
         a["status"] = says
         if says == "submitted":
             d = self.disputes[self.about[id(a)]]

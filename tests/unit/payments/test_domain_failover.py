@@ -214,6 +214,17 @@ def test_money_beside_a_live_charge_that_two_persons_vouch_for_is_posted_and_goe
     assert (back_too.attempts[4].processor, back_too.attempts[4].amount) == ("simulator", cases.AMOUNT)
 
 
+@pytest.mark.parametrize("doubt", ["unknown", "pending", "requires_action"])
+def test_a_doubt_about_the_refund_of_a_second_charge_takes_no_action_from_the_payer(doubt: str) -> None:
+    payment = after(confirmed(under()), cases.fact(confirmed(under()), "failed"), under())
+    asked = {"redirect_url": "https://bank.test/3ds"}
+    payment = after(payment, cases.fact(payment, "requires_action", number=2, **asked), under())
+    payment = after(payment, vouched_for(payment, 1), under())
+    payment = after(payment, cases.fact(payment, doubt, number=3), under())
+    assert (payment.attempts[3].kind, payment.attempts[3].status) == ("refund", doubt)
+    assert (payment.intent.state, payment.intent.next_action) == ("requires_action", asked["redirect_url"])
+
+
 def test_a_second_charge_that_went_back_leaves_room_for_another_one() -> None:
     payment = after(confirmed(under()), cases.fact(confirmed(under()), "failed"), under())
     payment = after(payment, vouched_for(payment, 1), under())

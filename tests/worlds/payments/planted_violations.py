@@ -49,6 +49,8 @@ MISSENT = (
     ("producer.erp", "starts_with(merchant_id, 'operator:')"),
     ("processor_worker", "starts_with(merchant_id, 'm_')"),
     ("worker.social_eraser", "starts_with(merchant_id, 'm_')"),
+    ("parked", "starts_with(merchant_id, 'm_')"),
+    ("repairs", "starts_with(merchant_id, 'processor:')"),
 )
 
 MONEY_APPROVED = "select audit_append('b', 'money.approve', 'mp_1', 'done', '{}')"

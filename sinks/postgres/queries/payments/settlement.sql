@@ -267,17 +267,39 @@ where c.matched is null and c.type = 'charge' and c.operation_id is null
 group by c.line_no, c.gross having sum(a.amount) = c.gross and count(*) between 2 and %(parts_max)s;
 
 -- name: disputes_match
--- By the processor's name of the dispute, else by payment, amount and currency when there is one such.
+-- By the processor's name of the dispute, else by payment, amount and currency. A dispute that took its money once more
+-- has one name there, and here another behind a colon: the n-th such line goes to the n-th such dispute, those without a
+-- line first. Unique index of dispute; dispute_of_intent.
 with wanted as (
-    select line_no, type, reference, currency, abs(gross) as amount, provider_refs from settlement_candidate
-    where type in ('dispute', 'dispute_reversal')
-), hit as (
-    select distinct on (w.line_no) w.line_no, d.*
+    select line_no, type, reference, currency, abs(gross) as amount, provider_refs,
+           row_number() over (partition by type, provider_refs, reference, currency, abs(gross) order by line_no) as number
+    from settlement_candidate where type in ('dispute', 'dispute_reversal')
+), named as (
+    select w.line_no, w.number, w.type, d.*, n.is_named
     from wanted w
-    join dispute d on d.processor = %(processor)s
-        and (d.provider_ref = any(w.provider_refs)
-             or (d.intent_id = w.reference and d.amount = w.amount and d.currency = w.currency))
-    order by w.line_no, d.provider_ref = any(w.provider_refs) desc, d.created_at
+    cross join lateral (
+        select o.id, true as is_named
+        from unnest(w.provider_refs) as r (ref)
+        join dispute o on o.processor = %(processor)s and o.provider_ref >= r.ref and o.provider_ref < r.ref || ';'
+            and (o.provider_ref = r.ref or starts_with(o.provider_ref, r.ref || ':'))  -- ';' comes after ':'
+        union
+        select o.id, false from dispute o
+        where o.processor = %(processor)s and o.intent_id = w.reference and o.amount = w.amount
+          and o.currency = w.currency
+    ) n
+    join dispute d using (id)
+), alike as (
+    select n.*, rank() over (partition by n.line_no order by n.is_named desc) as closeness,
+           count(*) over (partition by n.line_no, n.is_named) as alike,
+           row_number() over (
+               partition by n.line_no, n.is_named
+               order by exists (select 1 from settlement_line p
+                                where p.processor = %(processor)s
+                                  and p.matched = n.id || case n.type when 'dispute' then '' else ':reversed' end),
+                        n.created_at, length(n.provider_ref), n.provider_ref) as place
+    from named n
+), hit as (
+    select * from alike where closeness = 1 and place = least(number, alike)
 )
 update settlement_candidate c
 set matched = case c.type when 'dispute' then h.id else h.id || ':reversed' end, intent_id = h.intent_id, attempt = null,
@@ -312,6 +334,7 @@ cross join lateral (
            coalesce(sum(l.fee) filter (where l.currency = l.net_currency), 0) as fee
     from settlement_line l
     where l.matched = c.matched and l.part_of is null and l.class = any(%(paying)s)
+      and (l.type = 'refund_reversal') = (c.type = 'refund_reversal')  -- its refund is another movement
 ) p
 where c.type <> 'payout'
 -- what is taken back of a charge comes behind it
@@ -458,19 +481,46 @@ where processor = %(processor)s and report_id = %(report_id)s;
 -- run: processors of whom something may be missing.
 select distinct processor from settlement_report where state <> 'rejected' and youngest_at is not null;
 
--- name: early_disputes_wait
--- run: what a report said of a dispute before its processor told us of it is explained once we know it, and the line is
--- judged with those that wait. What a person works on stays as it is. Index settlement_discrepancy_open.
-with known as (
-    update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
-    from settlement_line l
-    where d.state = 'open' and d.class = 'orphan' and l.processor = d.processor and l.line_id = d.subject
-      and l.class = 'orphan' and l.type in ('dispute', 'dispute_reversal')
-      and (exists (select 1 from dispute p where p.processor = l.processor and p.provider_ref = l.provider_ref)
-           or exists (select 1 from dispute p where p.processor = l.processor and p.intent_id = l.reference
-                                                and p.amount = abs(l.gross) and p.currency = l.currency))
+-- name: early_lines_wait
+-- run: what a report said of a dispute before its processor told us of it, or of money that our record denied until it
+-- was taken over, is explained once we know it, and the line is judged with those that wait. So is a dispute that took
+-- its money once more, whose line looked like the first one again. What a person works on stays as it is. Indexes
+-- settlement_discrepancy_open, settlement_line_of, dispute_of_intent; unique index of dispute, primary key of attempts.
+with told as (
+    select d.processor, d.subject, d.class, d.reference as about, l.type, l.reference, l.provider_ref, l.intent_id,
+           l.attempt, l.gross, l.currency, l.matched, starts_with(l.type, 'refund') as is_refund,
+           case l.type when 'dispute' then '' else ':reversed' end as reversed
+    from settlement_discrepancy d
+    join settlement_line l on l.processor = d.processor and l.line_id = d.subject and l.class = d.class
+    where d.state = 'open' and d.class in ('orphan', 'duplicate')
       and not exists (select 1 from repair_case c where c.kind = 'settlement_difference'
                                                     and c.reference = d.reference and c.state = 'proposed')
+), known as (
+    update settlement_discrepancy d set state = 'resolved', resolved_at = clock_timestamp()
+    from told t
+    where d.processor = t.processor and d.subject = t.subject and d.class = t.class
+      and case
+          when t.type in ('dispute', 'dispute_reversal') then
+              exists (select 1 from dispute p
+                      where p.processor = t.processor
+                        and ((p.provider_ref >= t.provider_ref and p.provider_ref < t.provider_ref || ';'
+                              and (p.provider_ref = t.provider_ref or starts_with(p.provider_ref, t.provider_ref || ':')))
+                             or (t.class = 'orphan' and p.intent_id = t.reference and p.amount = abs(t.gross)
+                                 and p.currency = t.currency))
+                        and not exists (select 1 from settlement_line o
+                                        where o.processor = t.processor and o.matched = p.id || t.reversed))
+              -- what was exchanged for it is told
+              and not exists (select 1 from settlement_line o where o.processor = t.processor and o.part_of = t.subject)
+          when t.class = 'orphan' and t.type in ('charge', 'capture_reversal', 'refund', 'refund_reversal') then
+              exists (select 1 from processor_attempt a
+                      where a.intent_id = coalesce(t.intent_id, t.reference) and a.processor = t.processor
+                        and a.attempt = coalesce(t.attempt, a.attempt) and (a.kind = 'refund') = t.is_refund
+                        and case when a.status = 'failed' then a.kind = 'refund' and a.final
+                                 else a.status in ('captured', 'refunded') and t.type <> 'refund_reversal' end
+                        and (t.matched is not null
+                             or (a.amount = abs(t.gross) and a.currency = t.currency
+                                 and not exists (select 1 from settlement_line o where o.matched = a.operation_id))))
+          else false end
     returning d.processor, d.subject, d.reference
 )
 update settlement_line l set class = 'waiting', difference = 0, case_id = null
@@ -486,7 +536,7 @@ select distinct processor, report_id from settlement_line where class = 'waiting
 select l.processor, l.line_id, l.type, l.provider_ref, l.gross, l.currency, a.intent_id, a.attempt, a.operation_id
 from settlement_line l
 join processor_attempt a on a.intent_id = l.intent_id and a.attempt = l.attempt and a.operation_id = l.matched
-where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown') and a.currency = l.currency
+where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown', 'requires_action') and a.currency = l.currency
   and l.type in ('charge', 'refund') and l.gross = case l.type when 'charge' then a.amount else -a.amount end
 order by l.processor, l.line_id limit %(limit)s;
 

@@ -1,0 +1,44 @@
+"""Parked commands that come again: believed as far as an operator's retry of the very command is in the database.
+
+Who sends them may speak in any name (``schemas.senders.PARKED``): what it says beside what was parked has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from dataflows.owner.batch import Record, Statement
+from dataflows.owner.leases import SQL
+from schemas import codec
+from schemas.errors import Corrupt
+from schemas.records import Command
+from schemas.senders import PARKED
+from sinks.postgres.arrays import Texts
+
+#: why a record is refused that says it was parked
+NOT_RETRIED: Final = "not_retried"
+
+
+def asked_for(records: Iterable[Record], topic: str) -> list[Statement]:
+    """The query for what operators let try again; none for a batch without such commands, as nearly all are."""
+    ids = [r.command.request_id for r in records if r.command is not None and r.sender == PARKED]
+    return [(SQL["retried_read"], (topic, Texts(sorted(set(ids)))))] if ids else []
+
+
+class Retried:
+    """The commands that operators let try again, of one round."""
+
+    def __init__(self, rows: Iterable[tuple[Any, ...]] = ()) -> None:
+        self._commands = [command for row in rows if (command := _command_of(bytes(row[0]))) is not None]
+
+    def allows(self, record: Record, command: Command) -> bool:
+        """Whether this record may be decided: it is no parked one, or it is one that was let try again."""
+        return record.sender != PARKED or command.tried_again() in self._commands
+
+
+def _command_of(record: bytes) -> Command | None:
+    try:
+        return codec.decode_command(record).tried_again()
+    except Corrupt:
+        return None
