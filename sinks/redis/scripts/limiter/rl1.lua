@@ -84,6 +84,12 @@ local function ticks(t) return string.format('%d', t) end
 
 local function cost_of(member) return tonumber(string.match(member, ':(%d+)$')) end
 
+-- The functions before these kept costs where another version of the policy has its leases: they are taken from there.
+local function adopt(costs)
+  local before = string.gsub(costs, ':p$', ':l')
+  if redis.call('EXISTS', costs) == 0 and redis.call('TYPE', before).ok == 'zset' then redis.call('RENAME', before, costs) end
+end
+
 -- Permits that ended by themselves are not counted; they are removed by the next writer. The newest version decides for
 -- every gateway, by the ticks of the first: those of permits that are held.
 local function permits(key, costs, A, now_us)
@@ -497,6 +503,7 @@ redis.register_function('rl1_decide', function(K, V)
     if wrong(H, A[i]) then return {WRONG, i} end
   end
   for i = 1, H.n do
+    if A[i].a == 3 then adopt(K[2 + 2 * i]) end
     B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A[i], now)
     if not B[i] then return {WRONG, i} end
   end
@@ -620,7 +627,9 @@ redis.register_function('rl1_refund', function(K, V)
   end
   local now, B = clock_us(H), {}
   for i = 1, H.n do
-    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], terms(V[3 + i]), now)
+    local A = terms(V[3 + i])
+    if A.a == 3 then adopt(K[2 + 2 * i]) end
+    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A, now)
     if not B[i] then return {WRONG, i} end
   end
   for i = 1, H.n do
@@ -655,7 +664,10 @@ redis.register_function('rl1_release', function(K, V)
   for i = 1, H.n do
     local A = terms(V[3 + i])
     if wrong(H, A) then return {WRONG, i} end
-    if A.a == 3 then freed = freed + let_go(load(K[1 + 2 * i], K[2 + 2 * i], A, now), K, H, H.cost) end
+    if A.a == 3 then
+      adopt(K[2 + 2 * i])
+      freed = freed + let_go(load(K[1 + 2 * i], K[2 + 2 * i], A, now), K, H, H.cost)
+    end
   end
   return {OK, freed}
 end)
