@@ -198,7 +198,8 @@ class Limiter:
             shared = await asyncio.shield(first)
             if shared is not None:
                 return self._repeated(key, cost, shared, request_id)
-        known = self._identities.find(key, request_id)
+        # whether it still holds its permits only the store knows
+        known = None if refunds.holds_permits(key) else self._identities.find(key, request_id)
         if known is not None:
             return self._repeated(key, cost, known, request_id)
         mine = self._under_way[identity] = asyncio.get_running_loop().create_future()

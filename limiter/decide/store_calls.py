@@ -91,7 +91,8 @@ class StoreCalls:
             self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
-            self._unsure.refused(key, identity, lease_id, cost)
+            is_again = request_id is not None and self._identities.spent.cost_of(key.name, request_id) >= 0
+            self._unsure.refused(key, identity, lease_id, cost, is_again=is_again)
             return None
         finally:
             self._under_way -= 1

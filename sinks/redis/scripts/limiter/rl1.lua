@@ -322,6 +322,11 @@ local function let_go(b, K, H, cost)
   return freed == 0 and K[2] ~= '' and release(b, H.rid, cost) or freed
 end
 
+local function is_held(b, permit)
+  local ends = redis.call('ZSCORE', b.key, permit .. LIGHT) or redis.call('ZSCORE', b.key, permit .. HEAVY)
+  return ends and tonumber(ends) > b.t
+end
+
 -- one member, whatever it costs; the same request again holds no more than it did
 local function hold(b, n, permit)
   forget(b)
@@ -478,6 +483,34 @@ local function places(K)
   return (string.gsub(digest, '%d', function(n) return string.char(103 + n) end))
 end
 
+-- A request that comes again is charged nothing and told what it was told. Permits of it that ended meanwhile, or were given
+-- back, it holds anew like any other, or is refused.
+local function again(K, V, H, rows)
+  local out, gone, now = {DUPLICATE}, {}, clock_us(H)
+  for n in string.gmatch(rows, '-?%d+') do out[#out + 1] = tonumber(n) end
+  if H.cost == 0 or string.match(rows, PLACES) ~= places(K) then return out end
+  for i = 1, H.n do
+    local A = terms(V[3 + i])
+    if A.a == 3 and not wrong(H, A) then
+      adopt(K[2 + 2 * i])
+      local b = load(K[1 + 2 * i], K[2 + 2 * i], A, now)
+      if not (is_held(b, permit(K, H)) or is_held(b, H.rid)) then
+        gone[i] = b
+        if H.cost > b.avail and not A.shadow then out[1] = DENIED end
+      end
+    end
+  end
+  for i, b in pairs(gone) do
+    local fits = H.cost <= b.avail
+    if fits and out[1] ~= DENIED then hold(b, H.cost, permit(K, H)) end
+    local told = {}
+    row(told, b, fits and 0 or retry(b, H.cost), 0, 0)
+    for at = 1, 6 do out[6 * i - 5 + at] = told[at] end
+    save(b.key, b)
+  end
+  return out
+end
+
 -- KEYS: epoch, identity, then for each bucket: bucket, leases. ARGV: head, lease id, identity ('' = none), buckets.
 -- Answers {code, row...} with six numbers a bucket: available, reset_us, retry_us, version, granted, lease_us.
 redis.register_function('rl1_decide', function(K, V)
@@ -489,11 +522,7 @@ redis.register_function('rl1_decide', function(K, V)
     if known then
       local cost, _, refunded, rows = string.match(known, IDENTITY)
       if tonumber(cost) ~= H.cost then return {CONFLICT} end
-      if refunded == '0' then
-        local out = {DUPLICATE}
-        for n in string.gmatch(rows, '-?%d+') do out[#out + 1] = tonumber(n) end
-        return out
-      end
+      if refunded == '0' then return again(K, V, H, rows) end
     end
   end
   local now = clock_us(H)
