@@ -67,7 +67,7 @@ def bucket_hash(level: Level, values: str) -> str:
 
 
 def kind_of(level: Level) -> str:
-    """Permits are kept under names of their own: the store has other types for them, and versions follow one another."""
+    """Permits are kept under names of their own: the store has other types for them, whichever version follows."""
     return "c" if level.policy.algorithm == "concurrency" else "b"
 
 
