@@ -1,6 +1,6 @@
-"""Permits that the store may hold for requests that were refused because it did not answer.
+"""Permits that the store may hold for requests that were refused because it did not answer, or that nobody waits for.
 
-Nobody would release them: whoever asked was told that it holds none.
+Nobody would release them: whoever asked was told that it holds none, or has gone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,12 @@ class UnsurePermits:
 
         ``is_again``: an earlier try of the request was allowed, and stays charged.
         """
-        if not holds_permits(key) or all(bucket.level.policy.failure_mode == "open" for bucket in key.real):
+        if not all(bucket.level.policy.failure_mode == "open" for bucket in key.real):
+            self.left(key, identity, lease_id, cost, is_again=is_again)
+
+    def left(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int, *, is_again: bool) -> None:
+        """Whoever asked has gone: whatever the store makes of it holds nothing, soon."""
+        if not holds_permits(key):
             return
         if len(self._refused) >= limits.LIMIT_UNSURE_MAX:
             del self._refused[next(iter(self._refused))]

@@ -164,6 +164,26 @@ def test_a_request_that_comes_again_runs_with_a_permit_or_not_at_all(server: Cou
     asyncio.run(test())
 
 
+def test_who_went_away_while_the_store_was_asked_holds_no_permit(server: CounterServer, tmp_path: Path) -> None:
+    """Whatever the failure mode is: nobody would release it."""
+    permits = policy(capacity=2, consistency="exact", algorithm="concurrency", failure_mode="open")
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, permits, timeout_s=PATIENT_S) as gateway:
+            assert (await gateway.check(*HERE, 0)).remaining == 2
+            with server.frozen():
+                asked = [asyncio.ensure_future(gateway.check(*HERE, 1, name)) for name in ("a", None)]
+                for _ in range(10):
+                    await asyncio.sleep(0)  # it is on its way
+                for one in asked:
+                    one.cancel()
+                await asyncio.wait(asked)
+            await gateway.maintain()
+            assert (await gateway.check(*HERE, 2)).allowed
+
+    asyncio.run(test())
+
+
 def test_one_request_id_on_two_routes_holds_two_permits(server: CounterServer, tmp_path: Path) -> None:
     """And neither frees the other's, by its release nor by its refund."""
     permits = policy("pl_permits", capacity=2, consistency="exact", algorithm="concurrency", per=["tenant"])
