@@ -442,6 +442,12 @@ local function sweep(b, leases)
   b.lx = next_keep
 end
 
+-- for as long as the newest lease may be unsettled, and never less than before: others may be longer
+local function keep_leases(leases, b)
+  local kept_ms = math.ceil(12 * b.ttl * b.tick / 1000) + 1000
+  if kept_ms > redis.call('PTTL', leases) then redis.call('PEXPIRE', leases, kept_ms) end
+end
+
 -- a reservation out of what is available: capped, and smaller the nearer exhaustion is. What is lent to a proxy is an
 -- equal part, down to the last token: it has no other way to spend it. That lease is longer, and charged sooner after it.
 local function grant(b, A, leases, lease)
@@ -457,8 +463,7 @@ local function grant(b, A, leases, lease)
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', leases, lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  local kept_ms = math.ceil(12 * b.ttl * b.tick / 1000) + 1000
-  if kept_ms > redis.call('PTTL', leases) then redis.call('PEXPIRE', leases, kept_ms) end
+  keep_leases(leases, b)
   return size, life
 end
 
@@ -600,7 +605,7 @@ redis.register_function('rl1_register', function(K, V)
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', K[4], H.lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  redis.call('PEXPIRE', K[4], math.ceil(12 * b.ttl * b.tick / 1000) + 1000)
+  keep_leases(K[4], b)
   save(K[3], b)
   return {OK, size}
 end)
