@@ -136,6 +136,10 @@ class StoreCalls:
             raise TimeoutError
         return asked.result()
 
+    def release_later(self, key: KeyState, request_id: str, permits: int) -> None:
+        """The store did not hear that a request has ended: it is told when it answers again."""
+        self._unsure.left(key, request_id.encode(), b"", permits, is_again=True)
+
     def refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""
         if bucket.held and bucket.account is not None:

@@ -1,4 +1,4 @@
-"""Permits that the store may hold for requests that were refused because it did not answer, or that nobody waits for.
+"""Permits that the store may hold for requests that were refused without its answer, or have ended without it.
 
 Nobody would release them: whoever asked was told that it holds none, or has gone.
 """

@@ -113,7 +113,7 @@ class QuotaMiddleware:
             await app(scope, receive, send_with_fields)
         finally:
             if permit is not None and decided.allowed:
-                with suppress(errors.Unavailable):  # then it ends by its time
+                with suppress(errors.Unavailable):  # the limiter does it later, or it ends by its time
                     await self._limiter.release(tenant, user, route, permit, cost, network)
 
     async def _charged(self, asker: Asker, cost: int, permit: str | None, identity: str | None) -> Decision:

@@ -103,7 +103,7 @@ class QuotaWsgi:
             return self._app(environ, start_with_fields)
 
         def release() -> None:
-            with suppress(errors.Unavailable, errors.Overloaded):  # then it ends by its time
+            with suppress(errors.Unavailable, errors.Overloaded):  # the limiter does it later, or it ends by its time
                 self._limiter.release(tenant, user, route, permit, 1, network)
 
         try:

@@ -184,6 +184,21 @@ def test_who_went_away_while_the_store_was_asked_holds_no_permit(server: Counter
     asyncio.run(test())
 
 
+def test_what_ends_while_the_store_is_away_is_released_when_it_is_back(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, PERMITS, timeout_s=PATIENT_S) as gateway, asyncio.timeout(PATIENT_S):
+            assert [(await gateway.check(*HERE, 1, name)).allowed for name in "ab"] == [True, True]
+            with server.frozen(), hasty(gateway):
+                for name in "ab":  # the second one is not even asked for
+                    with pytest.raises(StoreUnavailable):
+                        await gateway.release(*HERE, name)
+            while not (await gateway.check(*HERE, 2)).allowed:
+                with suppress(StoreUnavailable):
+                    await gateway.maintain()
+
+    asyncio.run(test())
+
+
 def test_one_request_id_on_two_routes_holds_two_permits(server: CounterServer, tmp_path: Path) -> None:
     """And neither frees the other's, by its release nor by its refund."""
     permits = policy("pl_permits", capacity=2, consistency="exact", algorithm="concurrency", per=["tenant"])
