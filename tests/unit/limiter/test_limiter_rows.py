@@ -1,4 +1,4 @@
-"""The rows that records refer to, on a disk that takes no more."""
+"""The rows that records refer to: on a disk that takes no more, and of more keys and versions than are kept."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from limiter.decide.key_cache import KeyCache
+from limiter.policy.policies import PolicySet
 from limiter.stream.blocks import Row
+from limiter.stream.decisions import Recorder
 from limiter.stream.row_dictionary import RowDictionary, left_rows
+from schemas.limiter import limits
+from tests.worlds.limiter.counter_server import policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,3 +59,40 @@ def test_a_full_disk_fails_no_decision_and_mixes_up_no_rows(tmp_path: Path, take
     rows.forget()
     assert left_rows(ring) == ("", [])
     rows.close()
+
+
+class Slow:
+    """Tells of a block that it arrived when it was asked some times."""
+
+    lost = 0
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def send(self, _partition: int, _block: bytes) -> bool:
+        self._asked = 5
+        return True
+
+    @property
+    def under_way(self) -> int:
+        self._asked = max(0, self._asked - 1)
+        return self._asked
+
+
+def test_rows_of_keys_and_versions_that_are_gone_make_room_while_decisions_never_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something is always on its way to Kafka then."""
+    monkeypatch.setattr(limits, "LIMIT_KEYS_MAX", 10)
+    monkeypatch.setattr(limits, "LIMIT_ROWS_WAIT_S", 60)
+    recorder = Recorder("g", Slow(), tmp_path / "g.ring", records=1_024)
+    cache, most = KeyCache(recorder), 0
+    for version in range(1, 30):
+        cache.use(PolicySet([policy(version=version)], version))
+        for user in "abc":
+            key = cache.key(("t", user, "/r"))
+            recorder.ring.put(key.row, 1, 1, 0, 1_000_000 + version)
+        most = max(most, len(recorder._dictionary.rows))
+    assert most <= 2 * limits.LIMIT_KEYS_MAX + 3
+    recorder.flush()
+    recorder.close()
