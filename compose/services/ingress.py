@@ -93,5 +93,5 @@ def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
             certificate_keys=certificates,
         ),
         SocialConfig(media=settings.media_origin()),
-        LimiterConfig(merchants_are_bound=settings.is_production),
+        LimiterConfig(merchants_are_bound=settings.is_production, encrypted=settings.is_production),
     )

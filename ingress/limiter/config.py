@@ -10,3 +10,4 @@ class LimiterConfig:
     """Plain values, beside those of every service."""
 
     merchants_are_bound: bool = False  # a merchant's ``limits:write`` is for the tenant of its own name
+    encrypted: bool = False  # no shard of counters is told our password where it is read on the way

@@ -24,10 +24,9 @@ class LimiterHttp(HttpService):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        merchants_are_bound = platform.parts.get(LimiterConfig).merchants_are_bound
-        self.admission = platform.parts.add(Reach(merchants_are_bound=merchants_are_bound))
-        url = platform.config.redis_url
-        self._counters = None if url is None else ShardedStore(url)
+        config, url = platform.parts.get(LimiterConfig), platform.config.redis_url
+        self.admission = platform.parts.add(Reach(merchants_are_bound=config.merchants_are_bound))
+        self._counters = None if url is None else ShardedStore(url, encrypted=config.encrypted)
         platform.parts.add(QuotaPolicies(platform.store, platform.cursors, self._counters))
 
     async def close(self) -> None:

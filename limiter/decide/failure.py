@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from limiter.spending.decision import Decision
+from limiter.spending.decision import UNLIMITED, Decision
 from schemas import errors
 from schemas.limiter import limits
 
@@ -41,14 +41,16 @@ class WithoutStore:
     def decide(self, key: KeyState, cost: int, request_id: str | None = None) -> Decision:
         """The answer of the strictest failure mode among the policies of a key. Raises KeyReused.
 
-        An identity that was allowed here is allowed again and consumes no more.
+        One in shadow mode decides nothing, whoever is away. An identity that was allowed here is allowed again and
+        consumes no more.
         """
-        buckets = key.buckets
-        real = [bucket for bucket in buckets if not bucket.level.policy.shadow]
-        for bucket in real:
-            if bucket.level.policy.failure_mode != "open":
-                return _refusal(bucket.level)
-        last = real[-1] if real else buckets[-1]
+        real = key.real
+        if not real:
+            return UNLIMITED
+        strict = next((bucket for bucket in real if bucket.level.policy.failure_mode != "open"), None)
+        if strict is not None:
+            return _refusal(strict.level)
+        last = real[-1]
         now = time.monotonic()
         if request_id is not None and (before := self._cost_of((key.name, request_id), now)) is not None:
             if before != cost:

@@ -44,6 +44,7 @@ class KeyCache:
         self.policies = policies
         self.is_lapsed = False
         self._void()
+        self._recorder.forget()  # every version has rows of its own
         self._recorder.sampling.use(
             {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
         )

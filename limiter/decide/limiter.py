@@ -20,6 +20,7 @@ from limiter.decide.store_calls import StoreCalls
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.fields import Identity
 from limiter.store.lease_clock import lease_clock_ns
+from limiter.store.store import StoreUnavailable
 from schemas import errors
 from schemas.limiter import limits
 
@@ -176,11 +177,18 @@ class Limiter:
     async def release(
         self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
     ) -> int:
-        """Ends a request that held ``cost`` permits: they are free; again, it does nothing. Raises StoreUnavailable."""
+        """Ends a request that held ``cost`` permits: they are free; again, it does nothing.
+
+        Raises StoreUnavailable: then they are free when the store answers again.
+        """
         key = self.governed(tenant, user, route, network)
         if not refunds.holds_permits(key):
             return 0
-        return await refunds.release(key, request_id, cost, await self.store_of(key))
+        try:
+            return await refunds.release(key, request_id, cost, await self.store_of(key))
+        except StoreUnavailable:
+            self._calls.release_later(key, request_id, cost)
+            raise
 
     async def store_of(self, key: KeyState) -> CounterStore:
         """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
@@ -198,7 +206,8 @@ class Limiter:
             shared = await asyncio.shield(first)
             if shared is not None:
                 return self._repeated(key, cost, shared, request_id)
-        known = self._identities.find(key, request_id)
+        # whether it still holds its permits only the store knows
+        known = None if refunds.holds_permits(key) else self._identities.find(key, request_id)
         if known is not None:
             return self._repeated(key, cost, known, request_id)
         mine = self._under_way[identity] = asyncio.get_running_loop().create_future()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from prometheus_client import Counter
@@ -131,7 +132,8 @@ class QuotaLender:
     async def _reserved(self, share: Share, key: KeyState) -> QuotaLease:
         """Pays what is unpaid, as far as there is quota for it, and reserves in the same call. Raises StoreUnavailable.
 
-        When the answer is lost, what was paid is paid once more, and the store charges what it may have reserved.
+        When the answer is lost, what was paid is paid once more, and the store charges what it may have reserved;
+        neither when it is only late.
         """
         lease_id = f"{self._name}.{next(self._numbers)}".encode()
         counters = await self._limiter.store_of(key)
@@ -142,7 +144,12 @@ class QuotaLender:
         cost = share.unpaid
         while True:
             asked_ns = lease_clock_ns()
-            code, *numbers = await counters.decide(key.buckets, terms, cost, b"", b"", lease_id)
+            try:
+                code, *numbers = await counters.decide(key.buckets, terms, cost, b"", b"", lease_id)
+            except store.StoreUnavailable as error:
+                if error.late is not None:
+                    error.late.add_done_callback(partial(self._heard_late, share, key, lease_id, cost, counters))
+                raise
             if code not in (store.OK, store.DENIED):
                 raise store.StoreUnavailable(cause=f"answered {code}")
             rows = [(bucket, numbers[at * store.ROW :]) for at, bucket in enumerate(key.buckets)]
@@ -155,6 +162,21 @@ class QuotaLender:
         tokens = min(granted[bucket][4] if bucket in granted else 0 for bucket in key.real)
         ends_ns = min((lease_end_ns(asked_ns, row[5]) for row in granted.values()), default=asked_ns)
         return QuotaLease(lease_id, tuple(granted), tokens, ends_ns, counters)
+
+    @staticmethod
+    def _heard_late(
+        share: Share, key: KeyState, lease_id: bytes, cost: int, counters: CounterStore, answered: asyncio.Future[Any]
+    ) -> None:
+        """Nobody waits for it: its lease is given back whole, and what it paid is not to be paid again."""
+        if answered.cancelled() or answered.exception() is not None:
+            return
+        answer = answered.result()
+        if not isinstance(answer, list) or answer[0] != store.OK:
+            return
+        share.unpaid = max(0, share.unpaid - cost)  # what was paid again meanwhile stays charged
+        for bucket, granted in zip(key.buckets, answer[5 :: store.ROW], strict=False):
+            if granted and bucket.store is counters:
+                bucket.to_settle(lease_id, 0)
 
     def _without_store(self, share: Share, key: KeyState) -> Assignment | None:
         """What is held goes on to its end; then the failure mode decides, for a lease that nobody reserved."""

@@ -87,11 +87,14 @@ class StoreCalls:
             self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
         except store.StoreNotAsked:
             return None
+        except asyncio.CancelledError:
+            self._unsure.left(key, identity, lease_id, cost, is_again=self._is_again(key, request_id))
+            raise
         except (store.StoreUnavailable, TimeoutError):
             self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
-            self._unsure.refused(key, identity, lease_id, cost)
+            self._unsure.refused(key, identity, lease_id, cost, is_again=self._is_again(key, request_id))
             return None
         finally:
             self._under_way -= 1
@@ -104,6 +107,10 @@ class StoreCalls:
             return None
         shadows += shadows_that_refuse(key, answer)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
+
+    def _is_again(self, key: KeyState, request_id: str | None) -> bool:
+        """Whether an earlier try of the request was allowed here."""
+        return request_id is not None and self._identities.spent.cost_of(key.name, request_id) >= 0
 
     async def _exchange(
         self, key: KeyState, call: StoreCall, terms: list[bytes], cost: int, identity: bytes
@@ -128,6 +135,10 @@ class StoreCalls:
             asked.add_done_callback(call.heard_late)
             raise TimeoutError
         return asked.result()
+
+    def release_later(self, key: KeyState, request_id: str, permits: int) -> None:
+        """The store did not hear that a request has ended: it is told when it answers again."""
+        self._unsure.left(key, request_id.encode(), b"", permits, is_again=True)
 
     def refill_soon(self, bucket: Bucket) -> None:
         """Asks for the next lease while the present one lasts, one at a time for each bucket; reports what is spent."""

@@ -1,6 +1,6 @@
-"""Permits that the store may hold for requests that were refused because it did not answer.
+"""Permits that the store may hold for requests that were refused without its answer, or have ended without it.
 
-Nobody would release them: whoever asked was told that it holds none.
+Nobody would release them: whoever asked was told that it holds none, or has gone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class _Refused(NamedTuple):
     identity: bytes
     lease_id: bytes
     cost: int
+    is_again: bool  # an earlier try was allowed: what else it took is used
 
 
 class UnsurePermits:
@@ -33,13 +34,21 @@ class UnsurePermits:
         self._refused: dict[tuple[str, bytes], _Refused] = {}
         self._leaving: tuple[str, bytes] | None = None
 
-    def refused(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int) -> None:
-        """The store did not answer: what the failure mode refuses holds nothing, soon."""
-        if not holds_permits(key) or all(bucket.level.policy.failure_mode == "open" for bucket in key.real):
+    def refused(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int, *, is_again: bool = False) -> None:
+        """The store did not answer: what the failure mode refuses holds nothing, soon.
+
+        ``is_again``: an earlier try of the request was allowed, and stays charged.
+        """
+        if not all(bucket.level.policy.failure_mode == "open" for bucket in key.real):
+            self.left(key, identity, lease_id, cost, is_again=is_again)
+
+    def left(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int, *, is_again: bool) -> None:
+        """Whoever asked has gone: whatever the store makes of it holds nothing, soon."""
+        if not holds_permits(key):
             return
         if len(self._refused) >= limits.LIMIT_UNSURE_MAX:
             del self._refused[next(iter(self._refused))]
-        self._refused[key.name, identity or lease_id] = _Refused(key, identity, lease_id, cost)
+        self._refused[key.name, identity or lease_id] = _Refused(key, identity, lease_id, cost, is_again)
 
     def asked_again(self, key: KeyState, identity: bytes) -> None:
         """What it is told now holds."""
@@ -62,9 +71,9 @@ class UnsurePermits:
 
 
 async def _told(found: _Refused, counters: CounterStore) -> None:
-    if found.identity:  # its other levels were charged with it
-        place = keys.identity_key(found.key.name, found.identity)
+    place = keys.identity_key(found.key.name, found.identity) if found.identity else b""
+    if found.identity and not found.is_again:  # its other levels were charged with it
         await counters.refund(found.key.buckets, found.identity, place)
         return
     permits = [bucket for bucket in found.key.buckets if bucket.level.policy.algorithm == "concurrency"]
-    await counters.release(permits, found.lease_id, b"", found.cost)
+    await counters.release(permits, found.identity or found.lease_id, place, found.cost)

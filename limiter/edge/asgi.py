@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MS_PER_S: Final = 1_000
 _US_PER_S: Final = 1_000_000
 _INTEGER_MAX: Final = 10**15 - 1  # of a structured field
+NO_KEY: Final = b"What this request names can be no key of a quota.\n"
 NOBODY: Final = "-"  # the tenant, or the user, of whom none is known
 
 
@@ -56,9 +57,9 @@ class QuotaMiddleware:
     identity for ever pays for what is past ``LIMIT_REPETITIONS_FREE_MAX``; an identity that had another cost is none.
     Where a concurrency limit governs, every try holds permits of its own, and is charged.
 
-    Rule: a request that is refused never reaches the application. Without the counter store a policy's failure mode
-    decides: the answer then names the policy and not what is left of it, which nobody knows. Without
-    ``tells_what_is_left`` only refusals name their policy.
+    Rule: a request that is refused never reaches the application, nor does one whose asker can be no key (400), as of
+    a path that is too long. Without the counter store a policy's failure mode decides: the answer then names the policy
+    and not what is left of it, which nobody knows. Without ``tells_what_is_left`` only refusals name their policy.
     """
 
     def __init__(
@@ -91,8 +92,12 @@ class QuotaMiddleware:
             return
         tenant, user, route, network = asker
         cost = self._cost_of(scope)
-        permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
-        decided = await self._charged(asker, cost, permit, None if permit else self._identity_of(scope))
+        try:
+            permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
+            decided = await self._charged(asker, cost, permit, None if permit else self._identity_of(scope))
+        except errors.InvalidCommand:
+            await _no_key(send)
+            return
         policy = self._limiter.policies.by_id(decided.policy_id)
         is_told = self._tells_what_is_left or not decided.allowed
         named = fields(policy, decided) if policy is not None and is_told else {}
@@ -108,7 +113,7 @@ class QuotaMiddleware:
             await app(scope, receive, send_with_fields)
         finally:
             if permit is not None and decided.allowed:
-                with suppress(errors.Unavailable):  # then it ends by its time
+                with suppress(errors.Unavailable):  # the limiter does it later, or it ends by its time
                     await self._limiter.release(tenant, user, route, permit, cost, network)
 
     async def _charged(self, asker: Asker, cost: int, permit: str | None, identity: str | None) -> Decision:
@@ -124,6 +129,12 @@ class QuotaMiddleware:
                 if not self._repetitions.is_one_too_many(counted):
                     return decided
         return await self._limiter.check(tenant, user, route, cost, permit, network)
+
+
+async def _no_key(send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(NO_KEY)).encode())]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": NO_KEY})
 
 
 def fields(policy: LimitPolicy, decided: Decision) -> dict[str, str]:

@@ -6,6 +6,7 @@ Source: reference limiter 2.2 ("retries without an identity"), draft-ietf-httpap
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
@@ -63,19 +64,22 @@ def or_fingerprint(window_s: float, now_s: Callable[[], float] = time.time) -> C
 
 
 class Repetitions:
-    """How often each identity came again lately. Bounded: the one that was longest quiet makes room."""
+    """How often each identity came again lately. Bounded: the one that was longest quiet makes room. For any thread."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._counted: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
     def charged(self, identity: tuple[str, ...]) -> None:
         """It consumed: what comes again from now on is counted anew."""
-        self._counted.pop(identity, None)
+        with self._lock:
+            self._counted.pop(identity, None)
 
     def is_one_too_many(self, identity: tuple[str, ...]) -> bool:
         """Counts one more; whether so many are no retries any more."""
-        count = self._counted.pop(identity, 0) + 1
-        self._counted[identity] = count
-        if len(self._counted) > limits.LIMIT_REPEATED_MAX:
-            self._counted.popitem(last=False)
+        with self._lock:
+            count = self._counted.pop(identity, 0) + 1
+            self._counted[identity] = count
+            if len(self._counted) > limits.LIMIT_REPEATED_MAX:
+                self._counted.popitem(last=False)
         return count > limits.LIMIT_REPETITIONS_FREE_MAX

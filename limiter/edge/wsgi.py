@@ -11,7 +11,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from limiter.edge.asgi import Asker, fields, retry_after_s
+from limiter.edge.asgi import NO_KEY, Asker, fields, retry_after_s
+from limiter.edge.request_identity import Repetitions
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: who asks; None for what is limited by nobody
 WhoAsks = Callable[["WSGIEnvironment"], Asker | None]
 _TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
+_UNCOUNTED: Final = b"The quota cannot be counted now.\n"
+_USED_UP: Final = b"The quota of this caller is used up.\n"
 
 
 class BlockingLimiter(Protocol):
@@ -56,6 +59,8 @@ class BlockingLimiter(Protocol):
 class QuotaWsgi:
     """Charges a request 1, once for its ``identity_of``; past its quota it is answered 429, 503 without the store.
 
+    A caller who repeats one identity for ever pays for what is past ``LIMIT_REPETITIONS_FREE_MAX``. One whose asker can
+    be no key is answered 400.
     Permits of concurrency limits are free when the server closes the answer. Where such a limit governs, every try
     holds permits of its own, and is charged.
     """
@@ -71,6 +76,7 @@ class QuotaWsgi:
         self._limiter = limiter
         self._who_asks = who_asks
         self._identity_of = identity_of
+        self._repetitions = Repetitions()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Passes the request on, or answers for the application."""
@@ -78,9 +84,14 @@ class QuotaWsgi:
         if asker is None:
             return self._app(environ, start_response)
         tenant, user, route, network = asker
-        permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
-        decided = self._limiter.check(tenant, user, route, 1, permit or self._identity_of(environ), network)
-        policy = self._limiter.policies.by_id(decided.policy_id)
+        try:
+            permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
+            decided = self._charged(asker, permit, None if permit else self._identity_of(environ))
+            policy = self._limiter.policies.by_id(decided.policy_id)
+        except errors.InvalidCommand:
+            return _answered(HTTPStatus.BAD_REQUEST, NO_KEY, [], start_response)
+        except (errors.Unavailable, errors.Overloaded):
+            return _answered(HTTPStatus.SERVICE_UNAVAILABLE, _UNCOUNTED, [("Retry-After", "1")], start_response)
         added = [] if policy is None else [*fields(policy, decided).items()]
         if not decided.allowed:
             return _refused(decided, added, start_response)
@@ -92,7 +103,7 @@ class QuotaWsgi:
             return self._app(environ, start_with_fields)
 
         def release() -> None:
-            with suppress(errors.Unavailable, errors.Overloaded):  # then it ends by its time
+            with suppress(errors.Unavailable, errors.Overloaded):  # the limiter does it later, or it ends by its time
                 self._limiter.release(tenant, user, route, permit, 1, network)
 
         try:
@@ -100,6 +111,20 @@ class QuotaWsgi:
         except BaseException:
             release()
             raise
+
+    def _charged(self, asker: Asker, permit: str | None, identity: str | None) -> Decision:
+        """Under the permit; or once under the identity, while its repetitions look like retries."""
+        tenant, user, route, network = asker
+        if identity is not None:
+            counted = (tenant, user, route, identity)
+            with suppress(errors.KeyReused):
+                decided = self._limiter.check(tenant, user, route, 1, identity, network)
+                if not decided.duplicate:
+                    self._repetitions.charged(counted)
+                    return decided
+                if not self._repetitions.is_one_too_many(counted):
+                    return decided
+        return self._limiter.check(tenant, user, route, 1, permit, network)
 
 
 class _Held:
@@ -125,6 +150,11 @@ def _refused(decided: Decision, added: list[tuple[str, str]], start_response: St
     status = HTTPStatus.SERVICE_UNAVAILABLE if decided.degraded else HTTPStatus.TOO_MANY_REQUESTS
     wait_s = retry_after_s(decided)
     wait = [] if wait_s is None else [("Retry-After", str(wait_s))]
-    start_response(f"{status.value} {status.phrase}", [_TEXT, *wait, *added])
-    why = "The quota cannot be counted now." if decided.degraded else "The quota of this caller is used up."
-    return [f"{why}\n".encode()]
+    return _answered(status, _UNCOUNTED if decided.degraded else _USED_UP, [*wait, *added], start_response)
+
+
+def _answered(
+    status: HTTPStatus, why: bytes, headers: list[tuple[str, str]], start_response: StartResponse
+) -> list[bytes]:
+    start_response(f"{status.value} {status.phrase}", [_TEXT, *headers])
+    return [why]

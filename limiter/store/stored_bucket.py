@@ -67,10 +67,11 @@ def bucket_hash(level: Level, values: str) -> str:
 
 
 def kind_of(level: Level) -> str:
-    """Permits are kept under a name of their own: the store has another type for them."""
+    """Permits are kept under names of their own: the store has other types for them, whichever version follows."""
     return "c" if level.policy.algorithm == "concurrency" else "b"
 
 
 def store_keys(key_hash: str, kind: str = "b") -> tuple[bytes, bytes]:
-    """Of a bucket at the store, and of its leases."""
-    return f"rl:{{{key_hash}}}:{kind}".encode(), f"rl:{{{key_hash}}}:l".encode()
+    """Of a bucket at the store, and of its leases; of permits, and of what some of them cost."""
+    beside = "p" if kind == "c" else "l"
+    return f"rl:{{{key_hash}}}:{kind}".encode(), f"rl:{{{key_hash}}}:{beside}".encode()

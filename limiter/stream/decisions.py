@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     Shadow = Bucket | Level  # that would refuse a request, if its policy were not in shadow mode
 
 _US: Final = 1_000
+_LOOK_S: Final = 0.001
 
 
 class Recorder:
@@ -256,16 +257,29 @@ class Recorder:
         return self._packer.refused + self.ring.lost + self._sink.lost
 
     def forget(self) -> None:
-        """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it."""
-        if len(self._dictionary.rows) < limits.LIMIT_KEYS_MAX:
+        """Makes room when there are very many rows, once nothing refers to them: numbers of rows are void after it.
+
+        What was sent has to be safe first: a restart would not know of what it is. Some of it is always under way while
+        decisions never pause, so with twice as many rows it is waited for, for a moment.
+        """
+        rows = len(self._dictionary.rows)
+        if rows < limits.LIMIT_KEYS_MAX:
             return
         self.flush()
+        if rows >= 2 * limits.LIMIT_KEYS_MAX:
+            self._await_sent(time.monotonic() + limits.LIMIT_ROWS_WAIT_S)
         if self._sink.under_way or self._tells_charges():
             return
         self.ring.flushed()
         self._dictionary.forget()
         self.sampling.forget()
         self.by_policy.forget()
+
+    def _await_sent(self, until: float) -> None:
+        while (self._sink.under_way or self._tells_charges()) and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+            if self.charges is not None:
+                self.charges.flush()  # hears what arrived
 
     def close(self) -> None:
         """Call it after the last flush."""

@@ -1,15 +1,18 @@
 """The rows that records refer to by number: in memory as blocks have them, and in a file beside the ring.
 
 One JSON line a row, after one with the source; a row is written before the first record of it. With the ring it
-outlives the process.
+outlives the process. A disk that takes no more delays and fails no decision: what a killed process then leaves of the
+rows behind is lost.
 """
 
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 import xxhash
 
 from limiter.policy.keys import key_hash
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 _NUMBER_BYTES: Final = 4
 _line: Final = msgspec.json.Encoder().encode
+_log: Final = structlog.get_logger(__name__)
 
 
 class Rows:
@@ -61,7 +65,8 @@ class RowDictionary:
         self.rows = Rows()
         self.seeds = array("Q")  # of identities, by row
         self._known: dict[Row, int] = {}
-        self._file.write(_line(self._source) + b"\n")
+        self._kept_bytes: int | None = 0  # of the file, all of it whole lines; None: nothing more is written to it
+        self._keep(_line(self._source) + b"\n")
 
     def number(self, row: Row) -> int | None:
         """None for one that is not in it."""
@@ -72,8 +77,24 @@ class RowDictionary:
         number = self._known[row] = len(self.rows)
         self.rows.add(row)
         self.seeds.append(key_hash(row.key))
-        self._file.write(_line(row) + b"\n")
+        self._keep(_line(row) + b"\n")
         return number
+
+    def _keep(self, line: bytes) -> None:
+        """Or none from here on: the place of a line is the number of its row."""
+        if self._kept_bytes is None:
+            return
+        try:
+            written = self._file.write(line)
+        except OSError as error:
+            written = 0
+            _log.error("rows_not_kept", reason=str(error), lost="what a kill leaves of them")
+        if written == len(line):
+            self._kept_bytes += written
+            return
+        with suppress(OSError):
+            self._file.truncate(self._kept_bytes)
+        self._kept_bytes = None
 
     def forget(self) -> None:
         """All numbers are void."""
@@ -88,7 +109,7 @@ class RowDictionary:
 
 def left_rows(ring_file: Path) -> tuple[str, list[Row]]:
     """The source and the rows that the process before has left; a line that it had not ended counts for nothing."""
-    source, *lines = _beside(ring_file).read_bytes().splitlines()
+    source, *lines = _beside(ring_file).read_bytes().splitlines() or [b'""']  # the disk was full at the start
     rows = [msgspec.json.decode(line, type=Row) for line in lines if line.endswith(b"]")]
     return msgspec.json.decode(source, type=str), rows
 

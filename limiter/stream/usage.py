@@ -24,7 +24,7 @@ from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import undecodable
 from sinks.streams.metrics import FollowerMetrics
-from sinks.streams.record_positions import RecordPositions, readable
+from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,9 +118,8 @@ class UsageStream:
 
     def _follow(self, connection: psycopg.Connection[Any]) -> None:
         positions = RecordPositions(FOLLOWER, topics.DECISIONS, topics.DECISIONS_PARTITIONS, self._name)
-        begins = positions.claim(connection)
-        held = self._offsets.ask(begins).answer()
-        begins = readable(begins, held, FOLLOWER)
+        held = self._offsets.ask(positions.claim(connection)).answer()
+        begins = positions.begin(connection, held)
         self._halts = {}
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in begins.items()])
         if all(held[partition].high <= offset for partition, offset in begins.items()):

@@ -73,6 +73,7 @@ LIMIT_SINK_INTERVAL_MS: Final = 1_000  # decisions are inserted into ClickHouse 
 LIMIT_SINK_DECISIONS_MAX: Final = 100_000  # of one block, and what one more reading adds
 LIMIT_SINK_MESSAGES_MAX: Final = 8  # of one reading
 LIMIT_RING_RECORDS: Final = 524_288  # decisions that may wait for the next flush
+LIMIT_ROWS_WAIT_S: Final = 0.03  # once for very many new rows: what was sent of them has to be safe
 LIMIT_RING_NUMBER_MAX: Final = 2**62  # no record has such a number
 LIMIT_LEASE_SLOTS: Final = 16_384  # leases of one gateway that are not yet accounted for; past it the store is asked
 LIMIT_LEASE_UNREPORTED_SHARE: Final = 8  # of a lease at most one of so many parts is spent before Kafka knows

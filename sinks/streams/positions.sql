@@ -49,6 +49,14 @@ from unnest(%(partitions)s::int[], %(epochs)s::bigint[]) as n (partition, epoch)
 where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch
   and p.topic_id = '';
 
+-- name: positions_of_topic
+-- Of a stream of records without seq, when it is read for the first time or its topic was made again: which topic its
+-- offset is of, and the offset there.
+update stream_position p
+set topic_id = %(topic_id)s, next_offset = n.next_offset, updated_at = now()
+from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(next_offsets)s::bigint[]) as n (partition, epoch, next_offset)
+where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch;
+
 -- name: positions_follow
 -- Behind what is done, which begins where the position stands. Fewer rows than partitions: another process has one, or an
 -- operator has set its position anew.

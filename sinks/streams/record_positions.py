@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from sinks.kafka.topic_offsets import Held
+    from sinks.streams.positions import Claim
 
 SQL: Final = queries("sinks.streams", "positions.sql")
 
@@ -29,15 +30,33 @@ class RecordPositions:
     def __init__(self, follower: str, topic: str, partitions: int, holder: str) -> None:
         self._named = {"follower": follower, "topic": topic}
         self._rows = StreamPositions(follower, topic, holder)
+        self._follower = follower
         self._partitions = range(partitions)
-        self._epochs: dict[int, int] = {}
+        self._claims: dict[int, Claim] = {}
 
     def claim(self, connection: psycopg.Connection[Any]) -> dict[int, int]:
         """Takes all partitions, and says from which offset each goes on: whoever had them is fenced."""
         starts = {partition: Position(0, UNKNOWN_SEQ) for partition in self._partitions}
-        claims = self._rows.claim(connection, starts, "")
-        self._epochs = {partition: claim.epoch for partition, claim in claims.items()}
-        return {partition: claim.position.next_offset for partition, claim in claims.items()}
+        self._claims = self._rows.claim(connection, starts, "")
+        return {partition: claim.position.next_offset for partition, claim in self._claims.items()}
+
+    def begin(self, connection: psycopg.Connection[Any], held: Mapping[int, Held]) -> dict[int, int]:
+        """Where each partition is read from: what Kafka has no more is passed, and told.
+
+        A topic that was made again is read from its beginning, and that is told, too: folds know what they read twice.
+        """
+        positions = {}
+        for partition, claim in self._claims.items():
+            is_other = claim.topic_id not in ("", held[partition].topic_id)
+            if is_other:
+                words = f"partition {partition}: the topic was deleted and made again: it is read from its beginning"
+                missed(self._follower, "other_topic", words)
+            positions[partition] = held[partition].low if is_other else claim.position.next_offset
+        if new := [p for p, claim in self._claims.items() if claim.topic_id != held[p].topic_id]:
+            columns = {"partitions": new, "next_offsets": [positions[p] for p in new]}
+            given = {"topic_id": held[new[0]].topic_id, "epochs": [self._claims[p].epoch for p in new]}
+            connection.execute(SQL["positions_of_topic"].encode(), self._named | columns | given)
+        return readable(positions, held, self._follower)
 
     def advance(self, connection: psycopg.Connection[Any], next_offsets: Mapping[int, int]) -> None:
         """Moves positions, never back, in the transaction that is open.
@@ -46,7 +65,7 @@ class RecordPositions:
         """
         ordered = dict(sorted(next_offsets.items()))
         columns = {"partitions": list(ordered), "next_offsets": list(ordered.values())}
-        epochs = {"epochs": [self._epochs[partition] for partition in ordered]}
+        epochs = {"epochs": [self._claims[partition].epoch for partition in ordered]}
         moved = connection.execute(SQL["positions_move"].encode(), self._named | columns | epochs).fetchall()
         if len(moved) != len(ordered):
             raise errors.Fenced("another process follows this stream now")

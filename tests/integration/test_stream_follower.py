@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from schemas import errors
 from schemas.payments import topics
 from sinks import limits
+from sinks.kafka.topic_offsets import Held
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.intake import Position
 from sinks.streams.metrics import FollowerMetrics
@@ -314,6 +315,22 @@ def test_positions_without_seq_are_moved_by_who_claimed_last_and_never_back(stag
             first.advance(connection, {0: 9})
         second.advance(connection, {1: 7})
         assert stored(connection, "records") == {0: (5, -1), 1: (7, -1)}
+
+
+def test_records_of_a_topic_that_was_made_again_are_read_from_its_beginning(stage: Stage) -> None:
+    """Its offsets are others: read on from the position of before, what the new one begins with would be in no total."""
+    with psycopg.connect(stage.dsn("millrace_leases"), autocommit=True) as connection:
+
+        def begins(topic_id: str, low: int = 0) -> dict[int, int]:
+            positions = RecordPositions("again", "some.topic", 2, "one")
+            positions.claim(connection)
+            found = positions.begin(connection, dict.fromkeys(range(2), Held(topic_id, low, 900)))
+            positions.advance(connection, {0: found[0] + 5})
+            return found
+
+        assert begins("") == {0: 0, 1: 0}  # before a release that knew of topics
+        assert [begins("first") for _ in range(2)] == [{0: 5, 1: 0}, {0: 10, 1: 0}]
+        assert [begins("second", 2) for _ in range(2)] == [{0: 2, 1: 2}, {0: 7, 1: 2}]
 
 
 def removed(stage: Stage) -> None:

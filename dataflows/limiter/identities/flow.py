@@ -10,15 +10,14 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.identities.metrics import count
-from dataflows.limiter.identities.reader import FOLLOWER, ChargeBatch, ChargeReader
+from dataflows.limiter.identities.reader import ChargeBatch, ChargeReader
 from dataflows.limiter.identities.refunder import LeaseRefunder, Refunded
 from dataflows.streams.positioned_stream import PositionedStream
 from schemas.limiter import topics
 from sinks.kafka.topic_offsets import TopicOffsets
-from sinks.streams.record_positions import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from dataflows.streams.positioned_stream import Fold, Read
     from sinks.kafka.connection import KafkaConnection
@@ -42,10 +41,9 @@ class IdentityStream(PositionedStream[ChargeBatch, Refunded]):
         """From the positions on."""
         with (
             closing(LeaseRefunder(self._dsn, self._redis_url, encrypted=self._encrypted)) as refunder,
-            closing(ChargeReader(self._kafka, self._client_id, self._begins(refunder.positions()))) as reader,
+            closing(ChargeReader(self._kafka, self._client_id, self._begins(refunder))) as reader,
         ):
             yield reader.read, refunder.refund
 
-    def _begins(self, positions: Mapping[int, int]) -> dict[int, int]:
-        held = TopicOffsets(self._kafka, topics.IDENTITIES).ask(positions).answer()
-        return readable(positions, held, FOLLOWER)
+    def _begins(self, refunder: LeaseRefunder) -> dict[int, int]:
+        return refunder.begins(TopicOffsets(self._kafka, topics.IDENTITIES).ask(refunder.positions()).answer())

@@ -28,8 +28,11 @@ from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dataflows.limiter.identities.reader import ChargeBatch
     from limiter.store.store import CounterStore
+    from sinks.kafka.topic_offsets import Held
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "refunds.sql")
 LEASES_SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
@@ -82,6 +85,10 @@ class LeaseRefunder:
     def positions(self) -> dict[int, int]:
         """Where to read on: from the first block that may meet another one."""
         return self._begins
+
+    def begins(self, held: Mapping[int, Held]) -> dict[int, int]:
+        """The same in a topic that holds so much, as far as it can be. Raises psycopg.Error."""
+        return self._positions.begin(self._connection, held)
 
     def refund(self, batch: ChargeBatch) -> Refunded:
         """Folds a batch in, and gives back what is due. Raises psycopg.Error or Fenced: then all is read again."""

@@ -9,15 +9,14 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.leases.metrics import count
-from dataflows.limiter.leases.reader import FOLLOWER, LeaseBatch, LeaseReader
+from dataflows.limiter.leases.reader import LeaseBatch, LeaseReader
 from dataflows.limiter.leases.settler import LeaseSettler, Settled
 from dataflows.streams.positioned_stream import PositionedStream
 from schemas.limiter import topics
 from sinks.kafka.topic_offsets import TopicOffsets
-from sinks.streams.record_positions import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from dataflows.streams.positioned_stream import Fold, Read
     from sinks.kafka.connection import KafkaConnection
@@ -41,10 +40,9 @@ class LeaseStream(PositionedStream[LeaseBatch, Settled]):
         """From the positions on."""
         with (
             closing(LeaseSettler(self._dsn, self._redis_url, encrypted=self._encrypted)) as settler,
-            closing(LeaseReader(self._kafka, self._client_id, self._begins(settler.positions()))) as reader,
+            closing(LeaseReader(self._kafka, self._client_id, self._begins(settler))) as reader,
         ):
             yield reader.read, settler.settle
 
-    def _begins(self, positions: Mapping[int, int]) -> dict[int, int]:
-        held = TopicOffsets(self._kafka, topics.LEASES).ask(positions).answer()
-        return readable(positions, held, FOLLOWER)
+    def _begins(self, settler: LeaseSettler) -> dict[int, int]:
+        return settler.begins(TopicOffsets(self._kafka, topics.LEASES).ask(settler.positions()).answer())

@@ -30,12 +30,13 @@ from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dataflows.limiter.leases.reader import LeaseBatch
     from limiter.policy.shard_map import Shard
     from limiter.store.store import CounterStore
     from limiter.stream.lease_book import LeaseReport
+    from sinks.kafka.topic_offsets import Held
 
 _log: Final = structlog.get_logger(__name__)
 SQL: Final = queries("sinks.postgres.queries.limiter", "leases.sql")
@@ -74,6 +75,10 @@ class LeaseSettler:
     def positions(self) -> dict[int, int]:
         """Where to read on: from the first report of the oldest open lease."""
         return self._begins
+
+    def begins(self, held: Mapping[int, Held]) -> dict[int, int]:
+        """The same in a topic that holds so much, as far as it can be. Raises psycopg.Error."""
+        return self._positions.begin(self._connection, held)
 
     def settle(self, batch: LeaseBatch) -> Settled:
         """Folds a batch in and settles what is due. Raises psycopg.Error or Fenced: then everything is read again."""

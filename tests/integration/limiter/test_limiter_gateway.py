@@ -222,6 +222,25 @@ def test_a_new_version_ends_leases(server: CounterServer, tmp_path: Path) -> Non
     asyncio.run(test())
 
 
+def test_permits_and_leases_follow_one_another_in_versions_of_one_policy(server: CounterServer, tmp_path: Path) -> None:
+    """Each lies where the other one finds nothing: no version waits until what the one before holds has ended."""
+    permits = [policy(version=n, algorithm="concurrency", capacity=9, consistency="exact") for n in (1, 3)]
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, permits[0]) as gateway:
+            assert (await gateway.check("t", "u", "/r", 2, "held")).remaining == 7
+            gateway.use(policies(policy(version=2, capacity=100_000)))
+            assert await burst(gateway, 2_000) == 2_000
+            assert gateway.leases() == 1
+            gateway.use(policies(permits[1]))
+            assert (await gateway.check("t", "u", "/r", 1, "more")).remaining == 6
+            assert await gateway.release("t", "u", "/r", "held", 2) == 2
+            await gateway.maintain()
+            assert not gateway.degraded
+
+    asyncio.run(test())
+
+
 def test_what_a_store_of_another_epoch_refuses_is_settled_later(server: CounterServer, tmp_path: Path) -> None:
     async def test() -> None:
         async with limiter(server.url, tmp_path, policy()) as gateway:

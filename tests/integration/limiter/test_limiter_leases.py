@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from limiter.decide import store_call
+from limiter.decide.quota_lender import QuotaLender
+from limiter.decide.quota_shares import Share
 from limiter.spending.buckets import Bucket
 from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
@@ -183,5 +185,37 @@ def test_a_lease_of_a_late_answer_is_spent_or_given_back(
             await gateway.close()
             counted_ = await gateway._store.peek(bucket)
             assert (counted_.used, counted_.reserved) == (1 if ended else 2, 0)
+
+    asyncio.run(test())
+
+
+def test_a_late_answer_about_an_envoys_share_costs_nothing(server: CounterServer, tmp_path: Path) -> None:
+    """Its lease is given back, and what Envoy had let through by its own rules is paid once."""
+    proxy = StoreProxy(server.url)
+
+    async def test() -> None:
+        async with (
+            proxy.url() as url,
+            limiter(url, tmp_path, policy(capacity=1_000, consistency="exact"), timeout_s=PATIENT_S) as gateway,
+            asyncio.timeout(PATIENT_S),
+        ):
+            lender = QuotaLender(gateway, gateway._store, gateway._recorder, "g")
+            share, key = Share(lease_clock_ns()), gateway.governed("t", "u", "/r")
+            await gateway.check("t", "u", "/r")
+            counters: Any = gateway._store.store_of(key.buckets)
+            share.report(30, 0, lease_clock_ns())
+            proxy.delivering.clear()
+            counters._line.timeout_s = 0.01
+            told = await lender.lend(share, key)
+            assert (told and told.rule, share.unpaid) == ("deny_all", 30)
+            counters._line.timeout_s = PATIENT_S
+            proxy.delivering.set()
+            while share.unpaid:  # noqa: ASYNC110 - as the answer comes
+                await asyncio.sleep(0.01)
+            told = await lender.lend(share, key)
+            await gateway.maintain()
+            counted_ = await gateway._store.peek(key.buckets[0])
+            assert told
+            assert (counted_.used, counted_.reserved) == (31, told.tokens)
 
     asyncio.run(test())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -23,7 +23,7 @@ from limiter.frames.frame_requests import Check
 from limiter.store.store import StoreUnavailable
 from schemas import errors
 from schemas.limiter import limits
-from tests.worlds.limiter.counter_server import CounterServer, emptied, limiter, policies, policy, server
+from tests.worlds.limiter.counter_server import CounterServer, emptied, hasty, limiter, policies, policy, server
 from tests.worlds.limiter.store_proxy import StoreProxy
 
 if TYPE_CHECKING:
@@ -134,6 +134,67 @@ def test_permits_that_are_released_are_free_and_what_else_was_charged_stays(
             assert await gateway.release(*HERE, "two", 2) == 2
             gateway.use(policies(WIDE))
             assert await left(gateway) == 20 - 5
+
+    asyncio.run(test())
+
+
+def test_a_request_that_comes_again_runs_with_a_permit_or_not_at_all(server: CounterServer, tmp_path: Path) -> None:
+    """When its first try has given its own back; of all other limits it is charged once, also when a retry is lost."""
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, PERMITS, WIDE, timeout_s=PATIENT_S) as gateway:
+            assert [(await gateway.check(*HERE, 1, name)).duplicate for name in "aa"] == [False, True]
+            assert await gateway.release(*HERE, "a") == 1
+            assert [(await gateway.check(*HERE, 1, name)).allowed for name in "bc"] == [True, True]
+            again = await gateway.check(*HERE, 1, "a")
+            assert (again.allowed, again.policy_id) == (False, "pl_permits")
+            assert await gateway.release(*HERE, "b") == 1
+            again = await gateway.check(*HERE, 1, "a")
+            assert (again.allowed, again.duplicate) == (True, True)
+            assert not (await gateway.check(*HERE, 1, "d")).allowed
+            with server.frozen(), hasty(gateway):
+                assert (await gateway.check(*HERE, 1, "a")).degraded
+            async with asyncio.timeout(PATIENT_S):
+                while not (await gateway.check(*HERE, 1, "d")).allowed:  # the lost retry holds nothing
+                    with suppress(StoreUnavailable):
+                        await gateway.maintain()
+            gateway.use(policies(WIDE))
+            assert await left(gateway) == 20 - 4
+
+    asyncio.run(test())
+
+
+def test_who_went_away_while_the_store_was_asked_holds_no_permit(server: CounterServer, tmp_path: Path) -> None:
+    """Whatever the failure mode is: nobody would release it."""
+    permits = policy(capacity=2, consistency="exact", algorithm="concurrency", failure_mode="open")
+
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, permits, timeout_s=PATIENT_S) as gateway:
+            assert (await gateway.check(*HERE, 0)).remaining == 2
+            with server.frozen():
+                asked = [asyncio.ensure_future(gateway.check(*HERE, 1, name)) for name in ("a", None)]
+                for _ in range(10):
+                    await asyncio.sleep(0)  # it is on its way
+                for one in asked:
+                    one.cancel()
+                await asyncio.wait(asked)
+            await gateway.maintain()
+            assert (await gateway.check(*HERE, 2)).allowed
+
+    asyncio.run(test())
+
+
+def test_what_ends_while_the_store_is_away_is_released_when_it_is_back(server: CounterServer, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with limiter(server.url, tmp_path, PERMITS, timeout_s=PATIENT_S) as gateway, asyncio.timeout(PATIENT_S):
+            assert [(await gateway.check(*HERE, 1, name)).allowed for name in "ab"] == [True, True]
+            with server.frozen(), hasty(gateway):
+                for name in "ab":  # the second one is not even asked for
+                    with pytest.raises(StoreUnavailable):
+                        await gateway.release(*HERE, name)
+            while not (await gateway.check(*HERE, 2)).allowed:
+                with suppress(StoreUnavailable):
+                    await gateway.maintain()
 
     asyncio.run(test())
 

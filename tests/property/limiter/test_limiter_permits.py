@@ -52,6 +52,16 @@ def test_a_permit_of_the_functions_before_is_given_back_by_its_request_id(server
     assert counter.call("rl1_peek", now, 0)[1] == 0
 
 
+def test_costs_of_permits_are_known_where_the_functions_before_kept_them(server: redis.Redis) -> None:
+    """Under the name of leases: what is held there still counts as much, and leases find the name free."""
+    counter, now = Counter(server, permits_of(9)), BASE // 1_000
+    assert counter.call("rl1_decide", now, 5, rid="a")[:2] == [OK, 4]
+    counter.keys[1] = counter.keys[1].removesuffix("l") + "p"
+    assert counter.call("rl1_decide", now, 1, rid="b")[:2] == [OK, 3]
+    assert server.exists(counter.keys[1].removesuffix("p") + "l") == 0
+    assert counter.call("rl1_release", now, 5, rid="a") == [OK, 5]
+
+
 def test_the_newest_version_decides_for_every_gateway(server: redis.Redis) -> None:
     """A gateway that knows an older one is told what the newest allows, also when that has only refused."""
     old, now = Counter(server, permits_of(5)), BASE // 1_000

@@ -31,6 +31,18 @@ def test_leases_that_are_registered_never_pass_the_capacity(server: redis.Redis,
     assert counter.call("rl1_peek", now, 0)[1:4] == [80, 20, 0]
 
 
+def test_a_short_lease_that_is_registered_forgets_no_longer_one(server: redis.Redis) -> None:
+    """One that is forgotten while others are held would be reserved for ever."""
+    envoys = Counter(server, HUNDREDS[0])
+    envoys.life *= 10
+    gateway, now = Counter(server, HUNDREDS[0]), BASE // HUNDREDS[0].tick_us
+    gateway.keys = envoys.keys
+    assert envoys.call("rl1_decide", now, 0, want=20)[5] == 20
+    kept_ms = server.pttl(envoys.keys[1])
+    assert gateway.call("rl1_register", now, 20, lease="x") == [OK, 20]
+    assert kept_ms - 60_000 < server.pttl(envoys.keys[1]) <= kept_ms
+
+
 @pytest.mark.parametrize("terms", HUNDREDS, ids=str)
 def test_what_may_have_been_lost_is_charged_once_and_as_far_as_there_is_room(server: redis.Redis, terms: Terms) -> None:
     counter, now = Counter(server, terms), BASE // terms.tick_us

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ingress.http.parts import Parts
 from ingress.identity.caller import Caller
 from ingress.limiter.admission import Reach
+from ingress.limiter.config import LimiterConfig
+from ingress.limiter.quota_policies import QuotaPolicies
+from ingress.limiter.service import LimiterHttp
+from limiter.policy.shard_map import ONE_SHARD
 
 
 def caller(principal: str, *scopes: str) -> Caller:
@@ -56,3 +62,18 @@ def test_a_merchant_rules_over_all_in_development_and_over_itself_in_production(
     assert all(may(operator, tenant, bound=True) for tenant in ("m_1", "m_2", "*"))
     support = caller("staff:m_1", "operator:support")
     assert not any(may(support, tenant, bound=bound) for tenant in ("m_2", "*") for bound in (False, True))
+
+
+def test_the_view_of_usage_tells_no_shard_our_password_in_the_clear() -> None:
+    async def test() -> None:
+        parts = Parts()
+        parts.add(LimiterConfig(merchants_are_bound=True, encrypted=True))
+        config = SimpleNamespace(redis_url="redis://ann:secret@127.0.0.1:1/0")
+        platform: Any = SimpleNamespace(parts=parts, config=config, store=None, cursors=None)
+        service = LimiterHttp(platform)
+        counters: Any = parts.get(QuotaPolicies)._counters
+        counters.use(ONE_SHARD.with_shard("b", "redis://10.0.0.5:6379/0", ()))
+        assert [store.url for store in counters.stores.values()] == [config.redis_url, "redis://10.0.0.5:6379/0"]
+        await service.close()
+
+    asyncio.run(test())

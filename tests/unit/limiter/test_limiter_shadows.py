@@ -11,9 +11,10 @@ from msgspec import structs
 
 from limiter.analytics.decision_rows import table_columns
 from limiter.decide import local_decisions
+from limiter.decide.failure import WithoutStore
 from limiter.policy.policies import PolicySet
 from limiter.spending.buckets import Bucket
-from limiter.spending.decision import Decision
+from limiter.spending.decision import UNLIMITED, Decision
 from limiter.spending.key_state import KeyState
 from limiter.spending.ring import ALLOWED, ALSO, RECORD_TYPE, SHADOW
 from limiter.stream.blocks import Block, decisions_in, decode
@@ -153,3 +154,13 @@ def test_usage_names_the_policies_in_shadow_mode_that_may_refuse_a_key() -> None
     told = ("pl_network", "pl_a", "pl_withdrawn")
     assert [level.id_ for level in found.shadows(parts, told)] == ["pl_network", "pl_window"]
     assert [level.policy.algorithm for level in found.shadows(parts)] == ["fixed_window"]  # not that of its guard
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+def test_without_the_store_a_policy_in_shadow_mode_decides_nothing(mode: str) -> None:
+    """Nobody is told of it, and nothing counts as past a quota."""
+    key = KeyState("t:u:/r", (bucket("pl_tens", shadow=True, failure_mode=mode),), 0)
+    assert [WithoutStore().decide(key, 1, identity) for identity in (None, "r1")] == [UNLIMITED] * 2
+    both = KeyState("t:u:/r", (*key.buckets, bucket("pl_real", failure_mode=mode)), 0)
+    decided = WithoutStore().decide(both, 1)
+    assert (decided.allowed, decided.degraded, decided.policy_id) == (mode == "open", True, "pl_real")

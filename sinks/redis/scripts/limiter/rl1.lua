@@ -84,6 +84,12 @@ local function ticks(t) return string.format('%d', t) end
 
 local function cost_of(member) return tonumber(string.match(member, ':(%d+)$')) end
 
+-- The functions before these kept costs where another version of the policy has its leases: they are taken from there.
+local function adopt(costs)
+  local before = string.gsub(costs, ':p$', ':l')
+  if redis.call('EXISTS', costs) == 0 and redis.call('TYPE', before).ok == 'zset' then redis.call('RENAME', before, costs) end
+end
+
 -- Permits that ended by themselves are not counted; they are removed by the next writer. The newest version decides for
 -- every gateway, by the ticks of the first: those of permits that are held.
 local function permits(key, costs, A, now_us)
@@ -316,6 +322,11 @@ local function let_go(b, K, H, cost)
   return freed == 0 and K[2] ~= '' and release(b, H.rid, cost) or freed
 end
 
+local function is_held(b, permit)
+  local ends = redis.call('ZSCORE', b.key, permit .. LIGHT) or redis.call('ZSCORE', b.key, permit .. HEAVY)
+  return ends and tonumber(ends) > b.t
+end
+
 -- one member, whatever it costs; the same request again holds no more than it did
 local function hold(b, n, permit)
   forget(b)
@@ -431,6 +442,12 @@ local function sweep(b, leases)
   b.lx = next_keep
 end
 
+-- for as long as the newest lease may be unsettled, and never less than before: others may be longer
+local function keep_leases(leases, b)
+  local kept_ms = math.ceil(12 * b.ttl * b.tick / 1000) + 1000
+  if kept_ms > redis.call('PTTL', leases) then redis.call('PEXPIRE', leases, kept_ms) end
+end
+
 -- a reservation out of what is available: capped, and smaller the nearer exhaustion is. What is lent to a proxy is an
 -- equal part, down to the last token: it has no other way to spend it. That lease is longer, and charged sooner after it.
 local function grant(b, A, leases, lease)
@@ -446,8 +463,7 @@ local function grant(b, A, leases, lease)
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', leases, lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  local kept_ms = math.ceil(12 * b.ttl * b.tick / 1000) + 1000
-  if kept_ms > redis.call('PTTL', leases) then redis.call('PEXPIRE', leases, kept_ms) end
+  keep_leases(leases, b)
   return size, life
 end
 
@@ -472,6 +488,34 @@ local function places(K)
   return (string.gsub(digest, '%d', function(n) return string.char(103 + n) end))
 end
 
+-- A request that comes again is charged nothing and told what it was told. Permits of it that ended meanwhile, or were given
+-- back, it holds anew like any other, or is refused.
+local function again(K, V, H, rows)
+  local out, gone, now = {DUPLICATE}, {}, clock_us(H)
+  for n in string.gmatch(rows, '-?%d+') do out[#out + 1] = tonumber(n) end
+  if H.cost == 0 or string.match(rows, PLACES) ~= places(K) then return out end
+  for i = 1, H.n do
+    local A = terms(V[3 + i])
+    if A.a == 3 and not wrong(H, A) then
+      adopt(K[2 + 2 * i])
+      local b = load(K[1 + 2 * i], K[2 + 2 * i], A, now)
+      if not (is_held(b, permit(K, H)) or is_held(b, H.rid)) then
+        gone[i] = b
+        if H.cost > b.avail and not A.shadow then out[1] = DENIED end
+      end
+    end
+  end
+  for i, b in pairs(gone) do
+    local fits = H.cost <= b.avail
+    if fits and out[1] ~= DENIED then hold(b, H.cost, permit(K, H)) end
+    local told = {}
+    row(told, b, fits and 0 or retry(b, H.cost), 0, 0)
+    for at = 1, 6 do out[6 * i - 5 + at] = told[at] end
+    save(b.key, b)
+  end
+  return out
+end
+
 -- KEYS: epoch, identity, then for each bucket: bucket, leases. ARGV: head, lease id, identity ('' = none), buckets.
 -- Answers {code, row...} with six numbers a bucket: available, reset_us, retry_us, version, granted, lease_us.
 redis.register_function('rl1_decide', function(K, V)
@@ -483,11 +527,7 @@ redis.register_function('rl1_decide', function(K, V)
     if known then
       local cost, _, refunded, rows = string.match(known, IDENTITY)
       if tonumber(cost) ~= H.cost then return {CONFLICT} end
-      if refunded == '0' then
-        local out = {DUPLICATE}
-        for n in string.gmatch(rows, '-?%d+') do out[#out + 1] = tonumber(n) end
-        return out
-      end
+      if refunded == '0' then return again(K, V, H, rows) end
     end
   end
   local now = clock_us(H)
@@ -497,6 +537,7 @@ redis.register_function('rl1_decide', function(K, V)
     if wrong(H, A[i]) then return {WRONG, i} end
   end
   for i = 1, H.n do
+    if A[i].a == 3 then adopt(K[2 + 2 * i]) end
     B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A[i], now)
     if not B[i] then return {WRONG, i} end
   end
@@ -564,7 +605,7 @@ redis.register_function('rl1_register', function(K, V)
   b.avail = b.avail - size
   if b.lx == 0 or keep < b.lx then b.lx = keep end
   redis.call('HSET', K[4], H.lease, string.format('%d:%d:%d', size, keep, b.w or 0))
-  redis.call('PEXPIRE', K[4], math.ceil(12 * b.ttl * b.tick / 1000) + 1000)
+  keep_leases(K[4], b)
   save(K[3], b)
   return {OK, size}
 end)
@@ -620,7 +661,9 @@ redis.register_function('rl1_refund', function(K, V)
   end
   local now, B = clock_us(H), {}
   for i = 1, H.n do
-    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], terms(V[3 + i]), now)
+    local A = terms(V[3 + i])
+    if A.a == 3 then adopt(K[2 + 2 * i]) end
+    B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A, now)
     if not B[i] then return {WRONG, i} end
   end
   for i = 1, H.n do
@@ -655,7 +698,10 @@ redis.register_function('rl1_release', function(K, V)
   for i = 1, H.n do
     local A = terms(V[3 + i])
     if wrong(H, A) then return {WRONG, i} end
-    if A.a == 3 then freed = freed + let_go(load(K[1 + 2 * i], K[2 + 2 * i], A, now), K, H, H.cost) end
+    if A.a == 3 then
+      adopt(K[2 + 2 * i])
+      freed = freed + let_go(load(K[1 + 2 * i], K[2 + 2 * i], A, now), K, H, H.cost)
+    end
   end
   return {OK, freed}
 end)
