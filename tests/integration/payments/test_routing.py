@@ -182,10 +182,11 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(
     """The ledger says it, and a publication is for later payments only. A merchant reads its own terms, an operator all."""
     mine = public.merchant()
     terms = {"bps": 1_000, "fixed": {"USD": 7}, "refunds_return": "bps"}
-    document = {"effective_at": "2026-01-01T00:00:00Z", "default": {"bps": 150}, "merchants": {mine.name: terms}}
+    known_by = (datetime.now(UTC) + timedelta(seconds=10)).isoformat()  # every owner, before it is in force
+    document = {"effective_at": known_by, "default": {"bps": 150}, "merchants": {mine.name: terms}}
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute("update policy_version set state = 'retired' where kind = 'fees' and state = 'active'")
-        ((version,),) = connection.execute(  # as if it had been published long ago
+        ((version,),) = connection.execute(  # as if it had been published a while ago
             "insert into policy_version (kind, version, body, state, author)"
             " select 'fees', coalesce(max(version), 0) + 1, %s, 'active', 'x' from policy_version where kind = 'fees'"
             " returning version",
