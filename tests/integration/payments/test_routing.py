@@ -182,7 +182,7 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(
     """The ledger says it, and a publication is for later payments only. A merchant reads its own terms, an operator all."""
     mine = public.merchant()
     terms = {"bps": 1_000, "fixed": {"USD": 7}, "refunds_return": "bps"}
-    known_by = (datetime.now(UTC) + timedelta(seconds=10)).isoformat()  # every owner, before it is in force
+    known_by = (datetime.now(UTC) + timedelta(seconds=6)).isoformat()  # every owner, before it is in force
     document = {"effective_at": known_by, "default": {"bps": 150}, "merchants": {mine.name: terms}}
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute("update policy_version set state = 'retired' where kind = 'fees' and state = 'active'")
