@@ -69,7 +69,8 @@ MEDIA_SCAN_POLL_S: Final = 0.2
 MEDIA_SWEEP_S: Final = 5.0  # how often what nobody may see is looked for
 MEDIA_SWEEP_MAX: Final = 200
 MEDIA_ORPHAN_S: Final = 24 * 3_600
-MEDIA_CONNECTIONS_MAX: Final = 1_024  # requests under way in one process of the origin
+MEDIA_UPLOADS_MAX: Final = 256  # parts that come in at one process of the origin, each of which holds MEDIA_HELD_BYTES
+MEDIA_PACE_BYTES_S: Final = 16 * 1024  # a part may come as slowly as this, after BODY_READ_S for whatever comes first
 MEDIA_POSTGRES_POOL_MAX: Final = 8
 CLAMD_TIMEOUT_S: Final = 30.0
 

@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from ingress import limits as ingress_limits
 from ingress.http.store import Store
+from ingress.identity.shares import Shares
 from schemas import errors
 from schemas.media_origin import MediaOrigin, Part, cache_keys
 from schemas.social import limits as social_limits
@@ -73,6 +74,7 @@ class Origin:
             pool_max=social_limits.MEDIA_POSTGRES_POOL_MAX,
             synchronous_commit="on",
         )
+        self._places = Shares(social_limits.MEDIA_UPLOADS_MAX)  # of owners whose parts come in
 
     async def start(self) -> None:
         """Connects in the background."""
@@ -96,10 +98,14 @@ class Origin:
         part, state = await self._signed_part(request)
         if state != "initiated":
             raise errors.StateConflict("The upload has been completed, or has ended.")
+        if not self._places.take(part.owner_id):
+            raise errors.Overloaded("Too many parts of this owner are under way here; put this one again later.")
         try:
             await self._take_in(request, part)
         except OSError as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
+        finally:
+            self._places.give_back(part.owner_id)
         given = {"media_id": part.media_id, "number": part.number}
         if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
             await asyncio.to_thread(self._objects.forget_parts, part.media_id)
