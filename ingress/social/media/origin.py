@@ -1,14 +1,14 @@
 """The media origin: parts of uploads come in by signed URLs, renditions go out. No token is taken here.
 
 It is another origin than the API, so that nothing that a user uploads runs beside the API's pages. What it serves is
-asked of Postgres for every request: what was hidden a moment ago is a 404 now.
+asked of Postgres for every request: what was hidden a moment ago is a 404 now. URLs are good as long as its clock says,
+by which they were signed: that of this machine may be another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,10 +120,10 @@ class Origin:
         rows = await self._store.rows("media_view", {"media_id": media_id})
         if not rows:
             raise errors.NotFound
-        ((access_version, is_served, is_public, manifest, owner_id, post_id),) = rows
+        ((access_version, is_served, is_public, manifest, owner_id, post_id, now),) = rows
         if not is_served or int(said) != access_version:
             raise errors.NotFound
-        query, now, is_signed = _query(request), time.time(), bool(request.url.query)
+        query, is_signed = _query(request), bool(request.url.query)
         if is_signed and not self._origin.admits_view(media_id, access_version, name, query, now):
             raise errors.NotFound
         if not is_signed and not is_public:
@@ -168,9 +168,9 @@ class Origin:
         rows = await self._store.rows("media_part", given)
         if not rows:
             raise UrlInvalid
-        ((owner_id, mime, state, size, sha256),) = rows
+        ((owner_id, mime, state, size, sha256, now),) = rows
         part = Part(media_id=media_id, owner_id=owner_id, number=int(said), size=size, sha256=sha256, mime=mime)
-        if not self._origin.admits_part(part, _query(request), time.time()):
+        if not self._origin.admits_part(part, _query(request), now):
             raise UrlInvalid
         return part, state
 

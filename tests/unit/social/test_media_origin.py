@@ -12,26 +12,32 @@ import pytest
 from ingress import limits as ingress_limits
 from ingress.social.media.origin import Origin
 from ingress.social.media.origin_app import create_app
+from ingress.social.media.uploads import Uploads
+from schemas.limits import MEDIA_VIEW_TTL_S
 from schemas.media_origin import MediaOrigin, Part
 from schemas.social import limits
+from sinks.objects.media_objects import rendition_key
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from starlette.types import Message
+    from starlette.types import Message, Receive
 
-EXPIRES = 9_999_999_999
+NOW = 4_000_000_000  # by the database; no machine that runs this is there yet
 DATA = b"part"
+MANIFEST = '{"version": 1, "renditions": [{"name": "full.webp", "mime": "image/webp", "bytes": 4}]}'
 
 
 class Parts:
-    """What the origin would find in Postgres: each owner has one upload of one part."""
+    """What the origin would find in Postgres: each owner has one upload of one part, and a medium of its own."""
 
     async def rows(self, name: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
         if name == "media_part_received":
             return [(given["number"],)]
         part = part_of(given["media_id"])
-        return [(part.owner_id, part.mime, "initiated", part.size, part.sha256)]
+        if name == "media_view":
+            return [(3, True, False, MANIFEST, part.owner_id, "", float(NOW))]
+        return [(part.owner_id, part.mime, "initiated", part.size, part.sha256, float(NOW))]
 
 
 def part_of(media_id: str) -> Part:
@@ -43,17 +49,15 @@ class Asked:
     """The application, and what it is asked."""
 
     def __init__(self, folder: Path) -> None:
-        self._place = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=folder)
-        origin = Origin("", self._place)
+        self.place = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=folder)
+        origin = Origin("", self.place)
         origin._store = Parts()  # type: ignore[assignment]
         self._app = create_app(origin)
         self.go_on = asyncio.Event()
         self.waiting = asyncio.Semaphore(0)
 
-    async def put(self, media_id: str, slowly: bool = False) -> int:
+    async def put(self, media_id: str, slowly: bool = False, expires: int = NOW + 1) -> int:
         """The status of a part that is put; one that is sent slowly waits in its midst."""
-        url = urlsplit(self._place.part_url(part_of(media_id), EXPIRES, "0" * 16))
-        sent: list[Message] = []
         left = [DATA[:2], DATA[2:]]
 
         async def receive() -> Message:
@@ -62,11 +66,26 @@ class Asked:
                 await self.go_on.wait()
             return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
+        return await self._asked("PUT", self.place.part_url(part_of(media_id), expires, "0" * 16), receive)
+
+    async def get(self, url: str) -> int:
+        """The status of what is at this address."""
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()  # it stays, and says nothing
+            raise AssertionError
+
+        return await self._asked("GET", url, receive)
+
+    async def _asked(self, method: str, text: str, receive: Receive) -> int:
+        url = urlsplit(text)
+        sent: list[Message] = []
+
         async def send(message: Message) -> None:
             sent.append(message)
 
-        scope = {"type": "http", "method": "PUT", "path": url.path, "query_string": url.query.encode()}
-        headers = [(b"content-length", b"4")]
+        scope = {"type": "http", "method": method, "path": url.path, "query_string": url.query.encode()}
+        headers = [(b"content-length", str(len(DATA)).encode())] if method == "PUT" else []
         await self._app(scope | {"headers": headers, "http_version": "1.1"}, receive, send)
         return int(sent[0]["status"])
 
@@ -104,3 +123,21 @@ def test_one_owner_leaves_places_to_others(tmp_path: Path, monkeypatch: pytest.M
         assert await asked.put("md_greedy") == 204
 
     asyncio.run(flooded())
+
+
+def test_urls_are_good_as_long_as_the_database_says(tmp_path: Path) -> None:
+    """Who signs them, who proves that they are dead, and the origin need not have one clock."""
+
+    async def seen() -> None:
+        asked = Asked(tmp_path)
+        assert [await asked.put("md_1", expires=until) for until in (NOW, NOW + 1)] == [403, 204]
+        rendition = tmp_path / rendition_key("md_1", "full.webp")
+        rendition.parent.mkdir(parents=True)
+        rendition.write_bytes(DATA)
+        row = {"media_id": "md_1", "access_version": 3, "is_served": True, "is_public": False, "manifest": MANIFEST}
+        (made,) = Uploads(None, asked.place).renditions(row | {"now_s": NOW})  # type: ignore[arg-type] # reads nothing
+        assert await asked.get(made["url"]) == 200
+        for until in (NOW, NOW + MEDIA_VIEW_TTL_S + 60):
+            assert await asked.get(asked.place.view_url("md_1", 3, "full.webp", until)) == 404
+
+    asyncio.run(seen())
