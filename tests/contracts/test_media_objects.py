@@ -155,3 +155,20 @@ def test_a_bucket_that_is_away_is_no_answer(tmp_path: Path, monkeypatch: pytest.
         ):
             with pytest.raises(BucketAway):
                 ask()
+
+
+def test_what_cannot_be_taken_away_is_not_said_to_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = media_objects(PLACE(folder=tmp_path))
+    assert put(objects, part_key("md_1", 1), b"one", b"one")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "unlink", refusing)
+        with pytest.raises(PermissionError):
+            objects.forget_parts("md_1")
+    assert objects.holds("md_1", sha(b"one"))
+    objects.forget_parts("md_1")
+    objects.forget_parts("md_1")  # again
+    assert not objects.holds("md_1", sha(b"one"))
+
+
+def refusing(*_: object, **__: object) -> None:
+    raise PermissionError

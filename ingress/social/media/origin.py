@@ -102,14 +102,14 @@ class Origin:
             raise errors.Overloaded("Too many parts of this owner are under way here; put this one again later.")
         try:
             await self._take_in(request, part)
+            given = {"media_id": part.media_id, "number": part.number}
+            if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
+                await asyncio.to_thread(self._objects.forget_parts, part.media_id)
+                raise errors.StateConflict("The upload has been completed, or has ended.")
         except OSError as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
         finally:
             self._places.give_back(part.owner_id)
-        given = {"media_id": part.media_id, "number": part.number}
-        if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
-            await asyncio.to_thread(self._objects.forget_parts, part.media_id)
-            raise errors.StateConflict("The upload has been completed, or has ended.")
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
     async def get(self, request: Request) -> Response:

@@ -52,11 +52,15 @@ class Uploads:
         ((media,), missing) = rows, rows[0]["missing"]
         if missing:
             return "part_missing"
-        given = (media["media_id"], media["parts"], media["size"], media["sha256"])
+        media_id, sha256 = media["media_id"], media["sha256"]
         try:
-            return await asyncio.to_thread(self._objects.assemble, *given)
+            made = await asyncio.to_thread(self._objects.assemble, media_id, media["parts"], media["size"], sha256)
+            # it ended meanwhile, by an erasure or in a day, and whoever took its bytes away found none of these
+            if (True,) in await self._store.rows("media_has_ended", {"media_id": media_id}):
+                await asyncio.to_thread(self._objects.forget, media_id, sha256)
         except OSError as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
+        return made
 
     def shown(self, request: Request, body: bytes) -> bytes:
         """The stored answer to an initiated upload, with its parts and their URLs: the same for every retry."""
