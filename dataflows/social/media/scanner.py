@@ -79,7 +79,7 @@ class Scanner:
             commands = self.scanned(connection, found, pool)
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
                 commands += self.orphans(connection)
-                self._sweep(connection)
+                self.sweep(connection)
                 self._objects.forget_old_drafts()
                 self._swept = time.monotonic()
             if reason := self._sender.why_not_sent(commands):
@@ -144,18 +144,22 @@ class Scanner:
         rows = connection.execute(SQL["orphans_read"], {"before": before, "limit": limits.MEDIA_SWEEP_MAX}).fetchall()
         return [_end_of(one[0], one[1], one[2], (before - one[3]) // _MINUTE_US) for one in rows]
 
-    def _sweep(self, connection: psycopg.Connection[Any]) -> None:
-        rows = connection.execute(SQL["ended_read"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
-        swept = []
-        for media_id, sha256 in rows:
+    def sweep(self, connection: psycopg.Connection[Any]) -> None:
+        """Takes away the bytes of what has ended; once more when nobody can write any that was under way then."""
+        given: dict[str, Any] = {"limit": limits.MEDIA_SWEEP_MAX, "late_s": limits.MEDIA_DRAFT_S}
+        swept, last, left = [], [], []
+        for media_id, sha256, is_last in connection.execute(SQL["ended_read"], given).fetchall():
             try:
                 self._objects.forget(media_id, sha256)
-            except OSError as error:  # the next look finds it again
+            except OSError as error:
                 _log.warning("media_not_swept", media_id=media_id, kind=type(error).__name__)
+                left.append(media_id)
             else:
-                swept.append(media_id)
-        if swept:
-            connection.execute(SQL["ended_swept"], {"media_ids": swept})
+                (last if is_last else swept).append(media_id)
+        if swept or last:
+            connection.execute(SQL["ended_swept"], given | {"media_ids": swept, "last_ids": last})
+        if left:
+            connection.execute(SQL["ended_left"], {"media_ids": left, "wait_s": limits.MEDIA_SWEEP_AGAIN_S})
 
 
 def _end_of(media_id: str, owner_id: str, version: int, minutes: int) -> Command:

@@ -35,14 +35,18 @@ where attached_post_id is null and scan_state in ('initiated', 'scanning', 'read
 order by created_at limit %(limit)s;
 
 -- name: ended_read
--- What has ended, and whose bytes nobody has taken away yet. Served by media_ended; primary key of media_scan.
-select m.media_id, m.sha256 from media m left join media_scan s using (media_id)
-where m.scan_state in ('checksum_failed', 'infected', 'rejected', 'expired', 'deleted') and s.swept_at is null
+-- What has ended, and whose bytes are to be taken away; the second time nobody writes any more. Served by media_sweep_due.
+select w.media_id, m.sha256, w.ended_at < clock_timestamp() - make_interval(secs => %(late_s)s)
+from media_sweep w join media m using (media_id) left join media_scan s using (media_id)
+where w.next_at <= clock_timestamp()
   and (s.leased_until is null or s.leased_until < clock_timestamp())  -- else a scan may still write
-order by m.updated_at limit %(limit)s;
+order by w.next_at limit %(limit)s;
 
 -- name: ended_swept
--- Their bytes are gone. Primary key.
-insert into media_scan as s (media_id, leased_until, swept_at)
-select id, clock_timestamp(), clock_timestamp() from unnest(%(media_ids)s::text[]) as t (id)
-on conflict (media_id) do update set swept_at = excluded.swept_at;
+-- Their bytes are gone, of some for good; a writer that was under way is waited for. Primary key.
+with gone as (delete from media_sweep where media_id = any (%(last_ids)s::text[]))
+update media_sweep set next_at = ended_at + make_interval(secs => %(late_s)s) where media_id = any (%(media_ids)s::text[]);
+
+-- name: ended_left
+-- Their bytes could not be taken away: others first. Primary key.
+update media_sweep set next_at = clock_timestamp() + make_interval(secs => %(wait_s)s) where media_id = any (%(media_ids)s::text[]);

@@ -16,7 +16,7 @@ from dataflows.worker.contract import WorkerPlace
 from schemas.media_origin import MediaOrigin
 from schemas.senders import of_worker
 from schemas.social import limits
-from sinks.objects.media_objects import media_objects, source_key
+from sinks.objects.media_objects import MediaObjects, media_objects, source_key
 from tests.unit.social.hostile_media import png
 from tests.worlds.social_media import sha
 
@@ -40,9 +40,13 @@ class Scans:
     """One scanner, looked over the shoulder: what it would tell an owner that has decided nothing yet."""
 
     def __init__(
-        self, scanner: Scanner, scanning: psycopg.Connection[Any], connection: psycopg.Connection[Any]
+        self,
+        scanner: Scanner,
+        scanning: psycopg.Connection[Any],
+        connection: psycopg.Connection[Any],
+        objects: MediaObjects,
     ) -> None:
-        self._scanner, self._scanning, self._connection = scanner, scanning, connection
+        self._scanner, self._scanning, self._connection, self._objects = scanner, scanning, connection, objects
 
     def again(self) -> list[Command]:
         self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
@@ -58,13 +62,33 @@ class Scans:
         assert command.operation == "expire_upload"
         return command.idempotency_key
 
+    def end(self) -> None:
+        self._connection.execute("update media set scan_state = 'expired'")
+
+    def is_held_after_a_sweep(self, later_s: int = 0) -> bool:
+        """Whether the source is there after a sweep, so long after the last one."""
+        self._connection.execute(
+            "update media_sweep set ended_at = ended_at - %(s)s * interval '1 s', next_at = next_at - %(s)s * interval '1 s'",
+            {"s": later_s},
+        )
+        self._scanner.sweep(self._scanning)
+        return self._objects.holds("md_scanned", sha(SOURCE))
+
+    def left_to_sweep(self) -> int:
+        row = self._connection.execute("select count(*) from media_sweep").fetchone()
+        return int(row[0]) if row else 0
+
+
+def keep_source(objects: MediaObjects) -> None:
+    with objects.draft(len(SOURCE)) as draft:
+        draft.write(SOURCE)
+        assert draft.keep(source_key("md_scanned", sha(SOURCE)), sha(SOURCE))
+
 
 @pytest.fixture
 def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
     origin = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=tmp_path)
-    with media_objects(origin).draft(len(SOURCE)) as draft:
-        draft.write(SOURCE)
-        assert draft.keep(source_key("md_scanned", sha(SOURCE)), sha(SOURCE))
+    keep_source(media_objects(origin))
     place = WorkerPlace(
         name="social_scanner",
         kafka=stack.settings.kafka_as(of_worker("social_scanner")),
@@ -75,9 +99,9 @@ def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
     )
     superuser, own = stack.addresses.postgres_superuser_dsn, place.postgres_dsn
     with psycopg.connect(own, autocommit=True) as scanning, psycopg.connect(superuser, autocommit=True) as connection:
-        connection.execute("delete from media_scan; delete from media")
+        connection.execute("delete from media_scan; delete from media_sweep; delete from media")
         connection.execute(SEED.encode())
-        yield Scans(Scanner(place), scanning, connection)
+        yield Scans(Scanner(place), scanning, connection, media_objects(origin))
 
 
 def failing_with(error: OSError) -> Any:
@@ -115,3 +139,20 @@ def test_an_orphan_that_an_owner_found_too_young_is_told_of_again(scans: Scans) 
     first, again = scans.orphan_of(30), scans.orphan_of(35)
     assert again == first
     assert scans.orphan_of(95) != first
+
+
+def test_what_a_writer_under_way_leaves_of_a_medium_that_ended_goes_too(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed before it could see that nobody wants its bytes any more."""
+    assert scans.is_held_after_a_sweep()
+    scans.end()
+    with monkeypatch.context() as broken:
+        broken.setattr(MediaObjects, "forget", failing_with(OSError("a disk that fails")))
+        assert scans.is_held_after_a_sweep()
+    assert scans.is_held_after_a_sweep(), "others come first"
+    assert not scans.is_held_after_a_sweep(limits.MEDIA_SWEEP_AGAIN_S)
+    keep_source(scans._objects)
+    assert scans.is_held_after_a_sweep(), "not yet"
+    assert not scans.is_held_after_a_sweep(limits.MEDIA_DRAFT_S)
+    assert scans.left_to_sweep() == 0
