@@ -47,6 +47,7 @@ MEDIA_CACHE_SLACK_S: Final = 5  # and has the last one by then
 MEDIA_CACHE_BYTES: Final = 256 * 1024 * 1024
 MEDIA_HELD_BYTES: Final = 1024 * 1024  # of a part, before they are hashed and written
 MEDIA_DRAFT_S: Final = 3_600  # then its writer is gone
+MEDIA_DISK_KEPT_BYTES: Final = 512 * 1024 * 1024  # that media leave: the supervisor wants it for its reserve
 MEDIA_CHUNK_BYTES: Final = 256 * 1024
 MEDIA_PIXELS_MAX: Final = 50_000_000
 MEDIA_FRAMES_MAX: Final = 100
