@@ -84,7 +84,7 @@ class MediaObjects:
         drafts.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
 
     def draft(self, size: int) -> Draft:
-        """A file of this machine that has no name yet. Raises OSError while the disk has no room for it beside the rest.
+        """A file of this machine that has no name yet. Raises OSError while the disk has no room for it, too.
 
         Whoever uploads must not be the one who stops the servers whose files are on the same disk.
         """

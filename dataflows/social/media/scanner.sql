@@ -1,12 +1,17 @@
 -- What a scanner asks. It never writes a medium: that changes by commands.
 
 -- name: scans_claim
--- Media that wait for a scan and that nobody scans now. Served by media_scanning; primary key of media_scan.
+-- Media that wait for a scan and that nobody scans now: of each owner one after the other, what is scanned now included, so
+-- that who has many keeps nobody waiting. Served by media_scanning; primary key of media_scan.
+with waiting as (
+    select m.media_id, m.mime, m.updated_at, known.is_free,
+           row_number() over (partition by m.owner_id order by known.is_free, m.updated_at) as turn
+    from media m cross join lateral (
+        select not exists (select from media_scan s where s.media_id = m.media_id and s.leased_until >= clock_timestamp())) as known (is_free)
+    where m.scan_state = 'scanning')
 insert into media_scan as s (media_id, leased_until)
-select m.media_id, clock_timestamp() + make_interval(secs => case when m.mime like 'video/%%' then %(video_lease_s)s else %(lease_s)s end)
-from media m left join media_scan known using (media_id)
-where m.scan_state = 'scanning' and (known.media_id is null or known.leased_until < clock_timestamp())
-order by m.updated_at limit %(limit)s
+select w.media_id, clock_timestamp() + make_interval(secs => case when w.mime like 'video/%%' then %(video_lease_s)s else %(lease_s)s end)
+from waiting w where w.is_free order by w.turn, w.updated_at limit %(limit)s
 on conflict (media_id) do update
     set leased_until = excluded.leased_until, tries = s.tries + 1 where s.leased_until < clock_timestamp()
 returning media_id;

@@ -35,6 +35,11 @@ insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, 
 values ('md_scanned', 'u_scanned', 'image/png', {len(SOURCE)}, '{sha(SOURCE)}', 1, 60, 'scanning', 2, 1, 1)
 """
 
+WAITING = """
+insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, version, created_at, updated_at)
+select %(media_id)s, %(owner)s, 'image/png', 1, repeat('a', 64), 1, 60, 'scanning', 2, 1, max(updated_at) + 1 from media
+"""
+
 
 class Scans:
     """One scanner, looked over the shoulder: what it would tell an owner that has decided nothing yet."""
@@ -61,6 +66,16 @@ class Scans:
         (command,) = self._scanner.orphans(self._scanning)
         assert command.operation == "expire_upload"
         return command.idempotency_key
+
+    def wait(self, owner: str, *media_ids: str) -> None:
+        """These are completed one after the other, after all that were before."""
+        self._connection.execute("insert into author (user_id) values (%s) on conflict do nothing", (owner,))
+        for media_id in media_ids:
+            self._connection.execute(WAITING, {"media_id": media_id, "owner": owner})
+
+    def next(self) -> set[str]:
+        """What is taken for a scan now."""
+        return {upload.media_id for upload in self._scanner.claimed(self._scanning)}
 
     def end(self) -> None:
         self._connection.execute("update media set scan_state = 'expired'")
@@ -156,3 +171,15 @@ def test_what_a_writer_under_way_leaves_of_a_medium_that_ended_goes_too(
     assert scans.is_held_after_a_sweep(), "not yet"
     assert not scans.is_held_after_a_sweep(limits.MEDIA_DRAFT_S)
     assert scans.left_to_sweep() == 0
+
+
+def test_who_has_many_keeps_nobody_waiting(scans: Scans) -> None:
+    scans.wait("u_scanned", "md_second", "md_third", "md_fourth")
+    scans.wait("u_patient", "md_own", "md_late")
+    scans.wait("u_last", "md_last")
+    assert [scans.next() for _ in range(4)] == [
+        {"md_scanned", "md_own"},
+        {"md_last", "md_second"},
+        {"md_late", "md_third"},
+        {"md_fourth"},
+    ]
