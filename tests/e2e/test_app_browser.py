@@ -143,6 +143,12 @@ def test_a_picture_is_uploaded_scanned_and_posted(windows: Any, ann: PageUser, p
     rows = page.get_by_role("list", name="Media of this post").get_by_role("listitem")
     expect(rows.filter(has_text="sea.png")).to_contain_text("Ready")
     expect(rows.filter(has_text="bad.png")).to_contain_text("Refused: it holds malware")
+    page.get_by_label("Who sees it").select_option("followers")
+    page.get_by_label("What do you want to say?").fill("With a picture and 4242 4242 4242 4242")
+    page.get_by_role("button", name="Post", exact=True).click()
+    expect(page.get_by_role("alert")).to_be_visible()  # refused, it is all there
+    expect(rows).to_contain_text(["Ready"])
+    expect(page.get_by_label("Who sees it")).to_have_value("followers")
     page.get_by_label("What do you want to say?").fill("With a picture")
     page.get_by_role("button", name="Post", exact=True).click()
     shown = page.locator("article", has_text="With a picture").locator("img")

@@ -37,8 +37,7 @@ class Composer {
     form.addEventListener("submit", (event) => {
       if ([...this.uploads.values()].includes(null)) event.preventDefault();
     });
-    this.tell();
-    this.again(form.elements.media_ids.defaultValue.split(" ").filter(Boolean)); // what the page says, not a browser's memory
+    this.again(form.elements.media_ids.value.split(" ").filter(Boolean));
   }
 
   // What a refused post held comes back with its text.
