@@ -66,6 +66,7 @@ MEDIA_SCANS_AT_ONCE: Final = 2  # of one scanner
 MEDIA_SCAN_LEASE_S: Final = 120  # then another scanner may take it
 MEDIA_VIDEO_LEASE_S: Final = 420
 MEDIA_CRASHES_MAX: Final = 6  # of its decoder; then a medium is rejected, within some 3 minutes
+MEDIA_WANTED_LOOK_S: Final = 1.0  # how often is looked whether a scan under way is still of use
 MEDIA_SCAN_POLL_S: Final = 0.2
 MEDIA_SWEEP_S: Final = 5.0  # how often what nobody may see is looked for
 MEDIA_SWEEP_MAX: Final = 200

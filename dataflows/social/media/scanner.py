@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,14 +110,20 @@ class Scanner:
     ) -> list[Command]:
         """What was found of them, as commands; none of what the machine failed at: another try will know."""
         crashes = {one.media_id: one.crashes for one in uploads}
-        commands = [command for command in pool.map(self._scanned, uploads) if command is not None]
+        wanted = set(crashes)
+        scans = [pool.submit(self._scanned, one, partial(wanted.__contains__, one.media_id)) for one in uploads]
+        while wait(scans, limits.MEDIA_WANTED_LOOK_S).not_done:
+            with suppress(psycopg.Error):  # then nobody knows, and it goes on
+                rows = connection.execute(SQL["scans_wanted"], {"media_ids": list(crashes)}).fetchall()
+                wanted.intersection_update(row[0] for row in rows)
+        commands = [command for scan in scans if (command := scan.result()) is not None]
         if crashed := [one.media_id for one in uploads if one.crashes > crashes[one.media_id]]:
             connection.execute(SQL["scans_crashed"], {"media_ids": crashed})
         return commands
 
-    def _scanned(self, upload: Upload) -> Command | None:
+    def _scanned(self, upload: Upload, is_wanted: Callable[[], bool]) -> Command | None:
         try:
-            outcome, manifest = self._examine(upload)
+            outcome, manifest = self._examine(upload, is_wanted)
         except OSError as error:
             _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__, reason=str(error))
             upload.crashes += isinstance(error, Undecided)
@@ -125,7 +134,7 @@ class Scanner:
         about = f"{upload.media_id}:{upload.version}"
         return command_about(SCANNER, "record_scan", about, f"user:{upload.owner_id}", payload)
 
-    def _examine(self, upload: Upload) -> tuple[str, str | None]:
+    def _examine(self, upload: Upload, is_wanted: Callable[[], bool]) -> tuple[str, str | None]:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
         with tempfile.TemporaryDirectory(prefix="millrace-scan-") as place:
             source = self._objects.source_file(upload.media_id, upload.sha256, Path(place))
@@ -133,7 +142,7 @@ class Scanner:
                 return "infected", None
             folder = Path(place) / "rendering"
             folder.mkdir()
-            made = render(self._objects, upload.media_id, source, upload.mime, folder)
+            made = render(self._objects, upload.media_id, source, upload.mime, folder, is_wanted)
         if made is None:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
@@ -147,7 +156,9 @@ class Scanner:
     def sweep(self, connection: psycopg.Connection[Any]) -> None:
         """Takes away the bytes of what has ended; once more when nobody can write any that was under way then."""
         given: dict[str, Any] = {"limit": limits.MEDIA_SWEEP_MAX, "late_s": limits.MEDIA_DRAFT_S}
-        swept, last, left = [], [], []
+        swept: list[str] = []
+        last: list[str] = []
+        left: list[str] = []
         for media_id, sha256, is_last in connection.execute(SQL["ended_read"], given).fetchall():
             try:
                 self._objects.forget(media_id, sha256)

@@ -23,6 +23,10 @@ select m.media_id, m.owner_id, m.mime, m.size, m.sha256, m.version,
 from media m join media_scan s using (media_id)
 where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
 
+-- name: scans_wanted
+-- Which of what is scanned waits for it still: a medium may end meanwhile, with its owner. Primary key.
+select media_id from media where media_id = any (%(media_ids)s::text[]) and scan_state = 'scanning';
+
 -- name: scans_looked
 -- What was found is on its way to the owner, which decides soon; else the medium is scanned again, less and less often.
 update media_scan s

@@ -10,13 +10,14 @@ import pytest
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media import scanner as scanning
-from dataflows.social.media.rendering import Undecided
+from dataflows.social.media.rendering import Undecided, Unwanted
 from dataflows.social.media.scanner import Scanner
 from dataflows.worker.contract import WorkerPlace
 from schemas.media_origin import MediaOrigin
 from schemas.senders import of_worker
 from schemas.social import limits
 from sinks.objects.media_objects import MediaObjects, media_objects, source_key
+from tests.eventually import eventually
 from tests.unit.social.hostile_media import png
 from tests.worlds.social_media import sha
 
@@ -147,6 +148,21 @@ def test_a_medium_that_crashes_its_decoder_again_and_again_is_rejected(
     monkeypatch.setattr(scanning, "render", failing_with(Undecided("crashed")))
     told = [outcomes(scans.again()) for _ in range(limits.MEDIA_CRASHES_MAX)]
     assert told == [[]] * (limits.MEDIA_CRASHES_MAX - 1) + [["rejected"]]
+
+
+def test_a_scan_of_what_has_ended_holds_up_no_erasure(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate waits for who may still write; a film may take minutes."""
+    monkeypatch.setattr(limits, "MEDIA_WANTED_LOOK_S", 0.05)
+
+    def render(*given: Any) -> None:
+        is_wanted = given[-1]
+        assert is_wanted()
+        scans.end()
+        eventually(lambda: not is_wanted(), 60, what="the scanner hears that it has ended")
+        raise Unwanted
+
+    monkeypatch.setattr(scanning, "render", render)
+    assert outcomes(scans.again()) == []
 
 
 def test_an_orphan_that_an_owner_found_too_young_is_told_of_again(scans: Scans) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from dataflows.social.media import images, malware, sandbox, videos
 from dataflows.social.media.malware import SIGNATURE, is_malware
-from dataflows.social.media.rendering import Rendition, Undecided, is_refused, render
+from dataflows.social.media.rendering import Rendition, Undecided, Unwanted, is_refused, render
 from schemas.social import limits
 from tests.unit.social.hostile_media import MARK, jpeg_with_place, moving_gif, objects_in, png
 
@@ -56,6 +56,15 @@ def test_what_the_machine_fails_at_is_no_verdict(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(limits, "MEDIA_RENDERING_WAIT_S", 0.001)
     with pytest.raises(Undecided):
         render(objects_in(tmp_path), "md_1", source, "image/png", tmp_path)
+
+
+def test_what_has_ended_meanwhile_is_rendered_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MEDIA_WANTED_LOOK_S", 0.001)
+    looks = iter([True, False])
+    (tmp_path / "source").write_bytes(png(16, 16))
+    with pytest.raises(Unwanted):
+        render(objects_in(tmp_path), "md_1", tmp_path / "source", "image/png", tmp_path, lambda: next(looks))
+    assert not (tmp_path / "renditions").exists()
 
 
 @pytest.mark.parametrize("status", [sandbox.UNDECODABLE, -signal.SIGXCPU, -signal.SIGXFSZ])
