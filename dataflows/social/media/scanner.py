@@ -88,18 +88,14 @@ class Scanner:
             if reason := self._sender.why_not_sent(commands):
                 _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
             elif found:
-                looked_at = {"media_ids": [one.media_id for one in found], "lease_s": limits.MEDIA_SCAN_LEASE_S}
+                looked_at = {"media_ids": [one.media_id for one in found], "most_s": limits.MEDIA_SCAN_AGAIN_MAX_S}
                 connection.execute(SQL["scans_looked"], looked_at)
             if not found:
                 self._session.pause(limits.MEDIA_SCAN_POLL_S)
 
     def claimed(self, connection: psycopg.Connection[Any]) -> list[Upload]:
         """Media that nobody else scans while their lease lasts."""
-        given = {
-            "lease_s": limits.MEDIA_SCAN_LEASE_S,
-            "video_lease_s": limits.MEDIA_VIDEO_LEASE_S,
-            "limit": limits.MEDIA_SCANS_AT_ONCE,
-        }
+        given = {"lease_s": limits.MEDIA_SCAN_LEASE_S, "limit": limits.MEDIA_SCANS_AT_ONCE}
         claimed = [row[0] for row in connection.execute(SQL["scans_claim"], given).fetchall()]
         if not claimed:
             return []
@@ -110,11 +106,11 @@ class Scanner:
     ) -> list[Command]:
         """What was found of them, as commands; none of what the machine failed at: another try will know."""
         crashes = {one.media_id: one.crashes for one in uploads}
-        wanted = set(crashes)
+        wanted, given = set(crashes), {"media_ids": list(crashes), "lease_s": limits.MEDIA_SCAN_LEASE_S}
         scans = [pool.submit(self._scanned, one, partial(wanted.__contains__, one.media_id)) for one in uploads]
         while wait(scans, limits.MEDIA_WANTED_LOOK_S).not_done:
             with suppress(psycopg.Error):  # then nobody knows, and it goes on
-                rows = connection.execute(SQL["scans_wanted"], {"media_ids": list(crashes)}).fetchall()
+                rows = connection.execute(SQL["scans_wanted"], given).fetchall()
                 wanted.intersection_update(row[0] for row in rows)
         commands = [command for scan in scans if (command := scan.result()) is not None]
         if crashed := [one.media_id for one in uploads if one.crashes > crashes[one.media_id]]:

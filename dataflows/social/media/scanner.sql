@@ -4,13 +4,13 @@
 -- Media that wait for a scan and that nobody scans now: of each owner one after the other, what is scanned now included, so
 -- that who has many keeps nobody waiting. Served by media_scanning; primary key of media_scan.
 with waiting as (
-    select m.media_id, m.mime, m.updated_at, known.is_free,
+    select m.media_id, m.updated_at, known.is_free,
            row_number() over (partition by m.owner_id order by known.is_free, m.updated_at) as turn
     from media m cross join lateral (
         select not exists (select from media_scan s where s.media_id = m.media_id and s.leased_until >= clock_timestamp())) as known (is_free)
     where m.scan_state = 'scanning')
 insert into media_scan as s (media_id, leased_until)
-select w.media_id, clock_timestamp() + make_interval(secs => case when w.mime like 'video/%%' then %(video_lease_s)s else %(lease_s)s end)
+select w.media_id, clock_timestamp() + make_interval(secs => %(lease_s)s)
 from waiting w where w.is_free order by w.turn, w.updated_at limit %(limit)s
 on conflict (media_id) do update
     set leased_until = excluded.leased_until, tries = s.tries + 1 where s.leased_until < clock_timestamp()
@@ -24,13 +24,15 @@ from media m join media_scan s using (media_id)
 where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
 
 -- name: scans_wanted
--- Which of what is scanned waits for it still: a medium may end meanwhile, with its owner. Primary key.
-select media_id from media where media_id = any (%(media_ids)s::text[]) and scan_state = 'scanning';
+-- Which of what is scanned waits for it still, its lease renewed: a medium may end meanwhile, with its owner. Primary keys.
+update media_scan s set leased_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
+from media m where m.media_id = s.media_id and m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning'
+returning s.media_id;
 
 -- name: scans_looked
 -- What was found is on its way to the owner, which decides soon; else the medium is scanned again, less and less often.
 update media_scan s
-set leased_until = clock_timestamp() + make_interval(secs => least(3 * power(2, least(s.tries, 6)), %(lease_s)s))
+set leased_until = clock_timestamp() + make_interval(secs => least(3 * power(2, least(s.tries, 6)), %(most_s)s))
 where s.media_id = any (%(media_ids)s::text[]);
 
 -- name: scans_crashed

@@ -55,7 +55,7 @@ class Scans:
         self._scanner, self._scanning, self._connection, self._objects = scanner, scanning, connection, objects
 
     def again(self) -> list[Command]:
-        self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
+        self.forget_lease()
         with ThreadPoolExecutor(1) as pool:
             return self._scanner.scanned(self._scanning, self._scanner.claimed(self._scanning), pool)
 
@@ -77,6 +77,13 @@ class Scans:
     def next(self) -> set[str]:
         """What is taken for a scan now."""
         return {upload.media_id for upload in self._scanner.claimed(self._scanning)}
+
+    def forget_lease(self) -> None:
+        self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
+
+    def is_leased(self) -> bool:
+        row = self._connection.execute("select leased_until > clock_timestamp() from media_scan").fetchone()
+        return bool(row and row[0])
 
     def end(self) -> None:
         self._connection.execute("update media set scan_state = 'expired'")
@@ -163,6 +170,24 @@ def test_a_scan_of_what_has_ended_holds_up_no_erasure(scans: Scans, monkeypatch:
 
     monkeypatch.setattr(scanning, "render", render)
     assert outcomes(scans.again()) == []
+
+
+def test_a_scan_keeps_its_lease_as_long_as_it_lasts_and_no_longer(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So one that dies keeps neither its media waiting for minutes, nor the erasure of their owner."""
+    monkeypatch.setattr(limits, "MEDIA_WANTED_LOOK_S", 0.05)
+
+    def render(*_: object) -> None:
+        scans.forget_lease()
+        eventually(scans.is_leased, 60, what="the lease is renewed")
+        raise OSError
+
+    monkeypatch.setattr(scanning, "render", render)
+    assert outcomes(scans.again()) == []
+    assert scans.next() == set(), "it is this scanner's for a while"
+    scans.forget_lease()
+    assert scans.next() == {"md_scanned"}
 
 
 def test_an_orphan_that_an_owner_found_too_young_is_told_of_again(scans: Scans) -> None:
