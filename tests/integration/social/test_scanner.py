@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from dataflows.social.config import SocialConfig
 from dataflows.social.media import scanner as scanning
 from dataflows.social.media.rendering import Undecided, Unwanted
-from dataflows.social.media.scanner import Scanner
+from dataflows.social.media.scanner import Scanner, Upload
 from dataflows.worker.contract import WorkerPlace
 from schemas.media_origin import MediaOrigin
 from schemas.senders import of_worker
@@ -51,13 +52,22 @@ class Scans:
         scanning: psycopg.Connection[Any],
         connection: psycopg.Connection[Any],
         objects: MediaObjects,
+        pool: ThreadPoolExecutor,
     ) -> None:
+        self._pool = pool
         self._scanner, self._scanning, self._connection, self._objects = scanner, scanning, connection, objects
 
     def again(self) -> list[Command]:
         self.forget_lease()
-        with ThreadPoolExecutor(1) as pool:
-            return self._scanner.scanned(self._scanning, self._scanner.claimed(self._scanning), pool)
+        self.next()
+        commands = []
+        while self._scanner._scans:
+            commands += self.told()
+        return commands
+
+    def told(self) -> list[Command]:
+        """What was found of what has ended since."""
+        return self._scanner.ended(self._scanning)[1]
 
     def orphan_of(self, over_s: int) -> str:
         """The identity of the command that ends a medium, so long after its time."""
@@ -75,11 +85,19 @@ class Scans:
             self._connection.execute(WAITING, {"media_id": media_id, "owner": owner})
 
     def next(self) -> set[str]:
-        """What is taken for a scan now."""
-        return {upload.media_id for upload in self._scanner.claimed(self._scanning)}
+        """What a scanner takes that scans nothing yet."""
+        self._scanner._scans.clear()
+        return self.begun()
+
+    def begun(self) -> set[str]:
+        """What it takes besides."""
+        return set(self._scanner.begin(self._scanning, self._pool))
 
     def forget_lease(self) -> None:
         self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
+
+    def lease(self) -> None:
+        self._connection.execute("update media_scan set leased_until = clock_timestamp() + interval '1 hour'")
 
     def is_leased(self) -> bool:
         row = self._connection.execute("select leased_until > clock_timestamp() from media_scan").fetchone()
@@ -124,7 +142,8 @@ def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
     with psycopg.connect(own, autocommit=True) as scanning, psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute("delete from media_scan; delete from media_sweep; delete from media")
         connection.execute(SEED.encode())
-        yield Scans(Scanner(place), scanning, connection, media_objects(origin))
+        with ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
+            yield Scans(Scanner(place), scanning, connection, media_objects(origin), pool)
 
 
 def failing_with(error: OSError) -> Any:
@@ -183,8 +202,11 @@ def test_a_scan_keeps_its_lease_as_long_as_it_lasts_and_no_longer(
         eventually(scans.is_leased, 60, what="the lease is renewed")
         raise OSError
 
-    monkeypatch.setattr(scanning, "render", render)
-    assert outcomes(scans.again()) == []
+    with monkeypatch.context() as lasting:
+        lasting.setattr(scanning, "render", render)
+        assert outcomes(scans.again()) == []
+        lasting.setattr(scanning, "render", failing_with(OSError()))
+    scans.lease()
     assert scans.next() == set(), "it is this scanner's for a while"
     scans.forget_lease()
     assert scans.next() == {"md_scanned"}
@@ -212,6 +234,28 @@ def test_what_a_writer_under_way_leaves_of_a_medium_that_ended_goes_too(
     assert scans.is_held_after_a_sweep(), "not yet"
     assert not scans.is_held_after_a_sweep(limits.MEDIA_DRAFT_S)
     assert scans.left_to_sweep() == 0
+
+
+def test_what_is_scanned_is_told_while_a_film_goes_on_and_another_one_begins(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans.wait("u_scanned", "md_second", "md_third")
+    film_ends = threading.Event()
+
+    def examine(_: Scanner, upload: Upload) -> tuple[str, None]:
+        if upload.media_id == "md_scanned":
+            assert film_ends.wait(60)
+        return "rejected", None
+
+    monkeypatch.setattr(Scanner, "_examine", examine)
+    try:
+        assert scans.next() == {"md_scanned", "md_second"}
+        assert [one.payload["media_id"] for one in eventually(scans.told)] == ["md_second"]
+        assert scans.begun() == {"md_third"}
+        assert [one.payload["media_id"] for one in eventually(scans.told)] == ["md_third"]
+    finally:
+        film_ends.set()
+    assert [one.payload["media_id"] for one in eventually(scans.told)] == ["md_scanned"]
 
 
 def test_who_has_many_keeps_nobody_waiting(scans: Scans) -> None:
