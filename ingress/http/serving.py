@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
-def server_of(app: ASGIApp, host: str, port: int) -> Server:
-    """A server of the application, which writes no access log; several listen on one port (SO_REUSEPORT)."""
+def server_of(app: ASGIApp, host: str, port: int, files_each: int = 1) -> Server:
+    """A server of the application, which writes no access log; several listen on one port (SO_REUSEPORT).
+
+    ``files_each``: that a connection may have open, its own among them.
+    """
     return Server(
         app,
         address=host,
@@ -37,7 +40,7 @@ def server_of(app: ASGIApp, host: str, port: int) -> Server:
         log_level=LogLevels.error,
         log_access=False,
         backlog=limits.CONNECTIONS_WAITING_MAX,
-        backpressure=connections_max(),
+        backpressure=connections_max() // files_each,
     )
 
 

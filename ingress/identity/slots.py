@@ -1,8 +1,7 @@
 """How much of one process one caller takes: requests under way, by who proved to be, else by address.
 
-Whoever shows no token, and no session of a page, is a stranger. Callers share many places, strangers few. As long as
-nobody else is there a caller, or a stranger's address, gets half of them; the fuller the process, the less: a place is
-given to whoever has fewer than are free. So unfinished bodies and hanging waits of a few leave room for everybody else.
+Whoever shows no token, and no session of a page, is a stranger. Callers share many places, strangers few, each as
+``Shares`` says. So unfinished bodies and hanging waits of a few leave room for everybody else.
 Health is asked on another listener, and not counted.
 """
 
@@ -14,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ingress.http import problems
+from ingress.identity.shares import Shares
 from limiter.edge.client_address import client_address
 from schemas import errors
 
@@ -60,12 +60,10 @@ class Slots:
         self._sessions = sessions
         self._app = app
         self._name_of = name_of
-        self._bounds = {_CALLER: bounds.of_callers, _STRANGER: bounds.of_strangers}
+        self._shares = {_CALLER: Shares(bounds.of_callers), _STRANGER: Shares(bounds.of_strangers)}
         self._not_bound = frozenset((_CALLER, name) for name in bound_elsewhere)
         self._refused = refused
         self._trusted_proxies = trusted_proxies
-        self._taken: dict[Holder, int] = {}
-        self._under_way = {_CALLER: 0, _STRANGER: 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on while its caller has a place left."""
@@ -76,14 +74,15 @@ class Slots:
         if holder in self._not_bound:
             await self._app(scope, receive, send)
             return
-        if not self._take(holder):
-            self._refused.labels(holder[0]).inc()
+        kind, name = holder
+        if not self._shares[kind].take(name):
+            self._refused.labels(kind).inc()
             await _refusal()(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            self._give_back(holder)
+            self._shares[kind].give_back(name)
 
     async def _holder(self, scope: Scope) -> Holder:
         headers = Headers(scope=scope)
@@ -94,22 +93,6 @@ class Slots:
             if known is not None:
                 return _CALLER, known.principal
             return _STRANGER, client_address(scope, self._trusted_proxies) or _UNKNOWN
-
-    def _take(self, holder: Holder) -> bool:
-        taken, free = self._taken.get(holder, 0), self._bounds[holder[0]] - self._under_way[holder[0]]
-        if taken >= free:
-            return False
-        self._taken[holder] = taken + 1
-        self._under_way[holder[0]] += 1
-        return True
-
-    def _give_back(self, holder: Holder) -> None:
-        self._under_way[holder[0]] -= 1
-        left = self._taken[holder] - 1
-        if left:
-            self._taken[holder] = left
-        else:
-            del self._taken[holder]
 
 
 def _refusal() -> Response:

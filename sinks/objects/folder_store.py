@@ -53,7 +53,7 @@ class FolderStore:
 
     def delete_below(self, folder: str) -> None:
         """As the seam says."""
-        shutil.rmtree(self._folder / folder, ignore_errors=True)
+        shutil.rmtree(self._folder / folder, onerror=_unless_gone)
 
     def has_below(self, folder: str) -> bool:
         """As the seam says."""
@@ -64,6 +64,12 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
     """What is left of a file, in bounded pieces."""
     while data := file.read(limits.MEDIA_CHUNK_BYTES):
         yield data
+
+
+def _unless_gone(_: object, __: str, what: tuple[type[BaseException], BaseException, object]) -> None:
+    """Others may take the same away; whatever else goes wrong, it is not gone."""
+    if not isinstance(what[1], FileNotFoundError):
+        raise what[1]
 
 
 def _on_disk(folder: Path) -> None:

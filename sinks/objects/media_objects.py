@@ -7,9 +7,11 @@ nothing, whoever dies. Two writers of one name bring the same bytes. Where they 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
@@ -30,13 +32,20 @@ _PRIVATE: Final = 0o700
 class Draft:
     """One file on its way: bounded, hashed while it is written, gone unless it is kept."""
 
-    def __init__(self, store: ObjectStore, path: Path, size: int) -> None:
+    def __init__(self, store: ObjectStore, path: Path, size: int, others: set[Draft]) -> None:
         self._store = store
         self._path = path
         self._size = size
+        self._others = others
         self._file: BinaryIO = path.open("xb")
         self._digest = hashlib.sha256()
         self.written = 0
+        others.add(self)
+
+    @property
+    def to_come(self) -> int:
+        """How much room it takes from now on."""
+        return max(0, self._size - self.written)
 
     def write(self, data: bytes) -> bool:
         """False when it is more than was declared: nothing of it will be kept."""
@@ -60,6 +69,7 @@ class Draft:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._others.discard(self)
         self._file.close()
         self._path.unlink(missing_ok=True)
 
@@ -70,11 +80,18 @@ class MediaObjects:
     def __init__(self, store: ObjectStore, drafts: Path) -> None:
         self._store = store
         self._drafts = drafts
+        self._under_way: set[Draft] = set()
         drafts.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
 
     def draft(self, size: int) -> Draft:
-        """A file of this machine that has no name yet."""
-        return Draft(self._store, self._drafts / uuid.uuid4().hex, size)
+        """A file of this machine that has no name yet. Raises OSError while the disk has no room for it, too.
+
+        Whoever uploads must not be the one who stops the servers whose files are on the same disk.
+        """
+        to_come = size + sum(draft.to_come for draft in tuple(self._under_way))
+        if shutil.disk_usage(self._drafts).free < to_come + limits.MEDIA_DISK_KEPT_BYTES:
+            raise OSError(errno.ENOSPC, "too little room is left for media")
+        return Draft(self._store, self._drafts / uuid.uuid4().hex, size, self._under_way)
 
     def assemble(self, media_id: str, parts: int, size: int, sha256: str) -> Assembled:
         """Makes the source of all parts, in order. Done again it finds what is there."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import httpx
@@ -13,6 +15,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from schemas.media_origin import Bucket, MediaOrigin
+from schemas.social.limits import MEDIA_DISK_KEPT_BYTES
 from sinks import limits
 from sinks.objects.bucket_store import BucketAway, BucketStore
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
@@ -155,3 +158,42 @@ def test_a_bucket_that_is_away_is_no_answer(tmp_path: Path, monkeypatch: pytest.
         ):
             with pytest.raises(BucketAway):
                 ask()
+
+
+def test_media_leave_room_on_the_disk_to_all_else(
+    objects: MediaObjects, media_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that are under way together: what each of them has still to write is theirs."""
+    room = SimpleNamespace(free=MEDIA_DISK_KEPT_BYTES + 10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    with pytest.raises(OSError, match="too little room"):
+        objects.draft(11)
+    with objects.draft(6) as first:
+        assert first.write(b"12")
+        room.free -= 2
+        with pytest.raises(OSError, match="too little room"), objects.draft(5):
+            pass
+        with objects.draft(4):
+            pass
+    assert put(objects, part_key(media_id, 1), b"12345678", b"12345678")
+    room.free = 0
+    with pytest.raises(OSError, match="too little room"):
+        objects.assemble(media_id, 1, 8, sha(b"12345678"))
+    assert list((tmp_path / "drafts").iterdir()) == []
+
+
+def test_what_cannot_be_taken_away_is_not_said_to_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = media_objects(PLACE(folder=tmp_path))
+    assert put(objects, part_key("md_1", 1), b"one", b"one")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "unlink", refusing)
+        with pytest.raises(PermissionError):
+            objects.forget_parts("md_1")
+    assert objects.holds("md_1", sha(b"one"))
+    objects.forget_parts("md_1")
+    objects.forget_parts("md_1")  # again
+    assert not objects.holds("md_1", sha(b"one"))
+
+
+def refusing(*_: object, **__: object) -> None:
+    raise PermissionError

@@ -69,7 +69,7 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
     ann.post("An answer", reply_to=post)
     bob.post("A quote", quote_of=post)
     own = bob.post("For followers", visibility="followers")
-    bob.done("/app/settings", is_private="on", display_name="Bob the Builder")
+    bob.done("/app/settings", is_private="on", display_name="Bob the Builder", version="1")
     ann.done(f"/app/users/{bob.name}/follow", next="/app")
     bob.done(f"/app/users/{ann.name}/mute", next="/app")
     page = windows(bob.name, viewport=SIZES[size], color_scheme=scheme)
@@ -114,9 +114,9 @@ def test_what_strangers_write_turns_and_covers_nothing_of_others(
 ) -> None:
     """A name that turns what follows around, which an earlier release took, and letters with a tower of accents."""
     turned = "Bob\u202eexe"
-    refused = bob.press("/app/settings", display_name=turned)
+    refused = bob.press("/app/settings", display_name=turned, version="1")
     assert (refused.status_code, "U+202E" in refused.text) == (422, True)
-    bob.done("/app/settings", display_name="Bob")
+    bob.done("/app/settings", display_name="Bob", version="1")
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as before:
         stored = before.execute("update author set display_name = %s where user_id = %s", (turned, bob.name))
         assert stored.rowcount == 1
@@ -143,6 +143,12 @@ def test_a_picture_is_uploaded_scanned_and_posted(windows: Any, ann: PageUser, p
     rows = page.get_by_role("list", name="Media of this post").get_by_role("listitem")
     expect(rows.filter(has_text="sea.png")).to_contain_text("Ready")
     expect(rows.filter(has_text="bad.png")).to_contain_text("Refused: it holds malware")
+    page.get_by_label("Who sees it").select_option("followers")
+    page.get_by_label("What do you want to say?").fill("With a picture and 4242 4242 4242 4242")
+    page.get_by_role("button", name="Post", exact=True).click()
+    expect(page.get_by_role("alert")).to_be_visible()  # refused, it is all there
+    expect(rows).to_contain_text(["Ready"])
+    expect(page.get_by_label("Who sees it")).to_have_value("followers")
     page.get_by_label("What do you want to say?").fill("With a picture")
     page.get_by_role("button", name="Post", exact=True).click()
     shown = page.locator("article", has_text="With a picture").locator("img")

@@ -68,6 +68,10 @@ async def asked(
     return sent[0]
 
 
+def taken(slots: Slots) -> dict[str, int]:
+    return {name: count for shares in slots._shares.values() for name, count in shares.taken.items()}
+
+
 def by_cookie(headers: Headers) -> Caller | None:
     name = headers.get("cookie")
     return Caller(principal=name, subject=name, scopes=frozenset(), expires_at=0) if name else None
@@ -94,7 +98,7 @@ def test_each_takes_from_its_own() -> None:
             hanging.create_task(asked(slots, None, "192.0.2.0", cookie="user:u_1"))  # by the session of a page
             await app.began(3)
             app.go_on.set()
-        assert (slots._taken, set(slots._under_way.values())) == ({}, {0})
+        assert taken(slots) == {}
         assert [(await asked(slots, name))["status"] for name in ("m_1", None)] == [200, 200]
 
     asyncio.run(flood())
@@ -114,12 +118,12 @@ def test_however_many_take_all_that_they_get_the_next_one_has_places(greedy: int
                 hanging.create_task(asked(slots, f"m_{number % greedy}"))
             share = 48 // (greedy + 1)
             await app.began(share * greedy)
-            assert set(slots._taken.values()) == {share}
+            assert set(taken(slots).values()) == {share}
             for _ in range(share // 2):
                 hanging.create_task(asked(slots, "quiet"))
             await app.began(share // 2)
             app.go_on.set()
-        assert slots._taken == {}
+        assert taken(slots) == {}
 
     asyncio.run(flood())
 
@@ -135,7 +139,7 @@ def test_our_own_are_bound_elsewhere() -> None:
             hanging.create_task(asked(slots, "m_1"))
             await app.began(1)
             app.go_on.set()
-        assert slots._taken == {}
+        assert taken(slots) == {}
 
     asyncio.run(flood())
 

@@ -90,3 +90,35 @@ def test_without_a_body_nothing_is_read(headers: list[tuple[bytes, bytes]]) -> N
 def test_a_body_that_does_not_come_is_refused() -> None:
     with pytest.raises(errors.RequestTimeout):
         answered([PART], 2)
+
+
+@pytest.mark.parametrize(("pace_bytes_s", "is_waited_for"), [(None, False), (1, True)])
+def test_a_long_body_may_take_as_long_as_it_comes_at_the_pace(
+    monkeypatch: pytest.MonkeyPatch, pace_bytes_s: int | None, is_waited_for: bool
+) -> None:
+    monkeypatch.setattr(limits, "BODY_READ_S", 0.0)
+    parts = [PART, PART, END]
+
+    async def receive() -> Message:
+        if len(parts) < 3:
+            for _ in range(3):  # not there yet
+                await asyncio.sleep(0)
+        return parts.pop(0)
+
+    async def application(_: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    async def send(_: Message) -> None:
+        raise AssertionError
+
+    def asked() -> None:
+        scope = {"type": "http", "headers": HEADERS, "http_version": "1.1"}
+        asyncio.run(WholeRequests(application, pace_bytes_s)(scope, receive, send))
+
+    if is_waited_for:
+        asked()
+        assert parts == []
+    else:
+        with pytest.raises(errors.RequestTimeout):
+            asked()

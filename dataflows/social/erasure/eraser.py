@@ -63,6 +63,7 @@ class Eraser:
         self._homes = HomeWriter(place.redis_url)
         self._session = LastingSession("eraser", place.postgres_dsn)
         self._forgotten: set[str] = set()  # whose posts are in no home any more
+        self._looked: dict[str, str] = {}  # behind which of its media an erasure goes on
         self._told: dict[str, float] = {}  # when a certificate was sent that the owner has not recorded yet
 
     def run(self) -> None:
@@ -80,20 +81,28 @@ class Eraser:
 
     def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
         crawler = Crawler(connection, http, self._media, self._objects)
+        place: dict[str, Any] = {"at": 0, "after": ""}
         while not self._session.is_stopped:
-            rows = connection.execute(SQL["erasures_running"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-            for user_id, erasure_id, age_s in rows:
+            given = place | {"limit": limits.PROPAGATION_AT_ONCE}
+            rows = connection.execute(SQL["erasures_running"], given).fetchall()
+            for user_id, erasure_id, age_s, _ in rows:
                 if not crawler.can_prove(age_s):
                     continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
                     self._erase(connection, crawler, user_id, erasure_id)
-            self._session.pause(limits.PROPAGATION_POLL_S)
+            if len(rows) == limits.PROPAGATION_AT_ONCE:
+                place = {"at": rows[-1][-1], "after": rows[-1][0]}
+            else:
+                place = {"at": 0, "after": ""}
+                self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> None:
         try:
             self._take(connection, user_id)
             self._homes.drop([user_id])
-            reachable, counts = crawler.crawl(user_id)
+            if not self._are_media_gone(connection, crawler, user_id, erasure_id):
+                return
+            reachable, counts = crawler.rest(user_id)
         except (httpx.HTTPError, RedisError, OSError, Unavailable) as error:
             _log.warning("erasure_not_proved", erasure=erasure_id, kind=type(error).__name__)
             return
@@ -116,6 +125,24 @@ class Eraser:
             _log.warning("erasure_not_told", erasure=erasure_id, reason=reason)
             return
         self._told[erasure_id] = time.monotonic()
+        self._looked.pop(erasure_id, None)
+
+    def _are_media_gone(
+        self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str
+    ) -> bool:
+        """Takes the next media away and looks for them: True behind the last one. Who has many keeps nobody waiting."""
+        after = self._looked.get(erasure_id, "")
+        given = {"user_id": user_id, "after": after, "media": limits.ERASURE_MEDIA}
+        for media_id, sha256 in connection.execute(SQL["media_of_user"], given).fetchall():
+            self._objects.forget(media_id, sha256)
+        reachable, last = crawler.media(user_id, after)
+        if reachable:
+            _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable)
+        elif last is None:
+            return True
+        else:
+            self._looked[erasure_id] = last
+        return False
 
     def _take(self, connection: psycopg.Connection[Any], user_id: str) -> None:
         """Every step until it finds nothing; edges under the locks of both of their users."""
@@ -129,8 +156,6 @@ class Eraser:
         with connection.transaction():
             connection.execute(SQL["follows_lock"], given)
             self._count(connection, "take_follows", given)
-        for media_id, sha256 in connection.execute(SQL["media_of_user"], given).fetchall():
-            self._objects.forget(media_id, sha256)
 
     @staticmethod
     def _count(connection: psycopg.Connection[Any], step: str, given: dict[str, Any]) -> int:

@@ -2,11 +2,12 @@
 -- Every statement asks for a user on its way out: it can take nothing away from anybody else.
 
 -- name: erasures_running
--- Served by erasure_running.
+-- The next ones behind a place: those that cannot be proved keep nobody waiting. Served by erasure_running.
 select e.user_id, e.erasure_id,
-       extract(epoch from clock_timestamp() - coalesce(e.began_at, to_timestamp(e.created_at / 1000000.0)))::float8
+       extract(epoch from clock_timestamp() - coalesce(e.began_at, to_timestamp(e.created_at / 1000000.0)))::float8, e.created_at
 from erasure e join author a using (user_id)
-where e.state = 'running' and a.state = 'deleting' order by e.created_at limit %(limit)s;
+where e.state = 'running' and a.state = 'deleting' and (e.created_at, e.user_id) > (%(at)s::bigint, %(after)s::text)
+order by e.created_at, e.user_id limit %(limit)s;
 
 -- name: take_posts
 -- Posts become tombstones, and their versions go. Served by post_of_author.
@@ -133,13 +134,14 @@ with gone as (
 select count(*) from gone;
 
 -- name: media_of_user
--- All media that the user ever had. Served by media_of_owner.
-select media_id, sha256 from media where owner_id = %(user_id)s order by created_at, media_id;
+-- The next media that the user ever had. Served by media_of_owner.
+select media_id, sha256 from media where owner_id = %(user_id)s and media_id > %(after)s order by media_id limit %(media)s;
 
 -- name: media_urls
 -- And the newest version and the names that their renditions had at the origin. Served by media_of_owner.
 select m.media_id, m.sha256, a.access_version, m.rendition_names
-from media m join media_access a using (media_id) where m.owner_id = %(user_id)s order by m.created_at, m.media_id;
+from media m join media_access a using (media_id) where m.owner_id = %(user_id)s and m.media_id > %(after)s
+order by m.media_id limit %(media)s;
 
 -- name: left_over
 -- What can still be reached of a user, by any way that shows posts, people or texts; "" is anybody.

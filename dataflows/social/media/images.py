@@ -16,6 +16,8 @@ from schemas.social import limits
 
 #: the only decoder that a declared type may meet
 _FORMATS: Final = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/gif": "GIF"}
+#: what telephones put behind a picture (depth, brightness, a second view) is no frame of an animation
+_STILL: Final = frozenset({"JPEG", "MPO"})
 _SIDES: Final = (("thumb", limits.MEDIA_THUMB_PIXELS), ("full", limits.MEDIA_FULL_PIXELS))
 _QUALITY: Final = 82
 _FRAME_MS: Final = 100
@@ -32,7 +34,7 @@ def renditions(source: Path, folder: Path, mime: str) -> list[dict[str, Any]]:
     with Image.open(source, formats=[_FORMATS[mime]]) as image:
         if image.width * image.height > limits.MEDIA_PIXELS_MAX:
             raise TooLargeAnImage
-        frames = _frame_count(image)
+        frames = 1 if image.format in _STILL else _frame_count(image)
         if frames > limits.MEDIA_FRAMES_MAX:
             raise TooLargeAnImage
         image.load()
@@ -66,12 +68,17 @@ def _pictures(image: Image.Image, side: int, frames: int) -> Iterator[Image.Imag
     for n, frame in enumerate(ImageSequence.Iterator(image) if frames > 1 else [image]):
         if n == min(frames, most):
             return
-        upright = ImageOps.exif_transpose(frame)
+        upright = _of_eight_bits(ImageOps.exif_transpose(frame))
         has_alpha = upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info
         picture = upright.convert("RGBA" if has_alpha else "RGB")
         picture.thumbnail((side, side), Image.Resampling.LANCZOS)
         picture.info.clear()
         yield picture
+
+
+def _of_eight_bits(frame: Image.Image) -> Image.Image:
+    """The frame, without the lower half of grey of sixteen bits: Pillow would show all that is not dark as white."""
+    return frame.point(lambda grey: grey / 256).convert("L") if frame.mode.startswith("I") else frame
 
 
 def _save(pictures: list[Image.Image], path: Path, duration: object) -> None:

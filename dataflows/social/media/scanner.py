@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import psycopg
@@ -50,6 +51,12 @@ class Upload(Struct):
     crashes: int  # of its decoder so far
 
 
+class _Scan(NamedTuple):
+    upload: Upload
+    crashes: int  # when it began
+    found: Future[Command | None]
+
+
 class Scanner:
     """One process of it; several share the work by leases."""
 
@@ -58,7 +65,9 @@ class Scanner:
         self._objects = media_objects(self._config.media)
         self._sender = CommandSender(place)
         self._session = LastingSession("scanner", place.postgres_dsn)
-        self._swept = 0.0
+        self._scans: dict[str, _Scan] = {}  # under way, by their medium
+        self._unwanted: set[str] = set()  # of those, what has ended meanwhile
+        self._looked = self._swept = 0.0
 
     def run(self) -> None:
         """Scans until ``stop``; a database that is away is waited for."""
@@ -74,43 +83,55 @@ class Scanner:
         return self._session.why_away
 
     def _follow(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> None:
-        while not self._session.is_stopped:
-            found = self.claimed(connection)
-            commands = self.scanned(connection, found, pool)
+        while self._scans or not self._session.is_stopped:
+            if not self._session.is_stopped:
+                self.begin(connection, pool)
+            ended, commands = self.ended(connection)
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
                 commands += self.orphans(connection)
-                self._sweep(connection)
+                self.sweep(connection)
                 self._objects.forget_old_drafts()
                 self._swept = time.monotonic()
             if reason := self._sender.why_not_sent(commands):
                 _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again
-            elif found:
-                looked_at = {"media_ids": [one.media_id for one in found], "lease_s": limits.MEDIA_SCAN_LEASE_S}
+            elif ended:
+                looked_at = {"media_ids": ended, "most_s": limits.MEDIA_SCAN_AGAIN_MAX_S}
                 connection.execute(SQL["scans_looked"], looked_at)
-            if not found:
+            if not self._scans:
                 self._session.pause(limits.MEDIA_SCAN_POLL_S)
 
-    def claimed(self, connection: psycopg.Connection[Any]) -> list[Upload]:
-        """Media that nobody else scans while their lease lasts."""
-        given = {
-            "lease_s": limits.MEDIA_SCAN_LEASE_S,
-            "video_lease_s": limits.MEDIA_VIDEO_LEASE_S,
-            "limit": limits.MEDIA_SCANS_AT_ONCE,
-        }
-        claimed = [row[0] for row in connection.execute(SQL["scans_claim"], given).fetchall()]
+    def begin(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> list[str]:
+        """Takes media that nobody scans while their lease lasts, as many as there is room for beside the others."""
+        room = limits.MEDIA_SCANS_AT_ONCE - len(self._scans)
+        given = {"lease_s": limits.MEDIA_SCAN_LEASE_S, "limit": room}
+        claimed = [row[0] for row in connection.execute(SQL["scans_claim"], given).fetchall()] if room else []
         if not claimed:
             return []
-        return [Upload(*row) for row in connection.execute(SQL["scans_read"], {"media_ids": claimed}).fetchall()]
+        rows = connection.execute(SQL["scans_read"], {"media_ids": claimed}).fetchall()
+        uploads = [one for row in rows if (one := Upload(*row)).media_id not in self._scans]
+        for one in uploads:
+            self._scans[one.media_id] = _Scan(one, one.crashes, pool.submit(self._scanned, one))
+        return [one.media_id for one in uploads]
 
-    def scanned(
-        self, connection: psycopg.Connection[Any], uploads: list[Upload], pool: ThreadPoolExecutor
-    ) -> list[Command]:
-        """What was found of them, as commands; none of what the machine failed at: another try will know."""
-        crashes = {one.media_id: one.crashes for one in uploads}
-        commands = [command for command in pool.map(self._scanned, uploads) if command is not None]
-        if crashed := [one.media_id for one in uploads if one.crashes > crashes[one.media_id]]:
+    def ended(self, connection: psycopg.Connection[Any]) -> tuple[list[str], list[Command]]:
+        """Whose scans have ended, and what was found, as commands.
+
+        None of what the machine failed at: another try will know. Waits a little for the first one, and keeps the
+        leases of the others.
+        """
+        wait([scan.found for scan in self._scans.values()], limits.MEDIA_SCAN_POLL_S, FIRST_COMPLETED)
+        ended = {media_id: scan for media_id, scan in self._scans.items() if scan.found.done()}
+        for media_id in ended:
+            del self._scans[media_id]
+            self._unwanted.discard(media_id)
+        if self._scans and time.monotonic() - self._looked > limits.MEDIA_WANTED_LOOK_S:
+            given = {"media_ids": list(self._scans), "lease_s": limits.MEDIA_SCAN_LEASE_S}
+            rows = connection.execute(SQL["scans_wanted"], given).fetchall()
+            self._unwanted.update(self._scans.keys() - {row[0] for row in rows})
+            self._looked = time.monotonic()
+        if crashed := [media_id for media_id, scan in ended.items() if scan.upload.crashes > scan.crashes]:
             connection.execute(SQL["scans_crashed"], {"media_ids": crashed})
-        return commands
+        return list(ended), [command for scan in ended.values() if (command := scan.found.result()) is not None]
 
     def _scanned(self, upload: Upload) -> Command | None:
         try:
@@ -133,10 +154,14 @@ class Scanner:
                 return "infected", None
             folder = Path(place) / "rendering"
             folder.mkdir()
-            made = render(self._objects, upload.media_id, source, upload.mime, folder)
+            is_wanted = partial(self._is_wanted, upload.media_id)
+            made = render(self._objects, upload.media_id, source, upload.mime, folder, is_wanted)
         if made is None:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()
+
+    def _is_wanted(self, media_id: str) -> bool:
+        return media_id not in self._unwanted
 
     def orphans(self, connection: psycopg.Connection[Any]) -> list[Command]:
         """What no post took in time, each by a command of one identity a minute: an owner's clock may be behind."""
@@ -144,18 +169,24 @@ class Scanner:
         rows = connection.execute(SQL["orphans_read"], {"before": before, "limit": limits.MEDIA_SWEEP_MAX}).fetchall()
         return [_end_of(one[0], one[1], one[2], (before - one[3]) // _MINUTE_US) for one in rows]
 
-    def _sweep(self, connection: psycopg.Connection[Any]) -> None:
-        rows = connection.execute(SQL["ended_read"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
-        swept = []
-        for media_id, sha256 in rows:
+    def sweep(self, connection: psycopg.Connection[Any]) -> None:
+        """Takes away the bytes of what has ended; once more when nobody can write any that was under way then."""
+        given: dict[str, Any] = {"limit": limits.MEDIA_SWEEP_MAX, "late_s": limits.MEDIA_DRAFT_S}
+        swept: list[str] = []
+        last: list[str] = []
+        left: list[str] = []
+        for media_id, sha256, is_last in connection.execute(SQL["ended_read"], given).fetchall():
             try:
                 self._objects.forget(media_id, sha256)
-            except OSError as error:  # the next look finds it again
+            except OSError as error:
                 _log.warning("media_not_swept", media_id=media_id, kind=type(error).__name__)
+                left.append(media_id)
             else:
-                swept.append(media_id)
-        if swept:
-            connection.execute(SQL["ended_swept"], {"media_ids": swept})
+                (last if is_last else swept).append(media_id)
+        if swept or last:
+            connection.execute(SQL["ended_swept"], given | {"media_ids": swept, "last_ids": last})
+        if left:
+            connection.execute(SQL["ended_left"], {"media_ids": left, "wait_s": limits.MEDIA_SWEEP_AGAIN_S})
 
 
 def _end_of(media_id: str, owner_id: str, version: int, minutes: int) -> Command:

@@ -1,21 +1,33 @@
 """Renditions of a video: its first picture, and a small film, both encoded anew. Runs in the sandbox only.
 
-Nothing of the source's bytes survives, and no file but the source is opened, whatever it names.
+Nothing of the source's bytes survives, and no file but the source is opened, whatever it names. Telephones film in any
+position and at no even pace: what is made is upright, and each picture stands at its own time.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 import av
 from av.audio.frame import AudioFrame
+from av.filter import Graph
+from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 
 from schemas.social import limits
 
 _RATE: Final = 25  # where the source says none
-_RATES_MAX: Final = 60
+_RATES_MAX: Final = 60  # pictures that come faster are left out
+_TICK: Final = Fraction(1, 90_000)  # of the times of pictures
+#: by how far a picture is turned to the left until it is upright: what turns it
+_TURNS: Final = {
+    0: (),
+    90: (("transpose", "cclock"),),
+    180: (("hflip", ""), ("vflip", "")),
+    270: (("transpose", "clock"),),
+}
 _AUDIO_RATE: Final = 44_100
 _THREADS: Final = 2
 _QUALITY: Final = 82
@@ -28,18 +40,33 @@ class TooLargeAVideo(ValueError):
 def renditions(source: Path, folder: Path, mime: str) -> list[dict[str, Any]]:
     """Makes them in the folder. Raises ValueError, OSError and what the decoder raises, for what is no such video."""
     del mime
-    with av.open(str(source), format="mp4", options={"protocol_whitelist": "file"}) as film:
+    with _opened(source) as film:
         video = film.streams.video[0]
         if video.width * video.height > limits.MEDIA_PIXELS_MAX:
             raise TooLargeAVideo
+        turn = _turn(source)
         poster, small = folder / "poster.webp", folder / "small.mp4"
-        width, height = _size(video.width, video.height)
-        _encode(film, small, poster, (width, height))
+        size = _size(video.width, video.height)
+        _encode(film, small, poster, size, turn)
+    width, height = size if turn in (0, 180) else reversed(size)
     made = {"width": width, "height": height}
     return [
         {"name": "poster", "file": poster.name, "mime": "image/webp"} | made,
         {"name": "small", "file": small.name, "mime": "video/mp4"} | made,
     ]
+
+
+def _opened(source: Path) -> Any:
+    return av.open(str(source), format="mp4", options={"protocol_whitelist": "file"})
+
+
+def _turn(source: Path) -> int:
+    """How far to the left its pictures have to be turned, as the first one says."""
+    with _opened(source) as film:
+        first = next(film.decode(film.streams.video[0]), None)
+    if first is None:
+        raise ValueError("no picture")
+    return int(round(first.rotation / 90) * 90 % 360)
 
 
 def _size(width: int, height: int) -> tuple[int, int]:
@@ -48,18 +75,43 @@ def _size(width: int, height: int) -> tuple[int, int]:
     return max(2, int(width * scale) // 2 * 2), max(2, int(height * scale) // 2 * 2)
 
 
+class _Turning:
+    """Pictures of one size, as they stand upright."""
+
+    def __init__(self, size: tuple[int, int], turn: int) -> None:
+        self._size = size
+        self._graph = Graph() if turn else None
+        if self._graph is not None:
+            width, height = size
+            steps = [self._graph.add_buffer(None, width, height, VideoFormat("yuv420p", width, height), None, _TICK)]
+            steps += [self._graph.add(*step) for step in _TURNS[turn]]
+            self._graph.link_nodes(*steps, self._graph.add("buffersink")).configure()
+
+    def of(self, frame: Any) -> Any:
+        """The picture, small and upright."""
+        small = frame.reformat(*self._size, format="yuv420p")
+        if self._graph is None:
+            return small
+        self._graph.push(small)
+        return self._graph.pull()
+
+
 class _Film:
     """A small film while it is made."""
 
-    def __init__(self, made: Any, size: tuple[int, int], rate: int, *, has_sound: bool) -> None:
+    def __init__(self, made: Any, size: tuple[int, int], turn: int, rate: int, *, has_sound: bool) -> None:
         self._made = made
-        self._size = size
+        self._turning = _Turning(size, turn)
         self._picture = made.add_stream("libx264", rate=rate)
-        self._picture.width, self._picture.height, self._picture.pix_fmt = *size, "yuv420p"
+        self._picture.width, self._picture.height = size if turn in (0, 180) else reversed(size)
+        self._picture.pix_fmt = "yuv420p"
+        self._picture.codec_context.time_base = _TICK
         self._picture.options = {"preset": "veryfast", "crf": "28"}
         self._picture.thread_count = _THREADS
         self._sound = made.add_stream("aac", rate=_AUDIO_RATE) if has_sound else None
         self._resampler = av.AudioResampler("fltp", "stereo", _AUDIO_RATE)
+        self._pace = 1 / rate
+        self._last: float | None = None  # when the last picture was
         self.first: Any = None
 
     def add(self, frame: Any) -> None:
@@ -67,12 +119,23 @@ class _Film:
         if frame.time is not None and frame.time > limits.MEDIA_VIDEO_S_MAX:
             raise TooLargeAVideo
         if isinstance(frame, VideoFrame):
-            upright = frame.reformat(*self._size, format="yuv420p")
-            self.first = self.first or upright.to_image()  # type: ignore[no-untyped-call]
-            self._made.mux(self._picture.encode(upright))
+            self._show(frame)
         elif isinstance(frame, AudioFrame) and self._sound is not None:
             for part in self._resampler.resample(frame):
                 self._made.mux(self._sound.encode(part))
+
+    def _show(self, frame: Any) -> None:
+        """At its own time; not at all where it comes before the last one, or all but with it."""
+        at = frame.time
+        if at is None:
+            at = 0.0 if self._last is None else self._last + self._pace
+        if self._last is not None and at - self._last < 0.9 / _RATES_MAX:
+            return
+        self._last = at
+        upright = self._turning.of(frame)
+        self.first = self.first or upright.to_image()
+        upright.pts, upright.time_base = round(at / _TICK), _TICK
+        self._made.mux(self._picture.encode(upright))
 
     def end(self) -> None:
         """What the encoders still hold."""
@@ -81,16 +144,14 @@ class _Film:
                 self._made.mux(stream.encode(None))
 
 
-def _encode(film: Any, small: Path, poster: Path, size: tuple[int, int]) -> None:
+def _encode(film: Any, small: Path, poster: Path, size: tuple[int, int], turn: int) -> None:
     video = film.streams.video[0]
     audio = film.streams.audio[0] if film.streams.audio else None
     rate = min(_RATES_MAX, max(1, round(float(video.average_rate or _RATE))))
     with av.open(str(small), "w", format="mp4", options={"movflags": "faststart"}) as made:
-        copy = _Film(made, size, rate, has_sound=audio is not None)
+        copy = _Film(made, size, turn, rate, has_sound=audio is not None)
         for packet in film.demux(*[stream for stream in (video, audio) if stream is not None]):
             for frame in packet.decode():
                 copy.add(frame)
         copy.end()
-    if copy.first is None:
-        raise ValueError("no picture")
     copy.first.save(poster, "WEBP", quality=_QUALITY)

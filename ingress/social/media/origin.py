@@ -1,14 +1,14 @@
 """The media origin: parts of uploads come in by signed URLs, renditions go out. No token is taken here.
 
 It is another origin than the API, so that nothing that a user uploads runs beside the API's pages. What it serves is
-asked of Postgres for every request: what was hidden a moment ago is a 404 now.
+asked of Postgres for every request: what was hidden a moment ago is a 404 now. URLs are good as long as its clock says,
+by which they were signed: that of this machine may be another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from ingress import limits as ingress_limits
 from ingress.http.store import Store
+from ingress.identity.shares import Shares
 from schemas import errors
 from schemas.media_origin import MediaOrigin, Part, cache_keys
 from schemas.social import limits as social_limits
@@ -73,6 +74,7 @@ class Origin:
             pool_max=social_limits.MEDIA_POSTGRES_POOL_MAX,
             synchronous_commit="on",
         )
+        self._places = Shares(social_limits.MEDIA_UPLOADS_MAX)  # of owners whose parts come in
 
     async def start(self) -> None:
         """Connects in the background."""
@@ -96,14 +98,18 @@ class Origin:
         part, state = await self._signed_part(request)
         if state != "initiated":
             raise errors.StateConflict("The upload has been completed, or has ended.")
+        if not self._places.take(part.owner_id):
+            raise errors.Overloaded("Too many parts of this owner are under way here; put this one again later.")
         try:
             await self._take_in(request, part)
+            given = {"media_id": part.media_id, "number": part.number}
+            if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
+                await asyncio.to_thread(self._objects.forget_parts, part.media_id)
+                raise errors.StateConflict("The upload has been completed, or has ended.")
         except OSError as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
-        given = {"media_id": part.media_id, "number": part.number}
-        if not await self._store.rows("media_part_received", given):  # completed meanwhile: nobody needs its parts
-            await asyncio.to_thread(self._objects.forget_parts, part.media_id)
-            raise errors.StateConflict("The upload has been completed, or has ended.")
+        finally:
+            self._places.give_back(part.owner_id)
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
     async def get(self, request: Request) -> Response:
@@ -114,10 +120,10 @@ class Origin:
         rows = await self._store.rows("media_view", {"media_id": media_id})
         if not rows:
             raise errors.NotFound
-        ((access_version, is_served, is_public, manifest, owner_id, post_id),) = rows
+        ((access_version, is_served, is_public, manifest, owner_id, post_id, now),) = rows
         if not is_served or int(said) != access_version:
             raise errors.NotFound
-        query, now, is_signed = _query(request), time.time(), bool(request.url.query)
+        query, is_signed = _query(request), bool(request.url.query)
         if is_signed and not self._origin.admits_view(media_id, access_version, name, query, now):
             raise errors.NotFound
         if not is_signed and not is_public:
@@ -162,9 +168,9 @@ class Origin:
         rows = await self._store.rows("media_part", given)
         if not rows:
             raise UrlInvalid
-        ((owner_id, mime, state, size, sha256),) = rows
+        ((owner_id, mime, state, size, sha256, now),) = rows
         part = Part(media_id=media_id, owner_id=owner_id, number=int(said), size=size, sha256=sha256, mime=mime)
-        if not self._origin.admits_part(part, _query(request), time.time()):
+        if not self._origin.admits_part(part, _query(request), now):
             raise UrlInvalid
         return part, state
 

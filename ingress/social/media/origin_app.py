@@ -15,6 +15,7 @@ from starlette.routing import Route
 from ingress.http import problems
 from ingress.http.whole_requests import WholeRequests
 from schemas import errors
+from schemas.social import limits as social_limits
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -47,7 +48,7 @@ def create_app(origin: Origin) -> ASGIApp:
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return WholeRequests(PutByPages(app))
+    return WholeRequests(PutByPages(app), social_limits.MEDIA_PACE_BYTES_S)
 
 
 class PutByPages:
@@ -82,7 +83,7 @@ def _problem(error: errors.PlatformError) -> Response:
 async def _on_platform_error(_: Request, error: Exception) -> Response:
     if not isinstance(error, errors.PlatformError):
         raise error
-    if not isinstance(error, errors.Rejected):
+    if not isinstance(error, errors.Rejected | errors.Overloaded):  # who floods us fills no log
         structlog.get_logger().warning("media_request_failed", code=error.code, **error.context)
     return _problem(error)
 

@@ -1,7 +1,7 @@
 """Uploads in the API: what their owner sees of them, with the URLs that only the ingress can sign.
 
 A URL is no part of a stored answer: it is made anew of what is stored, so that a retry of the first call has the same
-bytes, and what was stored admits nobody.
+bytes, and what was stored admits nobody. Until when it is good is told by the database's clock, as the origin sees it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -53,11 +52,15 @@ class Uploads:
         ((media,), missing) = rows, rows[0]["missing"]
         if missing:
             return "part_missing"
-        given = (media["media_id"], media["parts"], media["size"], media["sha256"])
+        media_id, sha256 = media["media_id"], media["sha256"]
         try:
-            return await asyncio.to_thread(self._objects.assemble, *given)
+            made = await asyncio.to_thread(self._objects.assemble, media_id, media["parts"], media["size"], sha256)
+            # it ended meanwhile, by an erasure or in a day, and whoever took its bytes away found none of these
+            if (True,) in await self._store.rows("media_has_ended", {"media_id": media_id}):
+                await asyncio.to_thread(self._objects.forget, media_id, sha256)
         except OSError as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
+        return made
 
     def shown(self, request: Request, body: bytes) -> bytes:
         """The stored answer to an initiated upload, with its parts and their URLs: the same for every retry."""
@@ -82,7 +85,7 @@ class Uploads:
             raise errors.NotFound
         (media,) = rows
         parts = await self._store.records("media_parts", {"media_id": media_id})
-        expires = int(time.time()) + max(media["expires_in_s"], social_limits.MEDIA_FRESH_URL_S)
+        expires = media["now_s"] + max(media["expires_in_s"], social_limits.MEDIA_FRESH_URL_S)
         is_open = media["scan_state"] == "initiated"
         shown = [
             self._shown_part(
@@ -105,7 +108,7 @@ class Uploads:
         """What is served of a medium, each with a URL for who asked: a row of ``media_access``. Empty when hidden."""
         if not media["is_served"] or media["manifest"] is None:
             return []
-        expires = None if media["is_public"] else int(time.time()) + limits.MEDIA_VIEW_TTL_S
+        expires = None if media["is_public"] else media["now_s"] + limits.MEDIA_VIEW_TTL_S
         made: list[Json] = msgspec.json.decode(media["manifest"])["renditions"]
         return [
             one | {"url": self._origin.view_url(media["media_id"], media["access_version"], one["name"], expires)}

@@ -77,13 +77,14 @@ async def settings(request: Request) -> Response:
 
 @router.post("/settings")
 async def change(request: Request) -> Response:
-    """Changes what the form says."""
+    """Changes what the form says, of the version that it showed: one of before opens no account that is private now."""
     found = await visits.signed_in(request)
     fields = await found.form()
     payload: dict[str, Any] = {"is_private": fields.get("is_private") == "on"}
     if name := fields.get("display_name", "").strip():
         payload["display_name"] = name
-    outcome = await acts.act(found, "change_profile", fields.get("key", ""), payload)
+    version = fields.get("version", "")
+    outcome = await acts.act(found, "change_profile", fields.get("key", ""), payload, version=version)
     return acts.refused(found, outcome) if outcome.is_refused else visits.go(f"{visits.HOME}/settings")
 
 

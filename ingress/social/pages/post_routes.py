@@ -57,7 +57,8 @@ async def compose(request: Request) -> Response:
 async def edit_form(request: Request, post_id: str) -> Response:
     """One's own post, to be changed or deleted. Another's is not there."""
     found = await visits.signed_in(request)
-    return found.page("edit.html", post=await _own(found, post_id), problem=None)
+    post = await _own(found, post_id)
+    return found.page("edit.html", post=post, kept=post["media_ids"], problem=None)
 
 
 @router.post("/posts/{post_id}/edit")
@@ -70,9 +71,9 @@ async def edit(request: Request, post_id: str) -> Response:
     try:
         outcome = await _on(found, "edit_post", fields, post_id, payload)
     except errors.InvalidCommand as error:
-        post = await _own(found, post_id)
-        said = acts.in_words(error.errors)
-        return found.page("edit.html", 422, post=post | {"text": payload["text"]}, problem=said)
+        typed = {"text": payload["text"], "visibility": payload["visibility"]}
+        post, said = await _own(found, post_id) | typed, acts.in_words(error.errors)
+        return found.page("edit.html", 422, post=post, kept=kept, problem=said)
     return acts.refused(found, outcome) if outcome.is_refused else visits.go(f"{visits.HOME}/posts/{post_id}")
 
 
@@ -154,13 +155,16 @@ async def _again(found: Visit, fields: Mapping[str, str], status: int, problem: 
 
 
 async def _composer(found: Visit, fields: Mapping[str, str], status: int = 200, problem: str | None = None) -> Response:
-    """The composer with what it held. What it answers or quotes is shown as far as it may be seen now."""
+    """The composer with what it held, and for whom. What it answers or quotes is shown as far as it may be seen now."""
     about = {name: await _seen(found, fields.get(name)) for name in _ABOUT}
+    answered = about["reply_to"] or {}
     names = await found.part(Cards).names_of(found.user, [post for post in about.values() if post])
     return found.page(
         "compose.html",
         status,
         draft=_text(fields),
+        visibility=fields.get("visibility") or answered.get("visibility", "public"),
+        media_ids=fields.get("media_ids", ""),
         problem=problem,
         names=names,
         next=visits.inside(fields.get("next")),

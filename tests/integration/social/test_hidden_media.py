@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers]
 OWNER = "u_hides"
+RUNNING = {"limit": 1, "at": 0, "after": ""}
 LASTING = {"Cache-Control": "public, max-age=3600"}  # a copy that ends within this test was purged
 SEED = f"""
 insert into author (user_id) values ('{OWNER}');
@@ -121,13 +122,19 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
         with psycopg.connect(addresses.postgres_dsns["millrace_social_eraser"], autocommit=True) as connection:
             crawler = Crawler(connection, edge.http, edge.place, media_objects(edge.place))
             edge.origin.alive = {"/media/md_2/1/full-0a1b.webp"}  # what was shown before all of that
-            assert crawler.crawl(OWNER)[0] == 1
+            monkeypatch.setattr(limits, "ERASURE_MEDIA", 3)  # of four
+            assert crawler.media(OWNER, "") == (1, "md_3")
             edge.origin.alive = set()
-            assert crawler.crawl(OWNER)[0] == 0
+            assert crawler.media(OWNER, "") == (0, "md_3")
+            assert crawler.media(OWNER, "md_3") == (0, None)
+            assert crawler.rest(OWNER)[0] == 0
             # its owner's clock stands in 1970, and yet a fetch of before may be on its way
             monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 600)
-            ((_, _, erased_s),) = connection.execute(ERASING["erasures_running"], {"limit": 1}).fetchall()
+            ((_, _, erased_s, at),) = connection.execute(ERASING["erasures_running"], RUNNING).fetchall()
             assert not crawler.can_prove(erased_s)
+            assert (
+                connection.execute(ERASING["erasures_running"], RUNNING | {"at": at, "after": OWNER}).fetchall() == []
+            )
         with psycopg.connect(addresses.postgres_dsns["millrace_social_propagation"], autocommit=True) as connection:
             ((*_, decided_s),) = connection.execute(LOOKS["propagation_due"], {"limit": 1}).fetchall()
             assert MediaCaches(edge.http, edge.place).may_fill(decided_s)

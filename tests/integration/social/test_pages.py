@@ -26,6 +26,7 @@ pytestmark = pytest.mark.servers
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
 LISTS = ("", "/public", "/search", "/notifications", "/requests", "/media", "/settings", "/compose")
 #: what would run or style something in a page itself
+CHOSEN = re.compile(r'<option value="(\w+)" selected>')
 INLINE = re.compile(r"<script(?![^>]* src=)|<style|<[a-z]+[^>]*\s(?:style|on[a-z]+)=")
 
 
@@ -98,7 +99,7 @@ def test_pages_hold_nothing_inline_and_what_strangers_say_is_text(
     public: PublicSystem, ann: PageUser, bob: PageUser
 ) -> None:
     parts_go_to = public.settings.addresses().media_origin_url
-    ann.done("/app/settings", display_name=HOSTILE)
+    ann.done("/app/settings", display_name=HOSTILE, version="1")
     bob.done(f"/app/users/{ann.name}/follow", next="/app")
     post = ann.post(f"{HOSTILE} @{bob.name} https://example.org/?a=1&b=<2 javascript:alert(1)")
     ann.post(HOSTILE, reply_to=post)
@@ -136,6 +137,11 @@ def test_a_form_pressed_twice_is_done_once_and_a_stale_one_changes_nothing(ann: 
     assert too_long.status_code == 422
     assert "y" * 5_001 in too_long.text, "what was typed is still there"
     assert "text must be a string of at most 5000 characters" in too_long.text
+    for_few = ann.press("/app/posts", text="y" * 5_001, visibility="private", media_ids="md_a md_b")
+    assert CHOSEN.findall(for_few.text) == ["private"], "sent again, it is for who it was meant for"
+    assert 'name="media_ids" value="md_a md_b"' in for_few.text
+    kept_back = {"text": "y" * 5_001, "visibility": "followers", "version": "2"}
+    assert CHOSEN.findall(ann.press(f"/app/posts/{first}/edit", **kept_back).text) == ["followers"]
     alone = ann.press("/app/posts", text="an answer to nothing", reply_to="po_gone")
     assert alone.status_code == 404
     assert "an answer to nothing" in alone.text
@@ -183,7 +189,9 @@ def test_a_page_shows_what_the_api_shows_through_every_change(
         becomes(lambda: bob.cards("/app"), [post])
         agree()
         bob.done(f"/app/users/{ann.name}/unfollow", next="/app")
-        ann.done("/app/settings", is_private="on")
+        ann.done("/app/settings", is_private="on", version="1")
+        assert ann.press("/app/settings", display_name="Ann", version="1").status_code == 409  # a page of before
+        assert ann.press("/app/settings", display_name="Ann").status_code == 400
         agree()
         assert bob.get(f"/app/posts/{post}").status_code == 404
         bob.done(f"/app/users/{ann.name}/follow", next="/app")

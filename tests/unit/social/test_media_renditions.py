@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import errno
+import io
 import signal
 import subprocess
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import av
 import pytest
 from PIL import Image
 
-from dataflows.social.media import malware, sandbox
+from dataflows.social.media import images, malware, sandbox, videos
 from dataflows.social.media.malware import SIGNATURE, is_malware
-from dataflows.social.media.rendering import Rendition, Undecided, is_refused, render
+from dataflows.social.media.rendering import Rendition, Undecided, Unwanted, is_refused, render
 from schemas.social import limits
 from tests.unit.social.hostile_media import MARK, jpeg_with_place, moving_gif, objects_in, png
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -52,6 +56,15 @@ def test_what_the_machine_fails_at_is_no_verdict(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(limits, "MEDIA_RENDERING_WAIT_S", 0.001)
     with pytest.raises(Undecided):
         render(objects_in(tmp_path), "md_1", source, "image/png", tmp_path)
+
+
+def test_what_has_ended_meanwhile_is_rendered_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MEDIA_WANTED_LOOK_S", 0.001)
+    looks = iter([True, False])
+    (tmp_path / "source").write_bytes(png(16, 16))
+    with pytest.raises(Unwanted):
+        render(objects_in(tmp_path), "md_1", tmp_path / "source", "image/png", tmp_path, lambda: next(looks))
+    assert not (tmp_path / "renditions").exists()
 
 
 @pytest.mark.parametrize("status", [sandbox.UNDECODABLE, -signal.SIGXCPU, -signal.SIGXFSZ])
@@ -110,6 +123,83 @@ def test_an_animation_moves_in_full_and_stands_still_in_small(tmp_path: Path) ->
             frames.append(getattr(image, "n_frames", 1))
     assert frames[0] == 1
     assert frames[1] > 1
+
+
+def shown(folder: Path, data: bytes, mime: str) -> tuple[int, object]:
+    """How many frames the full picture has, and what it shows in the middle."""
+    source = folder / "source"
+    source.write_bytes(data)
+    images.renditions(source, folder, mime)
+    with Image.open(folder / "full.webp") as image:
+        return getattr(image, "n_frames", 1), image.convert("RGB").getpixel((image.width // 2, image.height // 2))
+
+
+@pytest.mark.parametrize("behind", [Image.new("L", (16, 16), 255), Image.new("RGB", (64, 64), (255, 255, 255))])
+def test_what_a_telephone_puts_behind_a_picture_is_no_frame_of_it(tmp_path: Path, behind: Image.Image) -> None:
+    photo, made = Image.new("RGB", (64, 64), (128, 128, 128)), io.BytesIO()
+    photo.save(made, "MPO", save_all=True, append_images=[behind])
+    assert shown(tmp_path, made.getvalue(), "image/jpeg") == (1, (128, 128, 128))
+
+
+@pytest.mark.parametrize("fields", [{}, {"transparency": 65_000}], ids=["all", "but what is white"])
+def test_grey_of_sixteen_bits_stays_as_dark_as_it_was(tmp_path: Path, fields: dict[str, int]) -> None:
+    made = io.BytesIO()
+    Image.new("I;16", (64, 64), 0x8000).save(made, "PNG", **fields)
+    assert shown(tmp_path, made.getvalue(), "image/png") == (1, (128, 128, 128))
+
+
+def film(path: Path, at_ms: Iterable[int], turned: int = 0) -> None:
+    """Twice as wide as high, red at the upper left; its pictures come at these times."""
+    picture = Image.new("RGB", (64, 32))
+    picture.paste((255, 0, 0), (0, 0, 32, 16))
+    with av.open(str(path), "w", format="mp4") as made:
+        stream = made.add_stream("libx264", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 64, 32, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1_000)
+        if turned:
+            stream.set_display_rotation(turned)
+        for at in at_ms:
+            frame = av.VideoFrame.from_image(picture)
+            frame.pts, frame.time_base = at, Fraction(1, 1_000)
+            made.mux(stream.encode(frame))
+        made.mux(stream.encode(None))
+
+
+def filmed(folder: Path) -> tuple[list[float], tuple[int, int]]:
+    """When the pictures of the small film come, and their size."""
+    with av.open(str(folder / "small.mp4")) as made:
+        frames = list(made.decode(video=0))
+    return [round(float(frame.time or 0), 2) for frame in frames], (frames[0].width, frames[0].height)
+
+
+@pytest.mark.parametrize(
+    ("turned", "size", "red"), [(0, (64, 32), (8, 8)), (-90, (32, 64), (24, 8)), (180, (64, 32), (56, 24))]
+)
+def test_a_film_stands_upright_however_the_telephone_was_held(
+    tmp_path: Path, turned: int, size: tuple[int, int], red: tuple[int, int]
+) -> None:
+    film(tmp_path / "source", [0, 40, 80], turned)
+    made = videos.renditions(tmp_path / "source", tmp_path, "video/mp4")
+    assert [(one["width"], one["height"]) for one in made] == [size] * 2
+    assert filmed(tmp_path)[1] == size
+    with Image.open(tmp_path / "poster.webp") as poster:
+        assert poster.size == size
+        pixel = poster.getpixel(red)
+    assert isinstance(pixel, tuple)
+    assert pixel[0] > 128 > pixel[2]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "kept_s"),
+    [
+        ([0, 33, 66, 133, 166, 200, 280], [0.0, 0.03, 0.07, 0.13, 0.17, 0.2, 0.28]),  # some were left out
+        ([0, 4, 8, 12, 16, 20, 40], [0.0, 0.02, 0.04]),  # slow motion
+    ],
+)
+def test_pictures_of_a_film_stand_at_their_own_times(tmp_path: Path, at_ms: list[int], kept_s: list[float]) -> None:
+    film(tmp_path / "source", at_ms)
+    videos.renditions(tmp_path / "source", tmp_path, "video/mp4")
+    assert filmed(tmp_path)[0] == kept_s
 
 
 @pytest.mark.parametrize("before", [0, 1, 100, malware.limits.MEDIA_CHUNK_BYTES - 10])

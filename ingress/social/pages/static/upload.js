@@ -37,6 +37,12 @@ class Composer {
     form.addEventListener("submit", (event) => {
       if ([...this.uploads.values()].includes(null)) event.preventDefault();
     });
+    this.again(form.elements.media_ids.value.split(" ").filter(Boolean));
+  }
+
+  // What a refused post held comes back with its text.
+  again(ids) {
+    for (const [n, id] of ids.entries()) this.bring(this.row(`upload ${n + 1}`), () => Promise.resolve(id));
   }
 
   add(files) {
@@ -54,16 +60,16 @@ class Composer {
     return found;
   }
 
-  row(file) {
+  row(called) {
     const row = document.createElement("li");
     const blank = Object.assign(document.createElement("span"), { className: "blank" });
-    const name = Object.assign(document.createElement("span"), { className: "name", textContent: file.name });
+    const name = Object.assign(document.createElement("span"), { className: "name", textContent: called });
     const bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
-    bar.setAttribute("aria-label", `Upload of ${file.name}`);
+    bar.setAttribute("aria-label", `Upload of ${called}`);
     const state = Object.assign(document.createElement("span"), { className: "state", textContent: "Reading" });
     state.setAttribute("role", "status");
     const away = Object.assign(document.createElement("button"), { type: "button", className: "quiet", textContent: "Remove" });
-    away.setAttribute("aria-label", `Remove ${file.name}`);
+    away.setAttribute("aria-label", `Remove ${called}`);
     away.addEventListener("click", () => {
       this.uploads.delete(row);
       row.remove();
@@ -75,8 +81,21 @@ class Composer {
     return { row, blank, bar, state };
   }
 
-  async upload(file) {
-    const { row, blank, bar, state } = this.row(file);
+  upload(file) {
+    const made = this.row(file.name);
+    return this.bring(made, async (say) => {
+      if (file.size > Number(this.files.dataset.bytesMax)) throw new Problem("It is too large");
+      const sha256 = hex(await crypto.subtle.digest("SHA-256", await file.arrayBuffer()));
+      const begun = await this.ask("/app/media", { mime: file.type, bytes: file.size, sha256 });
+      say("Uploading");
+      await put(begun.url, file, (share) => (made.bar.value = share));
+      await this.ask(`/app/media/${begun.media_id}/complete`, {});
+      return begun.media_id;
+    });
+  }
+
+  // Follows a medium, from where `begin` gives its id, until it is scanned.
+  async bring({ row, blank, bar, state }, begin) {
     const say = (text, isBad) => {
       state.textContent = text;
       state.classList.toggle("bad", Boolean(isBad));
@@ -84,13 +103,8 @@ class Composer {
     this.uploads.set(row, null);
     this.tell();
     try {
-      if (file.size > Number(this.files.dataset.bytesMax)) throw new Problem("It is too large");
-      const sha256 = hex(await crypto.subtle.digest("SHA-256", await file.arrayBuffer()));
-      const begun = await this.ask("/app/media", { mime: file.type, bytes: file.size, sha256 });
-      say("Uploading");
-      await put(begun.url, file, (share) => (bar.value = share));
-      await this.ask(`/app/media/${begun.media_id}/complete`, {});
-      const media = await this.scanned(begun.media_id, row, say);
+      const id = await begin(say);
+      const media = await this.scanned(id, row, say);
       bar.remove();
       if (media === null) return; // taken away meanwhile
       if (media.picture) {
@@ -98,7 +112,7 @@ class Composer {
         blank.replaceWith(picture);
       }
       say(SAID[media.scan_state] || media.scan_state, media.scan_state !== "ready");
-      if (media.scan_state === "ready") this.uploads.set(row, begun.media_id);
+      if (media.scan_state === "ready") this.uploads.set(row, id);
       else this.uploads.delete(row);
     } catch (error) {
       bar.remove();

@@ -1,0 +1,143 @@
+"""The origin takes parts as they come, however slowly, and of everybody: over its application, with a table in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ingress import limits as ingress_limits
+from ingress.social.media.origin import Origin
+from ingress.social.media.origin_app import create_app
+from ingress.social.media.uploads import Uploads
+from schemas.limits import MEDIA_VIEW_TTL_S
+from schemas.media_origin import MediaOrigin, Part
+from schemas.social import limits
+from sinks.objects.media_objects import rendition_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.types import Message, Receive
+
+NOW = 4_000_000_000  # by the database; no machine that runs this is there yet
+DATA = b"part"
+MANIFEST = '{"version": 1, "renditions": [{"name": "full.webp", "mime": "image/webp", "bytes": 4}]}'
+
+
+class Parts:
+    """What the origin would find in Postgres: each owner has one upload of one part, and a medium of its own."""
+
+    async def rows(self, name: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
+        if name == "media_part_received":
+            return [(given["number"],)]
+        part = part_of(given["media_id"])
+        if name == "media_view":
+            return [(3, True, False, MANIFEST, part.owner_id, "", float(NOW))]
+        return [(part.owner_id, part.mime, "initiated", part.size, part.sha256, float(NOW))]
+
+
+def part_of(media_id: str) -> Part:
+    sha256 = hashlib.sha256(DATA).hexdigest()
+    return Part(media_id=media_id, owner_id=f"u_{media_id}", number=1, size=len(DATA), sha256=sha256, mime="image/png")
+
+
+class Asked:
+    """The application, and what it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=folder)
+        origin = Origin("", self.place)
+        origin._store = Parts()  # type: ignore[assignment]
+        self._app = create_app(origin)
+        self.go_on = asyncio.Event()
+        self.waiting = asyncio.Semaphore(0)
+
+    async def put(self, media_id: str, slowly: bool = False, expires: int = NOW + 1) -> int:
+        """The status of a part that is put; one that is sent slowly waits in its midst."""
+        left = [DATA[:2], DATA[2:]]
+
+        async def receive() -> Message:
+            if slowly and len(left) == 1:
+                self.waiting.release()
+                await self.go_on.wait()
+            return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+        return await self._asked("PUT", self.place.part_url(part_of(media_id), expires, "0" * 16), receive)
+
+    async def get(self, url: str) -> int:
+        """The status of what is at this address."""
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()  # it stays, and says nothing
+            raise AssertionError
+
+        return await self._asked("GET", url, receive)
+
+    async def _asked(self, method: str, text: str, receive: Receive) -> int:
+        url = urlsplit(text)
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": method, "path": url.path, "query_string": url.query.encode()}
+        headers = [(b"content-length", str(len(DATA)).encode())] if method == "PUT" else []
+        await self._app(scope | {"headers": headers, "http_version": "1.1"}, receive, send)
+        return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize("pace_bytes_s", [1, 1 << 40])
+def test_a_part_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace_bytes_s: int) -> None:
+    monkeypatch.setattr(ingress_limits, "BODY_READ_S", 0.0)
+    monkeypatch.setattr(limits, "MEDIA_PACE_BYTES_S", pace_bytes_s)
+
+    async def uploaded() -> int:
+        asked = Asked(tmp_path)
+        putting = asyncio.create_task(asked.put("md_slow", slowly=True))
+        await asyncio.wait_for(asked.waiting.acquire(), 20)
+        for _ in range(3):
+            await asyncio.sleep(0)  # a loop that has nothing to wait for would find every deadline kept
+        asked.go_on.set()
+        return await putting
+
+    assert asyncio.run(uploaded()) == (204 if pace_bytes_s == 1 else 408)
+
+
+def test_one_owner_leaves_places_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MEDIA_UPLOADS_MAX", 4)
+
+    async def flooded() -> None:
+        asked = Asked(tmp_path)
+        async with asyncio.TaskGroup() as hanging:
+            held = [hanging.create_task(asked.put("md_greedy", slowly=True)) for _ in range(2)]
+            for _ in held:
+                await asyncio.wait_for(asked.waiting.acquire(), 20)
+            assert await asked.put("md_greedy") == 503
+            assert await asked.put("md_other") == 204
+            asked.go_on.set()
+        assert [task.result() for task in held] == [204, 204]
+        assert await asked.put("md_greedy") == 204
+
+    asyncio.run(flooded())
+
+
+def test_urls_are_good_as_long_as_the_database_says(tmp_path: Path) -> None:
+    """Who signs them, who proves that they are dead, and the origin need not have one clock."""
+
+    async def seen() -> None:
+        asked = Asked(tmp_path)
+        assert [await asked.put("md_1", expires=until) for until in (NOW, NOW + 1)] == [403, 204]
+        rendition = tmp_path / rendition_key("md_1", "full.webp")
+        rendition.parent.mkdir(parents=True)
+        rendition.write_bytes(DATA)
+        row = {"media_id": "md_1", "access_version": 3, "is_served": True, "is_public": False, "manifest": MANIFEST}
+        (made,) = Uploads(None, asked.place).renditions(row | {"now_s": NOW})  # type: ignore[arg-type] # reads nothing
+        assert await asked.get(made["url"]) == 200
+        for until in (NOW, NOW + MEDIA_VIEW_TTL_S + 60):
+            assert await asked.get(asked.place.view_url("md_1", 3, "full.webp", until)) == 404
+
+    asyncio.run(seen())
