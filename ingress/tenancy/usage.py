@@ -44,6 +44,25 @@ class Asked(NamedTuple):
     percent: int = 95
 
 
+def wrong(name: str, reason: str) -> errors.InvalidCommand:
+    """The refusal of a query value."""
+    return errors.InvalidCommand([{"field": name, "reason": reason}], f"The query value {name} {reason}.")
+
+
+def require_span(asked: Asked, now_us: int) -> None:
+    """Raises InvalidCommand for a span that is told of nothing: empty, too long, not kept, or far ahead.
+
+    What is ahead is bounded, as no calendar has windows behind the year 9999.
+    """
+    span_days, kept_days = limits.USAGE_SPAN_MAX_S // 86_400, limits.USAGE_KEPT_S // 86_400
+    if not 0 < asked.to_us - asked.from_us <= limits.USAGE_SPAN_MAX_S * _SECOND_US:
+        raise wrong("to", f"must be after from, and at most {span_days} days")
+    if asked.from_us < now_us - limits.USAGE_KEPT_S * _SECOND_US:
+        raise wrong("from", f"must be within the last {kept_days} days: older usage is not kept")
+    if asked.to_us > now_us + limits.USAGE_SPAN_MAX_S * _SECOND_US:
+        raise wrong("to", f"must be at most {span_days} days ahead")
+
+
 def bounds(asked: Asked) -> list[int]:
     """Where windows begin and end within the span, in microseconds: the first and the last are cut to it.
 
