@@ -52,9 +52,9 @@ async def meter(request: Request) -> Response:
         raise errors.TooLarge(f"At most {limits.USAGE_EVENTS_MAX} events fit into one request.")
     if not events:
         raise errors.MalformedRequest("Send at least one event.")
-    letters = _letters(known.tenant.tenant_id, events, is_batch=is_batch)
-    await parts_of(request).get(UsageProducer).send(letters)
-    return calling.json({"accepted": len(letters)}, status=202)
+    sent = letters(known.tenant.tenant_id, events, is_batch=is_batch)
+    await parts_of(request).get(UsageProducer).send(sent)
+    return calling.json({"accepted": len(sent)}, status=202)
 
 
 def _require_fields(headers: Headers) -> None:
@@ -65,14 +65,15 @@ def _require_fields(headers: Headers) -> None:
         raise errors.InvalidCommand(wrong[: limits.USAGE_ERRORS_MAX])
 
 
-def _letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter]:
+def letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter]:
+    """The records of all events. Raises MalformedRequest, InvalidCommand, TooLarge: then nothing is sent."""
     for event in events:
         refuse_tenant(event)
     taken = read_all(events, time.time_ns() // 1_000, is_batch=is_batch)
-    return [
-        (record_key(tenant_id, one.source, one.event_id), _encode(event))
-        for one, event in zip(taken, events, strict=True)
-    ]
+    values = [_encode(event) for event in events]
+    if max(map(len, values)) > limits.USAGE_EVENT_BYTES_MAX:  # Kafka would refuse it again and again
+        raise errors.TooLarge(f"An event has {limits.USAGE_EVENT_BYTES_MAX // 1024} KiB at most.")
+    return [(record_key(tenant_id, one.source, one.event_id), value) for one, value in zip(taken, values, strict=True)]
 
 
 @router.get("/v1/usage")

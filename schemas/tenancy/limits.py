@@ -46,6 +46,7 @@ TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks ag
 # --- usage
 USAGE_EVENTS_MAX: Final = 1_000  # of one request
 USAGE_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # of one request
+USAGE_EVENT_BYTES_MAX: Final = 512 * 1024  # of one event: no Kafka client sends a record of a megabyte as it is set up
 USAGE_KEPT_S: Final = 400 * 86_400  # then a row is removed; the database says so itself (usage_remove)
 USAGE_KEEPING_INTERVAL_S: Final = 600.0
 USAGE_REMOVED_AT_ONCE: Final = 5_000

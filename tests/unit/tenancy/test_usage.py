@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dataflows.tenancy.usage.counting import Metered, by_identity, contradictions
 from dataflows.tenancy.usage.records import metered
-from ingress.tenancy.usage import WINDOWS, Asked, bounds, require_span
+from ingress.tenancy.usage import Asked, bounds
 from schemas import errors
 from schemas.senders import INGRESS
 from schemas.tenancy import attribute_names, limits, pricing
@@ -363,31 +363,3 @@ def test_windows_are_those_of_the_zone_and_are_cut_to_the_span() -> None:
     assert asked("2026-01-01T00:00:30Z", "2026-01-01T00:02:00Z", "minute", "UTC")[1:-1] == ["2026-01-01T00:01:00Z"]
     with pytest.raises(errors.InvalidCommand):
         asked("2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z", "minute", "UTC")
-
-
-DAY_US = 86_400 * 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("begins", "ends", "field"),
-    [
-        (NOW_US, NOW_US, "to"),
-        (NOW_US - 401 * DAY_US, NOW_US - DAY_US, "from"),
-        (NOW_US - 399 * DAY_US, NOW_US + 2 * DAY_US, "to"),
-        (NOW_US + DAY_US, NOW_US + 400 * DAY_US + 1, "to"),
-        (parsed("9999-12-31T00:00:00Z"), parsed("9999-12-31T12:00:00Z"), "to"),
-    ],
-)
-def test_a_span_that_is_told_of_nothing_is_refused(begins: int, ends: int, field: str) -> None:
-    with pytest.raises(errors.InvalidCommand) as refused:
-        require_span(Asked("tokens", begins, ends, "day", None, "UTC"), NOW_US)
-    assert [one["field"] for one in refused.value.errors] == [field]
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Honolulu"])
-def test_every_span_that_is_told_has_windows(zone: str) -> None:
-    for begins, ends in ((NOW_US - 400 * DAY_US, NOW_US), (NOW_US, NOW_US + 400 * DAY_US)):
-        for window in WINDOWS[2:]:
-            asked_for = Asked("tokens", begins, ends, window, None, zone)
-            require_span(asked_for, NOW_US)
-            assert [bounds(asked_for)[at] for at in (0, -1)] == [begins, ends]

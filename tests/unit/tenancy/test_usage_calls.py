@@ -1,0 +1,50 @@
+"""What is asked and sent over the routes of usage, without a server: spans that are told, events that a record holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingress.tenancy.usage import WINDOWS, Asked, bounds, require_span
+from ingress.tenancy.usage_routes import letters
+from schemas import errors
+from schemas.tenancy import limits
+from schemas.tenancy.instants import parsed
+from tests.worlds.desk_world import an_event
+
+NOW_US = 1_790_000_000_000_000
+DAY_US = 86_400 * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "field"),
+    [
+        (NOW_US, NOW_US, "to"),
+        (NOW_US - 401 * DAY_US, NOW_US - DAY_US, "from"),
+        (NOW_US - 399 * DAY_US, NOW_US + 2 * DAY_US, "to"),
+        (NOW_US + DAY_US, NOW_US + 400 * DAY_US + 1, "to"),
+        (parsed("9999-12-31T00:00:00Z"), parsed("9999-12-31T12:00:00Z"), "to"),
+    ],
+)
+def test_a_span_that_is_told_of_nothing_is_refused(begins: int, ends: int, field: str) -> None:
+    with pytest.raises(errors.InvalidCommand) as refused:
+        require_span(Asked("tokens", begins, ends, "day", None, "UTC"), NOW_US)
+    assert [one["field"] for one in refused.value.errors] == [field]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Honolulu"])
+def test_every_span_that_is_told_has_windows(zone: str) -> None:
+    for begins, ends in ((NOW_US - 400 * DAY_US, NOW_US), (NOW_US, NOW_US + 400 * DAY_US)):
+        for window in WINDOWS[3:]:
+            asked_for = Asked("tokens", begins, ends, window, None, zone)
+            require_span(asked_for, NOW_US)
+            assert [bounds(asked_for)[at] for at in (0, -1)] == [begins, ends]
+
+
+def test_an_event_that_no_record_holds_is_refused_and_nothing_of_its_batch_is_sent() -> None:
+    """Kafka would refuse it each time that it is sent again."""
+    small, large = an_event("small", 1), an_event("large", 1) | {"note": "x" * limits.USAGE_EVENT_BYTES_MAX}
+    assert len(letters("tn_1", [small], is_batch=True)) == 1
+    with pytest.raises(errors.TooLarge):
+        letters("tn_1", [small, large], is_batch=True)
+    with pytest.raises(errors.TooLarge):
+        letters("tn_1", [large], is_batch=False)
