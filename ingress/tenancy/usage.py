@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -63,6 +62,14 @@ def require_span(asked: Asked, now_us: int) -> None:
         raise wrong("to", f"must be at most {span_days} days ahead")
 
 
+def fraction_of(percent: int) -> float:
+    """A percentile as Postgres is asked for it, for which a product of floats is rounded up to the number of the value.
+
+    A hair less than it is: 0.07 of 100 values would be the eighth of them. Right up to a thousand million values.
+    """
+    return (percent - 1e-9) / 100
+
+
 def bounds(asked: Asked) -> list[int]:
     """Where windows begin and end within the span, in microseconds: the first and the last are cut to it.
 
@@ -115,7 +122,7 @@ class Usage:
         if asked.aggregation in ("sum", "count"):
             rows = await self.store.rows("usage_sums", parameters)
         else:
-            further = {"aggregation": asked.aggregation, "fraction": Decimal(asked.percent) / 100}
+            further = {"aggregation": asked.aggregation, "fraction": fraction_of(asked.percent)}
             rows = await self.store.rows("usage_values", parameters | further)
         if len(rows) > limits.USAGE_ROWS_MAX:
             reason = f"makes more than {limits.USAGE_ROWS_MAX} rows: ask for a shorter span"

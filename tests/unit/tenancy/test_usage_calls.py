@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from ingress.tenancy.usage import WINDOWS, Asked, bounds, require_span
+from ingress.tenancy.usage import WINDOWS, Asked, bounds, fraction_of, require_span
 from ingress.tenancy.usage_routes import letters
 from schemas import errors
 from schemas.tenancy import limits
@@ -48,3 +50,10 @@ def test_an_event_that_no_record_holds_is_refused_and_nothing_of_its_batch_is_se
         letters("tn_1", [small, large], is_batch=True)
     with pytest.raises(errors.TooLarge):
         letters("tn_1", [large], is_batch=False)
+
+
+def test_a_percentile_is_the_value_of_its_number_and_not_the_one_behind() -> None:
+    """As ``percentile_disc`` finds it: the product of two floats, rounded up."""
+    for values in (1, 2, 3, 7, 50, 100, 101, 200, 10_000, 100_000, 999_999_900):
+        found = [math.ceil(fraction_of(percent) * values) for percent in range(1, 101)]
+        assert found == [-(-percent * values // 100) for percent in range(1, 101)]
