@@ -11,6 +11,7 @@ from ingress.tenancy.usage_routes import letters
 from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.instants import parsed
+from schemas.tenancy.value_types import time_zone
 from tests.worlds.desk_world import an_event
 
 NOW_US = 1_790_000_000_000_000
@@ -57,3 +58,9 @@ def test_a_percentile_is_the_value_of_its_number_and_not_the_one_behind() -> Non
     for values in (1, 2, 3, 7, 50, 100, 101, 200, 10_000, 100_000, 999_999_900):
         found = [math.ceil(fraction_of(percent) * values) for percent in range(1, 101)]
         assert found == [-(-percent * values // 100) for percent in range(1, 101)]
+
+
+@pytest.mark.parametrize("name", ["localtime", "Factory", "posixrules", "right/UTC", "posix/Europe/Berlin", "Europe"])
+def test_a_tenant_has_no_zone_that_its_usage_is_not_told_by(name: str) -> None:
+    assert time_zone(name) is not None
+    assert time_zone("Europe/Berlin") is None
