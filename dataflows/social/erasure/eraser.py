@@ -58,7 +58,6 @@ class Eraser:
         self._media = place.of_service(SocialConfig).media
         self._objects = media_objects(self._media)
         self._certificates = CertificateKeys(place.keys)
-        self._certificates.ensure()
         self._sender = CommandSender(place)
         self._homes = HomeWriter(place.redis_url)
         self._session = LastingSession("eraser", place.postgres_dsn)

@@ -148,7 +148,7 @@ def _approved(grant: SupportGrant, state: State, tier: str, person: str, now: in
 
 
 def asked_anew(grant: SupportGrant, tenant_id: str, tier: str, now: int) -> SupportGrant | None:
-    """The grant of a tenant that is of another tier now: one that has not begun waits for its consent. None: it stays."""
+    """A grant of a tenant whose tier changed: one that has not begun waits for its consent. None: it stays."""
     if grant.tenant_id != tenant_id or not _needs_consent(tier, grant.break_glass) or grant.consented_by is not None:
         return None
     if grant.state != "active" or grant.state_at(now) != "approved":
