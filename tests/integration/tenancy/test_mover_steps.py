@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dataflows.tenancy.mover import moves
+from dataflows.tenancy.mover import feeding, moves
 from dataflows.tenancy.mover.moves import Moves
 from schemas.tenancy import limits
 from tests.worlds.mover_world import POOL, world
@@ -113,3 +113,18 @@ def test_a_fence_that_lasted_too_long_is_given_up(world: MoverWorld) -> None:
     assert world.one(PLACED, tenant) == (POOL, 2)
     mover.further()
     assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("aborted",), (2,))
+
+
+def test_who_never_stops_writing_is_copied_once_what_was_written_before_is_in_the_source(world: MoverWorld) -> None:
+    """The source is fed, as a database of its own is: something waits for it at every look."""
+    tenant = world.tenant("tn_busy", 3)
+    world.move(tenant, "planned", POOL, world.own_store(tenant, "pl_busy"))
+    world.written(tenant, "rs_000", 2, further=POOL)
+    mover, copied = Moves(world.places, Clock().now_us), "select rows_copied from tenant_migration where tenant_id = %s"
+    for _ in range(3):
+        mover.further()
+    assert (world.one(MOVE, tenant), world.one(copied, tenant)) == (("copying",), (0,))
+    feeding.bring_to(world.places, POOL)
+    world.written(tenant, "rs_001", 2, further=POOL)
+    mover.further()
+    assert world.one(copied, tenant) == (3,)
