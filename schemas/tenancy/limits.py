@@ -33,6 +33,7 @@ MOVER_IDLE_MS: Final = 50
 MOVER_IDLE_MAX_MS: Final = 400  # while nothing waits for long
 MOVER_RETRY_S: Final = 1
 MOVER_STATEMENT_TIMEOUT_MS: Final = 30_000
+MOVER_DELETE_MAX_MS: Final = 600_000  # of the statement that removes all heads of a tenant, which writes no more
 EXPORT_PAGE_ROWS: Final = 500
 SHRED_CERTIFIED_AFTER_S: Final = 5  # by then no process has a key of what was shredded
 SHRED_SAMPLE_ROWS: Final = 20

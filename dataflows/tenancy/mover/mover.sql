@@ -127,6 +127,10 @@ select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
 from tenant t join placement p on p.placement_id = t.placement_id where t.state = 'deleting'
 order by random() limit %(limit)s;
 
+-- name: delete_lasts
+-- endings.delete: for how long a statement of this transaction may last, in milliseconds.
+select set_config('statement_timeout', %(at_most)s, true);
+
 -- name: deleted_rest
 -- Everything of the tenant but its row, its certificates and its moves.
 with a as (delete from resource_head where tenant_id = %(tenant_id)s),
