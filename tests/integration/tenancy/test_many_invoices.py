@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -138,7 +139,7 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
 
 ENTRY = """
 insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, reason, created_at)
-values ('a_huge', 1, 'be_huge', 0, 'adjustment', 'tokens', %s, '1025', now(), 'r', now())
+values ('a_huge', %(n)s, 'be_huge_' || %(n)s, 0, 'adjustment', 'tokens', %(quantity)s, '1025', now(), 'r', now())
 """
 
 
@@ -152,7 +153,7 @@ def test_an_invoice_that_cannot_be_made_is_tried_later_and_holds_up_no_other(
         psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
         connected(addresses.postgres_dsns["millrace_tenancy_metering"], "invoices") as metering,
     ):
-        connection.execute(ENTRY.encode(), (-(2**53 - 1),))
+        connection.execute(ENTRY.encode(), {"n": 1, "quantity": -(2**53 - 1)})
         for tenant in ("a_huge", "b_other"):
             connection.execute(RUN.encode(), ("{}", tenant, 1))
         monkeypatch.setattr(limits, "BILLING_RUNS_AT_ONCE", 1)
@@ -164,6 +165,15 @@ def test_an_invoice_that_cannot_be_made_is_tried_later_and_holds_up_no_other(
         assert make_due(metering, Failed()) == 1
         assert connection.execute(of.encode()).fetchall() == [("a_huge",), ("b_other",)]
         assert changed(connection) == []
+
+        connection.execute(ENTRY.encode(), {"n": 2, "quantity": 2**53 - 1})
+        connection.execute(RUN.encode(), ("{}", "a_huge", 2))
+        assert make_due(metering, Failed()) == 1
+    with psycopg.connect(addresses.postgres_dsns["millrace_console"]) as console:  # which shows it beside all others
+        for name in ("billing_newest", "billing_runs"):
+            text = (resources.files("ingress.tenancy.console") / "queries" / f"{name}.sql").read_text()
+            rows = console.execute(text.encode(), {"tenant": "a_huge", "limit": 1_000}).fetchall()
+            assert 1025 * (2**53 - 2) in [value for row in rows for value in row]
 
 
 def test_an_invoice_that_takes_too_long_holds_up_no_other(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
