@@ -108,7 +108,11 @@ class Eraser:
             "counts": counts,
             "reachable": 0,
         }
-        _, jws = self._certificates.sign(document)
+        try:
+            _, jws = self._certificates.sign(document)
+        except Unavailable as error:
+            _log.warning("erasure_not_certified", erasure=erasure_id, reason=error.public)
+            return
         payload = {"erasure_id": erasure_id, "jws": jws, "reachable": 0}
         command = command_about(ERASER, "certify_erasure", erasure_id, f"user:{user_id}", payload)
         if reason := self._sender.why_not_sent([command]):
