@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
+    from ingress.tenancy.questions import Questions
 
 Window = Literal["none", "minute", "hour", "day", "month"]
 WINDOWS: Final[tuple[Window, ...]] = ("none", "minute", "hour", "day", "month")
@@ -100,17 +101,21 @@ def _refuse_too_many(windows: int) -> None:
 class Usage:
     """Reads of one process."""
 
-    def __init__(self, store: Store, cursors: Cursors) -> None:
+    def __init__(self, store: Store, cursors: Cursors, questions: Questions) -> None:
         self.store = store
+        self._questions = questions
         self._pages = NewestFirst(store, cursors)
 
     async def sums(self, tenant_id: str, asked: Asked) -> dict[str, Any]:
-        """The usage by window and group, without empty ones. Raises InvalidCommand for more rows than are told."""
+        """The usage by window and group, without empty ones.
+
+        Raises InvalidCommand for more rows than are told, and Overloaded.
+        """
         if asked.timezone not in time_zones():
             raise errors.InvalidCommand([{"field": "timezone", "reason": "must be an IANA name"}])
         edges = bounds(asked)
         now_us = time.time_ns() // 1_000
-        parameters = {
+        parameters: dict[str, Any] = {
             "tenant": tenant_id,
             "dimension": asked.dimension,
             "group": asked.group,
@@ -119,11 +124,11 @@ class Usage:
             "to": _moment(asked.to_us),
             "limit": limits.USAGE_ROWS_MAX + 1,
         }
-        if asked.aggregation in ("sum", "count"):
-            rows = await self.store.rows("usage_sums", parameters)
-        else:
-            further = {"aggregation": asked.aggregation, "fraction": fraction_of(asked.percent)}
-            rows = await self.store.rows("usage_values", parameters | further)
+        query = "usage_sums" if asked.aggregation in ("sum", "count") else "usage_values"
+        if query == "usage_values":
+            parameters |= {"aggregation": asked.aggregation, "fraction": fraction_of(asked.percent)}
+        async with self._questions.turn(tenant_id):
+            rows = await self.store.rows(query, parameters)
         if len(rows) > limits.USAGE_ROWS_MAX:
             reason = f"makes more than {limits.USAGE_ROWS_MAX} rows: ask for a shorter span"
             raise errors.InvalidCommand([{"field": "to", "reason": reason}])

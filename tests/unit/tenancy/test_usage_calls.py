@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ingress.tenancy.usage import WINDOWS, Asked, bounds, fraction_of, require_span
+from ingress import limits as ingress_limits
+from ingress.tenancy.questions import Questions
+from ingress.tenancy.usage import WINDOWS, Asked, Usage, bounds, fraction_of, require_span
 from ingress.tenancy.usage_routes import letters
 from schemas import errors
 from schemas.tenancy import limits
@@ -64,3 +70,28 @@ def test_a_percentile_is_the_value_of_its_number_and_not_the_one_behind() -> Non
 def test_a_tenant_has_no_zone_that_its_usage_is_not_told_by(name: str) -> None:
     assert time_zone(name) is not None
     assert time_zone("Europe/Berlin") is None
+
+
+def test_who_asks_for_much_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one tenant two questions are under way, of all four: the pool of a process has twice as many connections."""
+    monkeypatch.setattr(ingress_limits, "STORE_POOL_WAIT_S", 0)
+    asked_for = Asked("tokens", NOW_US, NOW_US + DAY_US, "day", None, "UTC")
+
+    async def answered(*_: Any) -> list[Any]:
+        return []
+
+    async def ask() -> None:
+        questions = Questions()
+        usage = Usage(SimpleNamespace(rows=answered), None, questions)  # type: ignore[arg-type] # all that is asked of them
+        async with AsyncExitStack() as under_way:
+            for tenant in ("busy", "busy", "other"):
+                await under_way.enter_async_context(questions.turn(tenant))
+            with pytest.raises(errors.Overloaded):
+                await usage.sums("busy", asked_for)
+            assert (await usage.sums("third", asked_for))["data"] == []
+            await under_way.enter_async_context(questions.turn("other"))
+            with pytest.raises(errors.Overloaded):
+                await usage.sums("third", asked_for)
+        assert (await usage.sums("busy", asked_for))["data"] == []
+
+    asyncio.run(ask())
