@@ -87,6 +87,7 @@ BILLING_GRACE_MAX_S: Final = 35 * 86_400  # longer, no usage of the period is ta
 USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
 BILLING_INVOICE_MAX_MS: Final = 600_000  # of the transaction that makes one; it reads every event of a period
 BILLING_POLL_S: Final = 0.5
+BILLING_POLL_REST: Final = 19  # times as long as a look for due runs took, until the next one
 BILLING_RUNS_AT_ONCE: Final = 20
 BILLING_AGAIN_S: Final = 1  # before a run whose invoice could not be made is tried again; then twice as long each time
 BILLING_AGAIN_MAX_S: Final = 60

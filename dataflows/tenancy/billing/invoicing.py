@@ -75,11 +75,17 @@ class Invoicing:
             try:
                 with connected(self._dsn, self._name) as connection:
                     while not self._stop.is_set():
+                        began = time.monotonic()
                         if not make_due(connection, self._failed):
-                            self._stop.wait(tenancy_limits.BILLING_POLL_S)
+                            self._stop.wait(pause_s(time.monotonic() - began))
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
                 self._stop.wait(sinks_limits.STREAM_JOIN_AGAIN_S)
+
+
+def pause_s(looked_s: float) -> float:
+    """How long to wait when nothing is due: the more runs there ever were, the longer a look takes."""
+    return max(tenancy_limits.BILLING_POLL_S, looked_s * tenancy_limits.BILLING_POLL_REST)
 
 
 def connected(dsn: str, name: str) -> OwnerConnection:

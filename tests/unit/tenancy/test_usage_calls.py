@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dataflows.tenancy.billing.invoicing import pause_s
 from ingress import limits as ingress_limits
 from ingress.tenancy.questions import Questions
 from ingress.tenancy.usage import WINDOWS, Asked, Usage, bounds, fraction_of, require_span
@@ -70,6 +71,10 @@ def test_a_percentile_is_the_value_of_its_number_and_not_the_one_behind() -> Non
 def test_a_tenant_has_no_zone_that_its_usage_is_not_told_by(name: str) -> None:
     assert time_zone(name) is not None
     assert time_zone("Europe/Berlin") is None
+
+
+def test_looks_for_runs_that_are_due_take_a_twentieth_of_the_time_at_most() -> None:
+    assert [pause_s(looked_s) for looked_s in (0.0, 0.02, 1.0)] == [0.5, 0.5, 19.0]
 
 
 def test_who_asks_for_much_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
