@@ -1,6 +1,7 @@
 """Certificates: documents that we sign, so that whoever has one can prove it without us. Ed25519, compact JWS.
 
-The private key lies in a private file of the home, made once; the public ones are served.
+The private key lies in a private file of the home, made once. The public ones are kept in the database and served:
+where the file is lost another one is made in its place, and what was signed before is proved all the same.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import psycopg
 from joserfc import jwk, jws
 
 from schemas import errors
-from sinks import private_file
+from sinks import limits, private_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 NAME: Final = "certificates.json"
 _ALGORITHM: Final = "Ed25519"
+_KNOWN: Final = "insert into certificate_key (key_id, public_key) values (%s, %s) on conflict do nothing"
 
 
 class CertificateKeys:
@@ -41,12 +45,30 @@ class CertificateKeys:
         header = {"alg": _ALGORITHM, "kid": key.kid}
         return text, jws.serialize_compact(header, text.encode(), key, algorithms=[_ALGORITHM])
 
-    def public(self) -> dict[str, Any]:
-        """The keys that certificates are verified with, as a JWK set."""
-        return {"keys": [self._key().as_dict(private=False)]}
+    def public(self, known: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+        """The keys that certificates are verified with, as a JWK set: those that are ``known``, and the file's.
+
+        Raises Unavailable where there is neither.
+        """
+        try:
+            own = [self._key().as_dict(private=False)]
+        except errors.Unavailable:
+            if not known:
+                raise
+            own = []
+        return {"keys": list({str(key["kid"]): key for key in (*known, *own)}.values())}
 
     def _key(self) -> jwk.OKPKey:
         try:
             return jwk.OKPKey.import_key(json.loads(self._path.read_text()))
         except (OSError, ValueError):
             raise errors.Unavailable("The key of certificates cannot be read.") from None
+
+
+def begin(dsn: str, folder: Path) -> None:
+    """A home has a key that signs, and the database its public half. Before any service: none of them makes one."""
+    keys = CertificateKeys(folder)
+    keys.ensure()
+    (public,) = keys.public()["keys"]
+    with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+        connection.execute(_KNOWN, (public["kid"], json.dumps(public)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -25,6 +26,9 @@ _OPERATED_BY: Final = "m_isolation_monitor"
 _SUBJECT: Final = "isolation_monitor"
 _MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
 _MADE: Final = (200, 201)
+#: of a tenant that never serves again
+_SHREDDED: Final = "shredded"
+_ENDED: Final = ("offboarding", "exported", "deleting", "deleted", _SHREDDED)
 #: not carried out: not decided yet, not let in now, asked too often
 _NOT_NOW: Final = (
     httpx.codes.ACCEPTED,
@@ -80,16 +84,28 @@ class Doors:
         self._remembered.clear()
 
     def tenant(self, name: str) -> str:
-        """The tenant of a name, the same one whenever it is asked for. Raises Unavailable."""
-        payload = {"name": f"Isolation canary {name}"}
-        made = self.remembered(
-            ("tenant", name), lambda: self._done("", "POST", "/v1/tenants", f"canary-{name}", payload)
-        )
-        tenant_id: str = made["tenant_id"]
-        state = self.ask("", "GET", f"/v1/tenants/{tenant_id}").json().get("state")
+        """The tenant of a name, the same one whenever it is asked for. Raises Unavailable.
+
+        In place of one that somebody ended, and whose end nobody can take back, there is a next one.
+        """
+        made = (self._made(name, f"canary-{name}-{n}" if n else f"canary-{name}") for n in itertools.count())
+        tenant_id, state = next(found for found in map(self._looked_at, made) if found[1] not in _ENDED)
         if state != "active":
             raise Unavailable(f"canary {name} is {state}")
         return tenant_id
+
+    def _looked_at(self, tenant_id: str) -> tuple[str, str]:
+        state = self.ask("", "GET", f"/v1/tenants/{tenant_id}").json().get("state")
+        return tenant_id, _SHREDDED if self._is_shredded(tenant_id) else state
+
+    def _made(self, name: str, key: str) -> str:
+        payload = {"name": f"Isolation canary {name}"}
+        made = self.remembered(("tenant", key), lambda: self._done("", "POST", "/v1/tenants", key, payload))
+        return str(made["tenant_id"])
+
+    def _is_shredded(self, tenant_id: str) -> bool:
+        keys = self.ask("", "GET", f"/v1/tenants/{tenant_id}/keys").json().get("data", [])
+        return bool(keys) and all(key["state"] == "destroyed" for key in keys)
 
     def canary(self, tenant_id: str) -> Canary:
         """A tenant with its resource; the same one whenever it is asked for. Raises Unavailable."""

@@ -78,8 +78,6 @@ async def _serve_limited(
 
 
 def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
-    certificates = CertificateKeys(keys)
-    certificates.ensure()
     return (
         PaymentsConfig(
             processors=settings.processors,
@@ -90,7 +88,7 @@ def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
         TenancyConfig(
             secrets=secrets_file.read(keys),
             support_issuer=settings.support_issuer(keys).path,
-            certificate_keys=certificates,
+            certificate_keys=CertificateKeys(keys),
         ),
         SocialConfig(media=settings.media_origin()),
         LimiterConfig(merchants_are_bound=settings.is_production, encrypted=settings.is_production),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from compose.stack.errors import StackError
 from schemas import errors
+from sinks import certificates
 from sinks.tenancy import contexts
 
 if TYPE_CHECKING:
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def begin_contexts(settings: Settings) -> None:
-    """The database verifies contexts of this home afterwards; StackError where its file is lost, or another's."""
-    keys = settings.the_home().path / "keys"
+    """The database verifies contexts and knows the certificates of this home; StackError where its file is lost."""
+    keys, dsn = settings.the_home().path / "keys", settings.addresses().postgres_superuser_dsn
     try:
-        contexts.believe(settings.addresses().postgres_superuser_dsn, keys)
+        contexts.believe(dsn, keys)
+        certificates.begin(dsn, keys)
     except errors.Unavailable as error:
         raise StackError(f"{error.public}: put its backup back into {keys} and start again") from error

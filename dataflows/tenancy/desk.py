@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
+_CHANGE: Final = "change_tenant"
 _NEW_GRANT: Final = (
     *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "break_glass"),
     *("created_at", "masked_fields", "not_before"),
@@ -64,9 +65,10 @@ def reads(commands: Sequence[Command]) -> list[Statement]:
     billed = sorted({command.aggregate_key for command in commands if command.operation in billing})
     named = [command.payload.get("grant_id") for command in commands if command.operation in DESK]
     grants = sorted({grant_id for grant_id in named if isinstance(grant_id, str)})
+    raised = sorted({c.aggregate_key for c in commands if c.operation == _CHANGE and c.payload["tier"] is not None})
     return [
         (SQL["desk_periods"], (Texts(billed),)),
-        (SQL["desk_grants"], (Texts(grants),)),
+        (SQL["desk_grants"], (Texts(grants), Texts(raised))),
         *desk_entries.reads(commands),
     ]
 
@@ -102,9 +104,18 @@ class DeskWorkspace:
             after = support_grant.decide(known, tenant.tenant_id, tenant.tier, command, now)
         if isinstance(after, Rejection):
             return after
+        self._keep(after)
+        return support_grant.rendered(after, now)
+
+    def of_tier(self, tenant_id: str, tier: str, now: int) -> None:
+        """The tenant is of this tier now: what has not begun may have to wait for it."""
+        for grant in list(self._grants.values()):
+            if (after := support_grant.asked_anew(grant, tenant_id, tier, now)) is not None:
+                self._keep(after)
+
+    def _keep(self, after: SupportGrant) -> None:
         self._grants[after.grant_id] = after
         self._changed.add(after.grant_id)
-        return support_grant.rendered(after, now)
 
     def _bill(self, tenant: DeskTenant, command: Command, now: int) -> dict[str, Any] | Rejection:
         runs = self._runs.setdefault(tenant.tenant_id, [])

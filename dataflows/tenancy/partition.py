@@ -168,6 +168,8 @@ class TenancyWorkspace:
         match command.operation:
             case "change_tenant":
                 decided = tenant.changed(found, command, now)
+                if isinstance(decided, Tenant) and decided.tier != found.tier:
+                    self._desk.of_tier(decided.tenant_id, decided.tier, now)
             case "suspend_tenant":
                 decided = tenant.suspended(found, command, now)
             case "resume_tenant":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
+    from ingress.tenancy.questions import Questions
 
 _SQL: Final = queries("sinks.postgres.queries.tenancy", "invoices.sql")
 
@@ -35,8 +36,9 @@ class StoredInvoice(NamedTuple):
 class Billing:
     """Reads of one process."""
 
-    def __init__(self, store: Store, cursors: Cursors) -> None:
+    def __init__(self, store: Store, cursors: Cursors, questions: Questions) -> None:
         self._store = store
+        self._questions = questions
         self._pages = NewestFirst(store, cursors)
 
     async def run(self, tenant_id: str, billing_run_id: str) -> dict[str, Any]:
@@ -77,13 +79,14 @@ class Billing:
     async def made_again(self, stored: StoredInvoice) -> bytes:
         """Its bytes, from events, entries and the run's prices: nothing of what was stored of its lines is read.
 
-        Raises StateConflict when its usage is so old that it is not kept any more.
+        Raises StateConflict when its usage is so old that it is not kept any more, and Overloaded.
         """
         asked = stored.place.asked()
         if await self._store.rows("invoice_not_kept", {"invoice": stored.document, **asked}):
             raise errors.StateConflict("The usage of this invoice is not kept any more; the invoice stands.")
         names = ("run_terms", "used_in_period", "used_late", "entries_taken")
-        terms, own, late, entries = await self._store.snapshot(*((_SQL[name], asked) for name in names))
+        async with self._questions.turn(stored.tenant_id):
+            terms, own, late, entries = await self._store.snapshot(*((_SQL[name], asked) for name in names))
         return made(basis(stored.place, terms[0], own, late, entries)).document
 
 

@@ -9,6 +9,7 @@ from ingress.tenancy import billing_routes, invoice_routes, isolation_routes, su
 from ingress.tenancy.billing import Billing
 from ingress.tenancy.config import TenancyConfig
 from ingress.tenancy.entitlements import Entitlements
+from ingress.tenancy.questions import Questions
 from ingress.tenancy.support import SupportAccess
 from ingress.tenancy.usage import Usage
 from ingress.tenancy.usage_producer import UsageProducer
@@ -30,9 +31,10 @@ class Desk:
 
     def __init__(self, platform: Platform) -> None:
         add, config = platform.parts.add, platform.config
-        add(Usage(platform.store, platform.cursors))
-        add(Billing(platform.store, platform.cursors))
-        add(Entitlements(platform.store))
+        questions = Questions()
+        add(Usage(platform.store, platform.cursors, questions))
+        add(Billing(platform.store, platform.cursors, questions))
+        add(Entitlements(platform.store, questions))
         add(SupportAccess(platform.store, platform.cursors, platform.parts.get(TenancyConfig).support_issuer))
         self._usage = add(UsageProducer(config.kafka, f"millrace-usage-{config.instance}"))
 

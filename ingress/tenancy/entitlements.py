@@ -12,6 +12,7 @@ from schemas.tenancy.instants import instant
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
+    from ingress.tenancy.questions import Questions
     from ingress.tenancy.tenants import Tenant
 
 _SECOND_US = 1_000_000
@@ -20,8 +21,9 @@ _SECOND_US = 1_000_000
 class Entitlements:
     """Reads of one process."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, questions: Questions) -> None:
         self._store = store
+        self._questions = questions
 
     async def of(self, tenant: Tenant) -> tuple[dict[str, Any], int]:
         """Every feature that was said of the tenant, and the version of that; what was not said, it may not."""
@@ -37,7 +39,8 @@ class Entitlements:
             return {}
         begins, ends = (datetime.fromtimestamp(at, UTC) for at in month)
         asked = {"tenant": tenant_id, "dimensions": sorted(dimensions), "from": begins, "to": ends}
-        return {name: int(sum_) for name, sum_ in await self._store.rows("usage_of_dimensions", asked)}
+        async with self._questions.turn(tenant_id):
+            return {name: int(sum_) for name, sum_ in await self._store.rows("usage_of_dimensions", asked)}
 
 
 def _row(feature: str, said: dict[str, Any], used: dict[str, int], month: tuple[int, int]) -> dict[str, Any]:

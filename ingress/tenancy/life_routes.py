@@ -46,6 +46,10 @@ class Lives:
             raise errors.NotFound
         return rows[0]
 
+    async def certificate_keys(self) -> list[dict[str, Any]]:
+        """All that the database knows."""
+        return [key for (key,) in await self._store.rows("certificate_keys", {})]
+
     async def moves(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
         """A page of the tenant's moves."""
         place = self._cursors.read(tenant_id, "migrations", cursor, tuple[int, str]) if cursor else BEFORE_ALL
@@ -114,8 +118,9 @@ async def get_migration(request: Request, tenant_id: str, migration_id: str) -> 
 
 @router.get("/.well-known/certificate-keys.json")
 async def certificate_keys(request: Request) -> Response:
-    """The public keys that certificates are verified with."""
-    return calling.json(parts_of(request).get(CertificateKeys).public())
+    """The public keys that certificates are verified with, also those whose private half is gone."""
+    known = await parts_of(request).get(Lives).certificate_keys()
+    return calling.json(parts_of(request).get(CertificateKeys).public(known))
 
 
 async def _one(request: Request, tenant_id: str, query: str, **named: str) -> tuple[Known, dict[str, Any]]:

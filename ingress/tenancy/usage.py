@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
+    from ingress.tenancy.questions import Questions
 
 Window = Literal["none", "minute", "hour", "day", "month"]
 WINDOWS: Final[tuple[Window, ...]] = ("none", "minute", "hour", "day", "month")
@@ -42,6 +42,33 @@ class Asked(NamedTuple):
     timezone: str
     aggregation: str = "sum"
     percent: int = 95
+
+
+def wrong(name: str, reason: str) -> errors.InvalidCommand:
+    """The refusal of a query value."""
+    return errors.InvalidCommand([{"field": name, "reason": reason}], f"The query value {name} {reason}.")
+
+
+def require_span(asked: Asked, now_us: int) -> None:
+    """Raises InvalidCommand for a span that is told of nothing: empty, too long, not kept, or far ahead.
+
+    What is ahead is bounded, as no calendar has windows behind the year 9999.
+    """
+    span_days, kept_days = limits.USAGE_SPAN_MAX_S // 86_400, limits.USAGE_KEPT_S // 86_400
+    if not 0 < asked.to_us - asked.from_us <= limits.USAGE_SPAN_MAX_S * _SECOND_US:
+        raise wrong("to", f"must be after from, and at most {span_days} days")
+    if asked.from_us < now_us - limits.USAGE_KEPT_S * _SECOND_US:
+        raise wrong("from", f"must be within the last {kept_days} days: older usage is not kept")
+    if asked.to_us > now_us + limits.USAGE_SPAN_MAX_S * _SECOND_US:
+        raise wrong("to", f"must be at most {span_days} days ahead")
+
+
+def fraction_of(percent: int) -> float:
+    """A percentile as Postgres is asked for it, for which a product of floats is rounded up to the number of the value.
+
+    A hair less than it is: 0.07 of 100 values would be the eighth of them. Right up to a thousand million values.
+    """
+    return (percent - 1e-9) / 100
 
 
 def bounds(asked: Asked) -> list[int]:
@@ -74,17 +101,21 @@ def _refuse_too_many(windows: int) -> None:
 class Usage:
     """Reads of one process."""
 
-    def __init__(self, store: Store, cursors: Cursors) -> None:
+    def __init__(self, store: Store, cursors: Cursors, questions: Questions) -> None:
         self.store = store
+        self._questions = questions
         self._pages = NewestFirst(store, cursors)
 
     async def sums(self, tenant_id: str, asked: Asked) -> dict[str, Any]:
-        """The usage by window and group, without empty ones. Raises InvalidCommand for more rows than are told."""
+        """The usage by window and group, without empty ones.
+
+        Raises InvalidCommand for more rows than are told, and Overloaded.
+        """
         if asked.timezone not in time_zones():
             raise errors.InvalidCommand([{"field": "timezone", "reason": "must be an IANA name"}])
         edges = bounds(asked)
         now_us = time.time_ns() // 1_000
-        parameters = {
+        parameters: dict[str, Any] = {
             "tenant": tenant_id,
             "dimension": asked.dimension,
             "group": asked.group,
@@ -93,11 +124,11 @@ class Usage:
             "to": _moment(asked.to_us),
             "limit": limits.USAGE_ROWS_MAX + 1,
         }
-        if asked.aggregation in ("sum", "count"):
-            rows = await self.store.rows("usage_sums", parameters)
-        else:
-            further = {"aggregation": asked.aggregation, "fraction": Decimal(asked.percent) / 100}
-            rows = await self.store.rows("usage_values", parameters | further)
+        query = "usage_sums" if asked.aggregation in ("sum", "count") else "usage_values"
+        if query == "usage_values":
+            parameters |= {"aggregation": asked.aggregation, "fraction": fraction_of(asked.percent)}
+        async with self._questions.turn(tenant_id):
+            rows = await self.store.rows(query, parameters)
         if len(rows) > limits.USAGE_ROWS_MAX:
             reason = f"makes more than {limits.USAGE_ROWS_MAX} rows: ask for a shorter span"
             raise errors.InvalidCommand([{"field": "to", "reason": reason}])

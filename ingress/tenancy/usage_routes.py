@@ -15,7 +15,7 @@ from ingress.commands import calling
 from ingress.http import reading, strict_json
 from ingress.http.parts import parts_of
 from ingress.tenancy.callers import member
-from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage
+from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage, require_span, wrong
 from ingress.tenancy.usage_producer import UsageProducer
 from schemas import errors
 from schemas.tenancy import attribute_names, limits
@@ -52,9 +52,9 @@ async def meter(request: Request) -> Response:
         raise errors.TooLarge(f"At most {limits.USAGE_EVENTS_MAX} events fit into one request.")
     if not events:
         raise errors.MalformedRequest("Send at least one event.")
-    letters = _letters(known.tenant.tenant_id, events, is_batch=is_batch)
-    await parts_of(request).get(UsageProducer).send(letters)
-    return calling.json({"accepted": len(letters)}, status=202)
+    sent = letters(known.tenant.tenant_id, events, is_batch=is_batch)
+    await parts_of(request).get(UsageProducer).send(sent)
+    return calling.json({"accepted": len(sent)}, status=202)
 
 
 def _require_fields(headers: Headers) -> None:
@@ -65,14 +65,15 @@ def _require_fields(headers: Headers) -> None:
         raise errors.InvalidCommand(wrong[: limits.USAGE_ERRORS_MAX])
 
 
-def _letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter]:
+def letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter]:
+    """The records of all events. Raises MalformedRequest, InvalidCommand, TooLarge: then nothing is sent."""
     for event in events:
         refuse_tenant(event)
     taken = read_all(events, time.time_ns() // 1_000, is_batch=is_batch)
-    return [
-        (record_key(tenant_id, one.source, one.event_id), _encode(event))
-        for one, event in zip(taken, events, strict=True)
-    ]
+    values = [_encode(event) for event in events]
+    if max(map(len, values)) > limits.USAGE_EVENT_BYTES_MAX:  # Kafka would refuse it again and again
+        raise errors.TooLarge(f"An event has {limits.USAGE_EVENT_BYTES_MAX // 1024} KiB at most.")
+    return [(record_key(tenant_id, one.source, one.event_id), value) for one, value in zip(taken, values, strict=True)]
 
 
 @router.get("/v1/usage")
@@ -89,12 +90,7 @@ async def usage(request: Request) -> Response:
         aggregation=reading.choice(request, "aggregation", AGGREGATIONS) or "sum",
         percent=_percent(request),
     )
-    span_us = asked.to_us - asked.from_us
-    if not 0 < span_us <= limits.USAGE_SPAN_MAX_S * 1_000_000:
-        days = limits.USAGE_SPAN_MAX_S // 86_400
-        raise _wrong("to", f"must be after from, and at most {days} days")
-    if asked.from_us < time.time_ns() // 1_000 - limits.USAGE_KEPT_S * 1_000_000:
-        raise _wrong("from", f"must be within the last {limits.USAGE_KEPT_S // 86_400} days: older usage is not kept")
+    require_span(asked, time.time_ns() // 1_000)
     return calling.json(await parts_of(request).get(Usage).sums(known.tenant.tenant_id, asked))
 
 
@@ -108,23 +104,19 @@ async def conflicts(request: Request) -> Response:
 def _dimension(request: Request) -> str:
     text = reading.query(request, "dimension") or ""
     if not _DIMENSION.fullmatch(text):
-        raise _wrong("dimension", "must be the name of what is metered")
+        raise wrong("dimension", "must be the name of what is metered")
     return text
 
 
 def _instant(request: Request, name: str) -> int:
     found = parsed(reading.query(request, name))
     if found is None:
-        raise _wrong(name, "must be an RFC 3339 time such as 2026-01-02T03:04:05Z, with + written as %2B")
+        raise wrong(name, "must be an RFC 3339 time such as 2026-01-02T03:04:05Z, with + written as %2B")
     return found
 
 
 def _percent(request: Request) -> int:
     text = reading.query(request, "percentile") or "95"
     if text not in map(str, _PERCENTS):
-        raise _wrong("percentile", "must be a whole number from 1 to 100")
+        raise wrong("percentile", "must be a whole number from 1 to 100")
     return int(text)
-
-
-def _wrong(name: str, reason: str) -> errors.InvalidCommand:
-    return errors.InvalidCommand([{"field": name, "reason": reason}], f"The query value {name} {reason}.")

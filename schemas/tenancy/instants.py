@@ -17,10 +17,13 @@ def instant(time_us: int) -> str:
 
 
 def parsed(text: object) -> int | None:
-    """Microseconds since the epoch, or None for what is no instant."""
+    """Microseconds since the epoch, or None for what is no instant, or lies outside the years 1 to 9999 of UTC.
+
+    So ``instant`` writes whatever this reads.
+    """
     if not isinstance(text, str) or not _TIME.fullmatch(text):
         return None
     try:
-        return (datetime.fromisoformat(text.upper()) - _EPOCH) // _MICROSECOND
-    except (ValueError, OverflowError):
+        return (datetime.fromisoformat(text.upper()).astimezone(UTC) - _EPOCH) // _MICROSECOND
+    except (ValueError, OverflowError):  # a 30th of February; the first of years in another zone
         return None

@@ -182,7 +182,13 @@ def a_grant_of_a_tenant_that_came_to_be_asked(system: PublicSystem) -> None:
     root, own = f"/v1/tenants/{tenant.name}/support_grants", f"/v1/tenants/{tenant.name}"
     path = f"{root}/{asks.done('POST', root, {'reason': 'r', 'ticket': 'T-1'})['grant_id']}"
     assert asks.http.get(path).json()["needs_consent"] is False
+    begins = {"reason": "r", "ticket": "T-1", "not_before": zulu(datetime.now(UTC) + timedelta(hours=1))}
+    later = f"{root}/{asks.done('POST', root, begins)['grant_id']}"
+    expires_at = allows.done("POST", f"{later}/approve")["expires_at"]
     ops.done("PATCH", own, {"tier": "enterprise"}, expected_version=ops.http.get(own).json()["version"])
+    told = asks.http.get(later).json()
+    assert [told[name] for name in ("state", "needs_consent", "expires_at")] == ["approved", True, None]
+    assert tenant.done("POST", f"{later}/consent")["expires_at"] == expires_at
     approved = allows.done("POST", f"{path}/approve")
     assert (approved["state"], approved["needs_consent"]) == ("approved", True)
     assert asks.http.get(path).json()["needs_consent"] is True

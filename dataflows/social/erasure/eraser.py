@@ -58,7 +58,6 @@ class Eraser:
         self._media = place.of_service(SocialConfig).media
         self._objects = media_objects(self._media)
         self._certificates = CertificateKeys(place.keys)
-        self._certificates.ensure()
         self._sender = CommandSender(place)
         self._homes = HomeWriter(place.redis_url)
         self._session = LastingSession("eraser", place.postgres_dsn)
@@ -118,7 +117,11 @@ class Eraser:
             "counts": counts,
             "reachable": 0,
         }
-        _, jws = self._certificates.sign(document)
+        try:
+            _, jws = self._certificates.sign(document)
+        except Unavailable as error:
+            _log.warning("erasure_not_certified", erasure=erasure_id, reason=error.public)
+            return
         payload = {"erasure_id": erasure_id, "jws": jws, "reachable": 0}
         command = command_about(ERASER, "certify_erasure", erasure_id, f"user:{user_id}", payload)
         if reason := self._sender.why_not_sent([command]):

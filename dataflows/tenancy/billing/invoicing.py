@@ -73,17 +73,36 @@ class Invoicing:
         """Makes what is due, until ``stop``; Postgres is waited for."""
         while not self._stop.is_set():
             try:
-                with owner_connection.connect(self._dsn, self._name) as connection:
+                with connected(self._dsn, self._name) as connection:
                     while not self._stop.is_set():
+                        began = time.monotonic()
                         if not make_due(connection, self._failed):
-                            self._stop.wait(tenancy_limits.BILLING_POLL_S)
+                            self._stop.wait(pause_s(time.monotonic() - began))
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
                 self._stop.wait(sinks_limits.STREAM_JOIN_AGAIN_S)
 
 
+def pause_s(looked_s: float) -> float:
+    """How long to wait when nothing is due: the more runs there ever were, the longer a look takes."""
+    return max(tenancy_limits.BILLING_POLL_S, looked_s * tenancy_limits.BILLING_POLL_REST)
+
+
+def connected(dsn: str, name: str) -> OwnerConnection:
+    """As an owner's, but for how long a transaction lasts: the more usage, the longer, and nobody waits for its locks.
+
+    Raises psycopg.OperationalError.
+    """
+    connection = owner_connection.connect(dsn, name)
+    connection.execute(SQL["invoices_last"].encode(), {"at_most": str(tenancy_limits.BILLING_INVOICE_MAX_MS)})
+    return connection
+
+
 def make_due(connection: OwnerConnection, failed: Failed) -> int:
-    """Makes the invoices that are due now; how many. One that cannot be made is told, and holds up no other."""
+    """Makes the invoices that are due now; how many. One that cannot be made is told, and holds up no other.
+
+    Raises psycopg.OperationalError when the session is gone, be it that one took too long.
+    """
     waiting = failed.waiting()
     asked = ([tenant_id for tenant_id, _ in waiting], [number for _, number in waiting])
     due = connection.execute(SQL["runs_due"].encode(), (*asked, tenancy_limits.BILLING_RUNS_AT_ONCE)).fetchall()
@@ -93,11 +112,11 @@ def make_due(connection: OwnerConnection, failed: Failed) -> int:
             count += _make(connection, tenant_id, number)
             failed.made(tenant_id, number)
         except _OF_ONE as error:
-            if connection.closed or connection.broken:
-                raise
             failed.add(tenant_id, number)
             told = {"reason": type(error).__name__, "cause": str(error).partition("\n")[0]}
             _log.error("invoice_failed", tenant_id=tenant_id, run=number, **told)
+            if connection.closed or connection.broken:
+                raise psycopg.OperationalError(told["cause"]) from error
     return count
 
 

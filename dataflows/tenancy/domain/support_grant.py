@@ -147,6 +147,16 @@ def _approved(grant: SupportGrant, state: State, tier: str, person: str, now: in
     return _begun(structs.replace(approved, state="approved"), now)
 
 
+def asked_anew(grant: SupportGrant, tenant_id: str, tier: str, now: int) -> SupportGrant | None:
+    """A grant of a tenant whose tier changed: one that has not begun waits for its consent. None: it stays."""
+    if grant.tenant_id != tenant_id or not _needs_consent(tier, grant.break_glass) or grant.consented_by is not None:
+        return None
+    if grant.state != "active" or grant.state_at(now) != "approved":
+        return None
+    waits = {"state": "approved", "needs_consent": True, "expires_at": None}
+    return structs.replace(grant, version=grant.version + 1, **waits)
+
+
 def _consented(grant: SupportGrant, state: State, said: dict[str, Any], now: int) -> SupportGrant | Rejection:
     if state not in ("requested", "approved") or grant.consented_by is not None:
         return _conflict(state)

@@ -145,6 +145,7 @@ def _delete(places: Places, certificates: CertificateKeys, place: Place, now: in
         {"store": "postgres:control", "proof": "no head, usage, image, export or key of the tenant is left"},
     ]
     with places.control.transaction():
+        places.control.execute(SQL["delete_lasts"].encode(), {"at_most": str(limits.MOVER_DELETE_MAX_MS)})
         places.control.execute(SQL["deleted_rest"].encode(), {"tenant_id": place.tenant_id, "now": now})
         certificate_id = _certify(places, certificates, place.tenant_id, "deletion", stores, now)
         done = {"tenant_id": place.tenant_id, "certificate_id": certificate_id, "now": now}

@@ -41,6 +41,14 @@ delete from resource_feed where placement_id = %(placement_id)s and seq = any (%
 -- How many images of a tenant wait for a placement. Served by resource_feed_of_resource.
 select count(*) from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
 
+-- name: feed_newest
+-- moves: the newest image of a tenant that waits for a placement, 0 = none. Served by resource_feed_of_resource.
+select coalesce(max(seq), 0) from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
+
+-- name: feed_left_upto
+-- moves: whether one up to that still waits. Served by resource_feed_of_resource.
+select exists (select from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s and seq <= %(upto)s);
+
 -- name: feed_dropped
 -- moves: images for a placement that is emptied. Served by resource_feed_of_resource.
 delete from resource_feed where tenant_id = %(tenant_id)s and placement_id = %(placement_id)s;
@@ -118,6 +126,10 @@ where tenant_id = %(tenant_id)s and key_version = %(key_version)s and wrapped = 
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
 from tenant t join placement p on p.placement_id = t.placement_id where t.state = 'deleting'
 order by random() limit %(limit)s;
+
+-- name: delete_lasts
+-- endings.delete: for how long a statement of this transaction may last, in milliseconds.
+select set_config('statement_timeout', %(at_most)s, true);
 
 -- name: deleted_rest
 -- Everything of the tenant but its row, its certificates and its moves.

@@ -75,6 +75,7 @@ class Moves:
         self._control = places.control
         self._now_us = now_us
         self._copies_at: dict[str, float] = {}  # when the next page of a copy is due
+        self._fed_before: dict[str, int] = {}  # the newest image of the source when a copy was first looked at
         self._passes: dict[str, int] = {}
         self._verified: dict[str, Verified] = {}  # a mover that starts has none: it compares all rows again
         self.are_open = False  # whether any was, when they were last read
@@ -134,8 +135,8 @@ class Moves:
         if clock < self._copies_at.get(move.migration_id, 0):
             return False
         source, target = self._place(move, move.source), self._place(move, move.target)
-        if not move.copied_after and self._left(move, move.source):
-            return False  # images from before the target was prepared: they must be in the source's rows first
+        if not move.copied_after and self._waits_from_before(move):
+            return False
         per_page = max(
             1, min(tenancy_limits.MOVE_PAGE_ROWS, move.rows_per_second // tenancy_limits.MOVE_PAGES_PER_SECOND)
         )
@@ -148,6 +149,18 @@ class Moves:
         self._control.execute(SQL["move_copied"].encode(), move.named | copied)
         self._copies_at[move.migration_id] = clock + len(rows) / move.rows_per_second
         return True
+
+    def _waits_from_before(self, move: Move) -> bool:
+        """Whether images from before the target was prepared are not in the source's rows yet, which are copied.
+
+        Later ones go to both sides: a tenant that never stops writing is copied all the same.
+        """
+        waits = {"tenant_id": move.tenant_id, "placement_id": move.source}
+        if move.migration_id not in self._fed_before:
+            (newest,) = self._control.execute(SQL["feed_newest"].encode(), waits).fetchone() or (0,)
+            self._fed_before[move.migration_id] = newest
+        upto = {"upto": self._fed_before[move.migration_id]}
+        return self._control.execute(SQL["feed_left_upto"].encode(), waits | upto).fetchone() == (True,)
 
     def _catch_up(self, move: Move, now: int) -> bool:
         """Images that came while it was copied are there, but for the newest."""

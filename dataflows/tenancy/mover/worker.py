@@ -38,7 +38,6 @@ class Mover:
         self._dsn = place.postgres_dsn
         self._secrets = secrets_file.read(place.keys)
         self._certificates = CertificateKeys(place.keys)
-        self._certificates.ensure()
         timeout_ms = limits.MOVER_STATEMENT_TIMEOUT_MS
         self._session = LastingSession("tenancy-mover", self._dsn, statement_timeout_ms=timeout_ms)
 

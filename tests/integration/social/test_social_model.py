@@ -26,6 +26,7 @@ from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.fanout.spread import Spread
 from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
+from schemas.errors import Unavailable
 from schemas.senders import of_worker
 from schemas.social import limits
 from sinks.redis.homes import HomeWriter
@@ -269,8 +270,10 @@ def test_a_repost_comes_home_though_the_post_was_private_when_fan_out_looked(sys
     assert watcher.home == [post]
 
 
-def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(system: PublicSystem) -> None:
-    """Of who followed the user, and of who follows somebody that reposted it."""
+def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(
+    system: PublicSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of who followed the user, and of who follows somebody that reposted it. It waits for a key that is away."""
     leaver, fan, reposter, watcher = (SocialUser(system) for _ in range(4))
     for user in (leaver, reposter):
         user.read("/v1/me")
@@ -292,6 +295,14 @@ def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(system: PublicSyste
         of_services=(SocialConfig(media=settings.media_origin()),),
     )
     eraser = Eraser(place)
+    sign, away = eraser._certificates.sign, iter([Unavailable()])
+
+    def signed_later(document: dict[str, Any]) -> tuple[str, str]:
+        for error in away:
+            raise error
+        return sign(document)
+
+    monkeypatch.setattr(eraser._certificates, "sign", signed_later)
     thread = threading.Thread(target=eraser.run)
     thread.start()
     try:

@@ -1,4 +1,7 @@
-"""The file that wraps tenants' keys is lost or another home's: nothing starts that would make another in its place."""
+"""The file that wraps tenants' keys is lost or another home's: nothing starts that would make another in its place.
+
+Of the file that signs certificates another one is made, and what was signed before is proved.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 from compose.stack.errors import StackError
 from compose.supervise.tenant_secrets import begin_contexts
 from schemas import errors
+from sinks import certificates
+from sinks.certificates import CertificateKeys
 from sinks.tenancy import contexts, secrets_file
 
 if TYPE_CHECKING:
@@ -43,3 +48,18 @@ def test_where_keys_are_wrapped_the_file_that_wrapped_them_is_asked_for(stack: W
     with psycopg.connect(dsn) as connection:
         connection.execute(_DESTROYED)
     contexts.believe(dsn, others)
+
+
+def test_the_public_half_of_a_lost_key_of_certificates_is_known(stack: World, tmp_path: Path) -> None:
+    dsn = stack.addresses.postgres_superuser_dsn
+    signed_with = []
+    for _ in range(2):
+        for _ in range(2):
+            certificates.begin(dsn, tmp_path)
+        signed_with += CertificateKeys(tmp_path).public()["keys"]
+        (tmp_path / certificates.NAME).unlink()
+    with psycopg.connect(stack.addresses.postgres_dsns["millrace_ingress"]) as connection:
+        known = [key for (key,) in connection.execute("select public_key from certificate_key order by known_at")]
+        assert known == signed_with
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("insert into certificate_key (key_id, public_key) values ('mine', '{}')")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from dataflows.tenancy.billing.invoicing import Failed, make_due
+from dataflows.tenancy.billing.invoicing import Failed, connected, make_due
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import Snapshot
 from reconciliation.tenancy.usage import changed_invoices
 from schemas.tenancy import limits
-from sinks.postgres import owner_connection
 from tests.gate import examples
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ select 'tn_' || t, 1, 'be_' || t, 0, 'credit', 3, 'r', now() from generate_serie
 
 def made(dsn: str) -> int:
     """Everything that is due; how many invoices."""
-    with owner_connection.connect(dsn, "invoices") as connection:
+    with connected(dsn, "invoices") as connection:
         count, failed = 0, Failed()
         while found := make_due(connection, failed):
             count += found
@@ -139,7 +139,7 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
 
 ENTRY = """
 insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, reason, created_at)
-values ('a_huge', 1, 'be_huge', 0, 'adjustment', 'tokens', %s, '1025', now(), 'r', now())
+values ('a_huge', %(n)s, 'be_huge_' || %(n)s, 0, 'adjustment', 'tokens', %(quantity)s, '1025', now(), 'r', now())
 """
 
 
@@ -151,9 +151,9 @@ def test_an_invoice_that_cannot_be_made_is_tried_later_and_holds_up_no_other(
     of = "select tenant_id from tenant_invoice where tenant_id in ('a_huge', 'b_other') order by 1"
     with (
         psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
-        owner_connection.connect(addresses.postgres_dsns["millrace_tenancy_metering"], "invoices") as metering,
+        connected(addresses.postgres_dsns["millrace_tenancy_metering"], "invoices") as metering,
     ):
-        connection.execute(ENTRY.encode(), (-(2**53 - 1),))
+        connection.execute(ENTRY.encode(), {"n": 1, "quantity": -(2**53 - 1)})
         for tenant in ("a_huge", "b_other"):
             connection.execute(RUN.encode(), ("{}", tenant, 1))
         monkeypatch.setattr(limits, "BILLING_RUNS_AT_ONCE", 1)
@@ -165,3 +165,39 @@ def test_an_invoice_that_cannot_be_made_is_tried_later_and_holds_up_no_other(
         assert make_due(metering, Failed()) == 1
         assert connection.execute(of.encode()).fetchall() == [("a_huge",), ("b_other",)]
         assert changed(connection) == []
+
+        connection.execute(ENTRY.encode(), {"n": 2, "quantity": 2**53 - 1})
+        connection.execute(RUN.encode(), ("{}", "a_huge", 2))
+        assert make_due(metering, Failed()) == 1
+    with psycopg.connect(addresses.postgres_dsns["millrace_console"]) as console:  # which shows it beside all others
+        for name in ("billing_newest", "billing_runs"):
+            text = (resources.files("ingress.tenancy.console") / "queries" / f"{name}.sql").read_text()
+            rows = console.execute(text.encode(), {"tenant": "a_huge", "limit": 1_000}).fetchall()
+            assert 1025 * (2**53 - 2) in [value for row in rows for value in row]
+
+
+def test_an_invoice_that_takes_too_long_holds_up_no_other(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take minutes: it reads every event of its period, and here waits for them."""
+    addresses, failed = stack.settings.addresses(), Failed()
+    metering = addresses.postgres_dsns["millrace_tenancy_metering"]
+    of = b"select tenant_id from tenant_invoice where tenant_id in ('a_long', 'b_short') order by 1"
+    with connected(metering, "invoices") as unhurried:
+        assert unhurried.execute("show transaction_timeout").fetchone() == ("10min",)
+    monkeypatch.setattr(limits, "BILLING_INVOICE_MAX_MS", 500)
+    monkeypatch.setattr(limits, "BILLING_AGAIN_S", 3_600)
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(addresses.postgres_superuser_dsn) as events,
+    ):
+        for tenant in ("a_long", "b_short"):
+            connection.execute(RUN.encode(), ("{}", tenant, 1))
+        events.execute("lock table usage_event in access exclusive mode")
+        with pytest.raises(psycopg.OperationalError), connected(metering, "invoices") as cut:
+            make_due(cut, failed)
+        events.rollback()
+        assert failed.waiting() == [("a_long", 1)]
+        with connected(metering, "invoices") as another:
+            assert make_due(another, failed) == 1
+            assert connection.execute(of).fetchall() == [("b_short",)]
+            assert make_due(another, Failed()) == 1
+        assert connection.execute(of).fetchall() == [("a_long",), ("b_short",)]

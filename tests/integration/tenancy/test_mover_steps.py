@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dataflows.tenancy.mover import moves
+from dataflows.tenancy.mover import endings, feeding, moves
 from dataflows.tenancy.mover.moves import Moves
 from schemas.tenancy import limits
+from sinks.certificates import CertificateKeys
 from tests.worlds.mover_world import POOL, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.worlds.mover_world import MoverWorld
 
@@ -113,3 +115,37 @@ def test_a_fence_that_lasted_too_long_is_given_up(world: MoverWorld) -> None:
     assert world.one(PLACED, tenant) == (POOL, 2)
     mover.further()
     assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("aborted",), (2,))
+
+
+def test_who_never_stops_writing_is_copied_once_what_was_written_before_is_in_the_source(world: MoverWorld) -> None:
+    """The source is fed, as a database of its own is: something waits for it at every look."""
+    tenant = world.tenant("tn_busy", 3)
+    world.move(tenant, "planned", POOL, world.own_store(tenant, "pl_busy"))
+    world.written(tenant, "rs_000", 2, further=POOL)
+    mover, copied = Moves(world.places, Clock().now_us), "select rows_copied from tenant_migration where tenant_id = %s"
+    for _ in range(3):
+        mover.further()
+    assert (world.one(MOVE, tenant), world.one(copied, tenant)) == (("copying",), (0,))
+    feeding.bring_to(world.places, POOL)
+    world.written(tenant, "rs_001", 2, further=POOL)
+    mover.further()
+    assert world.one(copied, tenant) == (3,)
+
+
+SLOWLY = """
+create function slowly() returns trigger language plpgsql as 'begin perform pg_sleep(0.1); return old; end';
+create trigger slowly before delete on resource_head for each row execute function slowly()
+"""
+
+
+def test_a_tenant_of_many_resources_is_deleted_however_long_that_takes(world: MoverWorld, tmp_path: Path) -> None:
+    """Their heads go in one statement, which may last longer than those of moves."""
+    tenant, certificates = world.tenant("tn_many", 2, state="deleting"), CertificateKeys(tmp_path)
+    certificates.ensure()
+    world.superuser.execute(SLOWLY)
+    world.control.execute("set statement_timeout = 150")
+    endings.delete(world.places, certificates, 1)
+    world.control.execute("reset statement_timeout")
+    world.superuser.execute("drop function slowly cascade")
+    assert world.one(TENANT, tenant) == ("deleted",)
+    assert world.one("select count(*) from resource_head where tenant_id = %s", tenant) == (0,)

@@ -6,8 +6,8 @@ import itertools
 import os
 import signal
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -96,6 +96,42 @@ def test_a_move_goes_on_when_its_mover_is_killed_and_back_when_it_is_told(
     assert caller.resources() == ledger
     used = {q["dimension"]: q["used"] for q in caller.get("/v1/quotas")["data"]}
     assert used["resources"] == len(ledger)
+    assert tenancy.broken_invariants() == {}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("where", matrix(("before a command", "in its transaction"), "in its transaction".__eq__))
+def test_an_owner_that_stands_still_over_a_whole_cutover_writes_where_its_tenant_is_then(
+    tenancy: Tenancy, where: str
+) -> None:
+    """In a transaction it has the tenant's lock, and what it read: the database ends its session before the fence."""
+    caller, ledger = tenancy.tenant(), {}
+    write(caller, ledger, 2)
+    written, path = min(ledger, key=ledger.__getitem__), f"/v1/tenants/{caller.name}"
+    move = tenancy.staff.done("POST", f"{path}/migrations", {"placement": {"mode": "partitioned"}})
+
+    def over(pool: ThreadPoolExecutor) -> Future[dict[str, Any]]:
+        put = ("PUT", f"/v1/resources/{written}", {"over": "the cutover"})
+        return pool.submit(caller.done, *put, version=1, key=f"over {where}")
+
+    dsn = tenancy.system.settings.addresses().postgres_superuser_dsn
+    with psycopg.connect(dsn) as heads, ThreadPoolExecutor(1) as pool, ExitStack() as frozen:
+        if where == "in its transaction":
+            heads.execute("lock table resource_head in access exclusive mode")
+            writing = over(pool)
+            waits = "select from pg_locks where relation = 'resource_head'::regclass and not granted"
+            eventually(lambda: heads.execute(waits).rowcount)
+        frozen.enter_context(tenancy.system.frozen("tenancy_owner"))
+        heads.rollback()
+        if where == "before a command":
+            writing = over(pool)
+        with tenancy.mover():
+            tenancy.becomes(f"{path}/migrations/{move['migration_id']}", "soaking")
+        frozen.close()
+        ledger[written] = (writing.result()["version"], {"over": "the cutover"})
+    assert ledger[written][0] == 2
+    assert tenancy.staff.get(path)["placement"]["generation"] == 2
+    assert caller.resources() == ledger
     assert tenancy.broken_invariants() == {}
 
 

@@ -148,6 +148,26 @@ def test_a_grant_that_begins_later_is_active_and_counts_its_time_from_then() -> 
     assert late.expires_at == BEGINS + 7 + 60_000_000  # nobody loses time by approving late
 
 
+def test_a_tenant_that_comes_to_be_asked_is_asked_for_what_has_not_begun() -> None:
+    later = after(requested(not_before=instant(BEGINS)), ("approve", "s_2"))
+    assert isinstance(later, SupportGrant)
+    waits = support_grant.asked_anew(later, "tn_1", "enterprise", BEGINS - 1)
+    assert waits is not None
+    assert (waits.state, waits.needs_consent, waits.expires_at, waits.version) == ("approved", True, None, 3)
+    agreed = after(waits, ("consent", "u_1"), at=BEGINS - 1)
+    assert isinstance(agreed, SupportGrant)
+    assert (agreed.state, agreed.expires_at) == ("active", later.expires_at)
+    for grant, tenant_id, tier, at in (
+        (later, "tn_1", "standard", NOW),
+        (later, "tn_2", "enterprise", NOW),
+        (later, "tn_1", "enterprise", BEGINS),  # it has begun
+        (agreed, "tn_1", "enterprise", NOW),
+        (requested(), "tn_1", "enterprise", NOW),  # its approval looks at the tier
+        (waits, "tn_1", "enterprise", NOW),
+    ):
+        assert support_grant.asked_anew(grant, tenant_id, tier, at) is None
+
+
 def test_a_grant_begins_within_a_month_and_no_emergency_does_later() -> None:
     month = 30 * 24 * HOUR
     assert isinstance(asked_for(not_before=instant(NOW + month)), SupportGrant)

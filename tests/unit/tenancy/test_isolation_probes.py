@@ -102,6 +102,28 @@ def test_canaries_are_made_again_after_a_round_that_failed(doors: Doors, monkeyp
     assert made == ["/v1/tenants", "/v1/resources"] * 2
 
 
+def test_there_is_a_next_canary_where_somebody_ended_one(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the monitor would look at nothing for ever: an end cannot be taken back."""
+    states = {"tn_1": "deleted", "tn_2": "active", "tn_3": "active"}
+    made: dict[str, str] = {}
+
+    def answer(method: str, path: str, **more: Any) -> httpx.Response:
+        if method == "POST":
+            tenant_id = made.setdefault(more["json"]["idempotency_key"], f"tn_{len(made) + 1}")
+            return httpx.Response(201, json={"result": {"tenant_id": tenant_id}})
+        if path.endswith("/keys"):
+            is_shredded = "tn_2" in path
+            return httpx.Response(200, json={"data": [{"state": "destroyed" if is_shredded else "active"}]})
+        return httpx.Response(200, json={"state": states[path.rpartition("/")[2]]})
+
+    monkeypatch.setattr(doors._http, "request", answer)
+    assert [doors.tenant("a") for _ in range(2)] == ["tn_3", "tn_3"]
+    assert list(made) == ["canary-a", "canary-a-1", "canary-a-2"]
+    states["tn_3"] = "suspended"
+    with pytest.raises(Unavailable, match="suspended"):  # somebody may resume it
+        doors.tenant("a")
+
+
 def test_an_answer_that_was_lost_and_comes_again_is_no_difference(
     doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from dataflows.tenancy.domain.comparison import Comparison, count
 from schemas import errors, sealing
 from schemas.sealing import SealBroken
 from schemas.tenancy import limits
+from sinks import certificates
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import root_keys, seals, secrets_file, store_files
 
@@ -112,6 +113,25 @@ def test_a_certificate_is_signed_over_all_that_it_says(tmp_path) -> None:  # typ
     public = keys.public()
     assert not any("d" in key for key in public["keys"])
     found = jws.deserialize_compact(signed, KeySet.import_key_set(public), algorithms=["Ed25519"])
+    assert (found.payload or b"").decode() == text
+
+
+def test_what_a_lost_key_signed_is_proved_by_what_is_known_of_it(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
+    keys = CertificateKeys(tmp_path)
+    with pytest.raises(errors.Unavailable):
+        keys.public()
+    with pytest.raises(errors.Unavailable):
+        keys.sign({"certificate_id": "ce_1"})
+    keys.ensure()
+    text, signed = keys.sign({"certificate_id": "ce_1"})
+    known = keys.public()["keys"]
+    assert keys.public(known)["keys"] == known
+    (tmp_path / certificates.NAME).unlink()
+    assert keys.public(known)["keys"] == known
+    keys.ensure()
+    served = keys.public(known)
+    assert len(served["keys"]) == 2
+    found = jws.deserialize_compact(signed, KeySet.import_key_set(served), algorithms=["Ed25519"])
     assert (found.payload or b"").decode() == text
 
 

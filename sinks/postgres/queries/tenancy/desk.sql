@@ -16,12 +16,13 @@ select tenant_id, max(number) from billing_entry where tenant_id = any(%s::text[
 select tenant_id, version from tenant_entitlement where tenant_id = any(%s::text[]);
 
 -- name: desk_grants
--- The grants of a batch. Its hash index.
+-- The grants of a batch, and of tenants whose tier is said those that begin later. Its hash index; the primary key.
 select grant_id, tenant_id, requester, reason, ticket, scopes, duration_s, state, needs_consent, approvers, consented_by,
        ended_by, (extract(epoch from created_at) * 1000000)::bigint, (extract(epoch from expires_at) * 1000000)::bigint,
        version, break_glass, reviewed_by, (extract(epoch from reviewed_at) * 1000000)::bigint, findings,
        masked_fields, (extract(epoch from not_before) * 1000000)::bigint, asked_duration_s, asked_masked_fields
-from support_grant where grant_id = any(%s::text[]);
+from support_grant
+where grant_id = any(%s::text[]) or (tenant_id = any(%s::text[]) and state = 'active' and not_before > now());
 
 -- name: desk_runs_insert
 -- New runs; the number of a run that exists fails the batch.

@@ -1,5 +1,9 @@
 -- How invoices are made, and made again. The metering, the ingress and the invariants read alike.
 
+-- name: invoices_last
+-- For how long a transaction of this session may last, in milliseconds; of both bounds the session has, this one.
+select set_config('transaction_timeout', %(at_most)s, false), set_config('statement_timeout', %(at_most)s, false);
+
 -- name: runs_due
 -- The runs without an invoice whose grace is over, of each tenant in their order, but for some. Primary keys.
 select tenant_id, number from billing_run r
