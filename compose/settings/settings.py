@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
 
 from compose import limits as compose_limits
 from compose.settings import secret_files
@@ -154,6 +154,13 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     ingress_processes: int = Field(default_factory=processes_default, ge=1, le=compose_limits.INGRESS_PROCESSES_MAX)
     vault_processes: int = Field(default=1, ge=1, le=vault_limits.VAULT_PROCESSES_MAX)
     owner_processes: int = Field(default_factory=processes_default, ge=1, le=compose_limits.OWNER_PROCESSES_MAX)
+
+    @field_validator("home", mode="before")
+    @classmethod
+    def _is_named(cls, value: object) -> object:
+        if not str(value).strip():  # a script whose own variable is empty would fill the folder that it stands in
+            raise ValueError("name a folder, or leave it out")
+        return value
 
     @field_validator("services", mode="before")
     @classmethod
@@ -332,7 +339,10 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
 
     def vault_forward_secret(self) -> str:
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
-        return secret_text(self.vault_secret) or self.the_home().secret("vault_forward")
+        given = secret_text(self.vault_secret)
+        if given is not None and len(given) < vault_limits.VAULT_SECRET_LENGTH_MIN:  # from a file: nobody has looked
+            raise StackError(f"MILLRACE_VAULT_SECRET needs {vault_limits.VAULT_SECRET_LENGTH_MIN} characters")
+        return given or self.the_home().secret("vault_forward")
 
     def media_origin(self, *, signs: bool = True) -> MediaOrigin:
         """Where media are, and what their URLs are signed with: for the origin, the ingress and its workers.
@@ -362,21 +372,33 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
         return Addresses(self, ports)
 
 
-def load_settings(home: Path | None = None) -> Settings:
-    """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
+def load_settings(home: Path | None = None, *, opens_files: bool = True) -> Settings:
+    """The settings of this process; a wrong value is a ``StackError`` that names the variable.
+
+    Addresses that lie in files are looked at, too; not in a service, which opens those alone that it needs: who
+    started it has looked.
+    """
     refuse_unknown(os.environ, {*Settings.model_fields, *secret_files.variables(Settings)})
     try:
         settings = Settings() if home is None else Settings(home=home)
         found = settings.model_copy(update=secret_files.from_files(Settings, os.environ))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if not first["loc"]:  # of several together
-            raise StackError(first["msg"].removeprefix("Value error, ")) from None
-        name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
-        raise StackError(f"{name} is wrong: {first['msg']}") from None
-    if fault := found.read_on_the_way():  # what a file said is known only now
+        raise StackError(_first_fault(error)) from None
+    except SettingsError as error:  # a text that is no JSON
+        name = str(error).partition('field "')[2].partition('"')[0]
+        raise StackError(f"{PREFIX}{name.upper()} is wrong: give a JSON object") from None
+    if opens_files and (fault := found.refused_address()):
         raise StackError(fault)
     return found
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    reason = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:  # of several together
+        return reason
+    name, *within = map(str, first["loc"])
+    return f"{PREFIX}{name.upper()} is wrong: {': '.join((*within, reason))}"
 
 
 def _derived(secret: str, name: str) -> str:
