@@ -23,12 +23,14 @@ from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.kafka_access import ACCESS
 from compose.settings.media_settings import MediaSettings
+from compose.settings.preferred_ports import FURTHER_SIMULATORS, PREFERRED_PORTS
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
 from compose.settings.secret_files import secret_fields
 from compose.settings.store_transport import StoreTransport
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
+from compose.settings.wrong_values import no_json, wrong_value
 from compose.stack import varnish
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -47,19 +49,6 @@ from sinks.postgres.roles import ROLES
 from vault import limits as vault_limits
 from vault.key_file import KeyFile, VaultKeysUnusable
 
-#: preferred ports; a busy one is replaced by a free one unless it was set
-PREFERRED_PORTS: Final = {
-    "kafka_port": 9092,
-    "kafka_controller_port": 9093,
-    "postgres_port": 5432,
-    "redis_port": 6379,
-    "clickhouse_port": 8123,
-    "ingress_port": 8080,
-    "processor_port": 8081,
-    "vault_port": 8082,
-    "rls_port": 8083,
-    "media_port": 8084,
-}
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
     "simulator",
@@ -76,8 +65,6 @@ SERVICES: Final = (
     "social_media",
     "ingress",
 )
-#: where the ports of further simulators begin
-_FURTHER_SIMULATORS: Final = 8_091
 
 Port = Field(default=None, ge=1, le=65535)
 
@@ -218,7 +205,7 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     def preferred_ports(self) -> dict[str, int]:
         """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
         further = self.embedded_processors()[1:]
-        simulators = {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        simulators = {port_name(name): FURTHER_SIMULATORS + n for n, name in enumerate(further)}
         return PREFERRED_PORTS | self._cache_port() | simulators
 
     def may_have_media_cache(self) -> bool:
@@ -383,22 +370,12 @@ def load_settings(home: Path | None = None, *, opens_files: bool = True) -> Sett
         settings = Settings() if home is None else Settings(home=home)
         found = settings.model_copy(update=secret_files.from_files(Settings, os.environ))
     except ValidationError as error:
-        raise StackError(_first_fault(error)) from None
-    except SettingsError as error:  # a text that is no JSON
-        name = str(error).partition('field "')[2].partition('"')[0]
-        raise StackError(f"{PREFIX}{name.upper()} is wrong: give a JSON object") from None
+        raise StackError(wrong_value(error)) from None
+    except SettingsError as error:
+        raise StackError(no_json(error)) from None
     if opens_files and (fault := found.refused_address()):
         raise StackError(fault)
     return found
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    reason = first["msg"].removeprefix("Value error, ")
-    if not first["loc"]:  # of several together
-        return reason
-    name, *within = map(str, first["loc"])
-    return f"{PREFIX}{name.upper()} is wrong: {': '.join((*within, reason))}"
 
 
 def _derived(secret: str, name: str) -> str:
