@@ -22,6 +22,7 @@ from compose.stack.varnish import NOT_INSTALLED
 from compose.supervise import guard
 from compose.supervise.child import Child
 from compose.supervise.disk_reserve import DiskReserve
+from compose.supervise.long_logs import LongLogs
 from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
 from compose.supervise.state import Condition, Phase, ProcessState, StackState, read_state
 
@@ -58,6 +59,7 @@ class Supervisor:
         self._guard: processes.ProcessId | None = None
         self._lifeline_of_guard: guard.Lifeline | None = None
         self._reserve = DiskReserve(self._home)
+        self._logs = LongLogs(self._home)
         self._leases = PortLeases()  # held for the life of this process
         self._writing = Lock()
         self._stop_asked = False
@@ -186,9 +188,9 @@ class Supervisor:
         return all(child.condition == "ready" for child in (*self._servers, *self._services))
 
     def _look_after_disk(self) -> None:
-        said = self._reserve.look()
-        if said is not None:
-            _say(said)
+        for said in (self._reserve.look(), self._logs.look()):
+            if said is not None:
+                _say(said)
 
     # --- stop --------------------------------------------------------------------------------------------
 
