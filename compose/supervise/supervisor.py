@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from compose import limits
 from compose.stack import processes
-from compose.stack.errors import StackError
+from compose.stack.errors import AnotherSupervisorError, StackError
 from compose.stack.ports import PortLeases
 from compose.stack.varnish import NOT_INSTALLED
 from compose.supervise import guard
@@ -71,7 +71,8 @@ class Supervisor:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise StackError(f"another supervisor runs in {self._home.path}: see 'millrace status'") from None
+                said = f"another supervisor runs in {self._home.path}: see 'millrace status'"
+                raise AnotherSupervisorError(said) from None
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ask_stop)
             return self._run_locked()
