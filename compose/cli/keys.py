@@ -46,9 +46,10 @@ def rotate(
 def list_() -> None:
     """Show the keys that are believed, and until when."""
     for name, folder in _issuers().items():
-        for number, row in enumerate(folder.public_keys()):
+        signs = folder.signs()
+        for row in folder.public_keys():
             until = f"until {datetime.fromtimestamp(row['exp'], UTC):%Y-%m-%d %H:%M:%S}" if "exp" in row else ""
-            print(f"{name:12}{row['kid']}  {until or ('signs' if number == 0 else 'believed')}")
+            print(f"{name:12}{row['kid']}  {until or ('signs' if row['kid'] == signs else 'believed')}")
 
 
 def _settle() -> None:
