@@ -23,7 +23,7 @@ _SETTLE_S = limits.JWKS_REFRESH_COOLDOWN_S + 1
 @app.command()
 def rotate(
     at_once: Annotated[
-        bool, typer.Option("--at-once", help="A key was stolen: believe nothing that it signed, within a minute.")
+        bool, typer.Option("--at-once", help="A key was stolen: believe nothing that it signed, within 90 seconds.")
     ] = False,
 ) -> None:
     """Sign tokens, cursors and cookies with new keys; those of before are believed for as long as they are needed."""

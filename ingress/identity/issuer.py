@@ -87,8 +87,8 @@ class KeyFolder:
     def rotate(self, *, at_once: bool = False, settle: Callable[[], None] = lambda: None) -> None:
         """Tokens are signed by a new key; those of the key before are believed until none can live any more.
 
-        ``at_once``: no longer at all. ``settle`` runs when verifiers can have the new key, and before it signs. Where it
-        is cut short, the key that signs is believed without an end: rotate again.
+        ``at_once``: no longer at all. ``settle`` runs when verifiers can have the new key, and before it signs. Cut
+        short, it leaves the key that signs believed without an end: rotate again.
         """
         with private_file.alone(self.path / "issuer.lock"):
             new, rows = _new_key(), self.public_keys()
