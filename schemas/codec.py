@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -187,4 +188,7 @@ def decode_results(data: bytes) -> list[records.Result]:
 
 
 if "MILLRACE_WRITTEN_SCHEMAS" in os.environ:
-    _pinned()  # a wrong one ends the process at its start, not its first command
+    try:
+        _pinned()
+    except ValueError as error:  # ends the process at its start, not at its first command
+        sys.exit(str(error))

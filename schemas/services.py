@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from importlib import import_module
 from typing import Final
 
@@ -20,6 +21,16 @@ from schemas.social.service import SERVICE as SOCIAL
 from schemas.tenancy.service import SERVICE as TENANCY
 from schemas.topics import RESULTS_TOPIC, Topic
 
+
+def further(module: str) -> Service:
+    """The service that a module of another package declares; the process ends at its start when there is none."""
+    try:
+        found: Service = import_module(module).SERVICE
+    except (ImportError, AttributeError) as error:
+        sys.exit(f"MILLRACE_SERVICE_MODULES: {module} gives no service: {error}")
+    return found
+
+
 _FURTHER: Final = os.environ.get("MILLRACE_SERVICE_MODULES", "").split()
 
 SERVICES: Final[tuple[Service, ...]] = (
@@ -27,7 +38,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     LIMITER,
     TENANCY,
     SOCIAL,
-    *(import_module(module).SERVICE for module in _FURTHER),
+    *map(further, _FURTHER),
 )
 #: those that lie in packages of their own
 FURTHER: Final = tuple(service for service in SERVICES if service.home)

@@ -108,3 +108,7 @@ def main() -> None:
         app()
     except StackError as error:
         sys.exit(f"millrace: {error}")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.exit(f"millrace: {error.filename}: {error.strerror}")  # of a home that cannot be read or written, above all

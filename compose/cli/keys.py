@@ -23,7 +23,7 @@ _SETTLE_S = limits.JWKS_REFRESH_COOLDOWN_S + 1
 @app.command()
 def rotate(
     at_once: Annotated[
-        bool, typer.Option("--at-once", help="A key was stolen: believe nothing that it signed, within a minute.")
+        bool, typer.Option("--at-once", help="A key was stolen: believe nothing that it signed, within 90 seconds.")
     ] = False,
 ) -> None:
     """Sign tokens, cursors and cookies with new keys; those of before are believed for as long as they are needed."""
@@ -46,9 +46,10 @@ def rotate(
 def list_() -> None:
     """Show the keys that are believed, and until when."""
     for name, folder in _issuers().items():
-        for number, row in enumerate(folder.public_keys()):
+        signs = folder.signs()
+        for row in folder.public_keys():
             until = f"until {datetime.fromtimestamp(row['exp'], UTC):%Y-%m-%d %H:%M:%S}" if "exp" in row else ""
-            print(f"{name:12}{row['kid']}  {until or ('signs' if number == 0 else 'believed')}")
+            print(f"{name:12}{row['kid']}  {until or ('signs' if row['kid'] == signs else 'believed')}")
 
 
 def _settle() -> None:

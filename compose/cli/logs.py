@@ -31,8 +31,10 @@ def logs(
     """Show the log of one process, or the ends of all of them."""
     folder = load_settings().the_home().logs
     names = {path.stem: path for path in sorted(folder.glob("*.log"))}
+    if not names:
+        raise StackError(f"there is no log in {folder} yet: run 'millrace up'")
     if server is not None and server not in names:
-        known = ", ".join(names) or "none yet: run 'millrace up'"
+        known = ", ".join(names)
         raise StackError(f"no log of {server!r} in {folder}; there are {known}")
     chosen = {server: names[server]} if server is not None else names
     offsets = {name: _print_tail(name, path, lines, label=len(chosen) > 1) for name, path in chosen.items()}

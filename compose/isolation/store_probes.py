@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 _FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
 _OWN: Final = b"select count(*) from tenancy_pool.resource where tenant_id = %s"
 _CONTEXT: Final = b"select set_config('app.ctx', %s, true)"
+#: a refusal is caught where it is raised: each would be an error in the server's log, three for every round
+_REFUSED: Final = b"""
+do $$
+begin
+    perform count(*) from tenancy_pool.resource where tenant_id <> current_setting('app.asks');
+    perform set_config('app.taken', 'yes', true);
+exception when insufficient_privilege or object_not_in_prerequisite_state or sqlstate 'TN001' then
+    perform set_config('app.taken', 'no', true);
+end $$"""
+_ASKS: Final = b"select set_config('app.asks', %s, true)"
+_TAKEN: Final = b"select current_setting('app.taken') = 'yes'"
 _REFUSALS: Final = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
 _STALE: Final = "TN001"  # the context is of an older generation: the canary was moved
 _USAGE: Final = "select count() from usage_events where tenant_id = {tenant:String} and subject = {marker:String}"
@@ -46,8 +57,8 @@ def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, gene
             yield Found("rows of others", evidence, is_leak=bool(seen))
             yield Found("own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing")
             for name, context in wrong.items():
-                seen = _counted(connection, context, _FOREIGN, asks.tenant_id)
-                yield Found(name, None if seen is None else "it was taken", is_leak=seen is not None)
+                is_taken = _is_taken(connection, context, asks.tenant_id)
+                yield Found(name, "it was taken" if is_taken else None, is_leak=is_taken)
     except psycopg.OperationalError as error:
         raise errors.Unavailable("Postgres does not answer") from error
 
@@ -63,6 +74,16 @@ def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, te
             return None
         raise
     return int(row[0]) if row else 0
+
+
+def _is_taken(connection: psycopg.Connection[Any], context: str, tenant_id: str) -> bool:
+    """Whether the database reads rows under this context; it never should."""
+    with connection.transaction():
+        connection.execute(_CONTEXT, (context,))
+        connection.execute(_ASKS, (tenant_id,))
+        connection.execute(_REFUSED)
+        (is_taken,) = connection.execute(_TAKEN).fetchone() or (True,)
+    return bool(is_taken)
 
 
 class AnalyticsProbe:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def build(place: WorkerPlace) -> Monitor:
     """Over the API of this installation."""
-    settings = load_settings()
+    settings = load_settings(opens_files=False)
     keys = settings.the_home().path / "keys"
     secrets = secrets_file.read(keys)
     egress = Egress(settings.the_home().logs)

@@ -27,7 +27,7 @@ def main() -> None:
     if arguments.service in BACKGROUND:
         give_way()
     try:
-        settings = load_settings()
+        settings = load_settings(opens_files=False)
         configure_logs(settings.log_level)
         is_declared = arguments.service in PROCESSES
         module = importlib.import_module(f"compose.services.{'of_service' if is_declared else arguments.service}")

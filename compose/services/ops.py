@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -72,11 +73,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, _TEXT, f"{reason}\n".encode())
 
     def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # who asked waits no more, which is nothing to log
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
         """No access log: the supervisor asks all the time."""

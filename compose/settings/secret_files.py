@@ -46,11 +46,14 @@ class FileSecret(SecretStr):
         return len(self.get_secret_value())
 
     def get_secret_value(self) -> str:
-        """The text of the file without a last line end."""
+        """The text of the file without a last line end; an empty one is no secret, and no word to make one instead."""
         try:
-            return self.path.read_text().rstrip("\n")
+            text = self.path.read_text().rstrip("\n")
         except OSError as error:
             raise StackError(f"{self.path} cannot be read: {error.strerror}") from error
+        if not text:
+            raise StackError(f"{self.path} is empty")
+        return text
 
 
 class SettingsWithSecrets(Protocol):

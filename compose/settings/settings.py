@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
 
 from compose import limits as compose_limits
 from compose.settings import secret_files
@@ -23,12 +23,14 @@ from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
 from compose.settings.kafka_access import ACCESS
 from compose.settings.media_settings import MediaSettings
+from compose.settings.preferred_ports import FURTHER_SIMULATORS, PREFERRED_PORTS
 from compose.settings.processes import processes_default
 from compose.settings.processors import ProcessorSettings, port_name, secrets_of
 from compose.settings.role_passwords import RolePasswords
 from compose.settings.secret_files import secret_fields
 from compose.settings.store_transport import StoreTransport
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
+from compose.settings.wrong_values import no_json, wrong_value
 from compose.stack import varnish
 from compose.stack.errors import StackError
 from compose.stack.home import Home
@@ -47,19 +49,6 @@ from sinks.postgres.roles import ROLES
 from vault import limits as vault_limits
 from vault.key_file import KeyFile, VaultKeysUnusable
 
-#: preferred ports; a busy one is replaced by a free one unless it was set
-PREFERRED_PORTS: Final = {
-    "kafka_port": 9092,
-    "kafka_controller_port": 9093,
-    "postgres_port": 5432,
-    "redis_port": 6379,
-    "clickhouse_port": 8123,
-    "ingress_port": 8080,
-    "processor_port": 8081,
-    "vault_port": 8082,
-    "rls_port": 8083,
-    "media_port": 8084,
-}
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
     "simulator",
@@ -76,8 +65,6 @@ SERVICES: Final = (
     "social_media",
     "ingress",
 )
-#: where the ports of further simulators begin
-_FURTHER_SIMULATORS: Final = 8_091
 
 Port = Field(default=None, ge=1, le=65535)
 
@@ -155,6 +142,13 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     vault_processes: int = Field(default=1, ge=1, le=vault_limits.VAULT_PROCESSES_MAX)
     owner_processes: int = Field(default_factory=processes_default, ge=1, le=compose_limits.OWNER_PROCESSES_MAX)
 
+    @field_validator("home", mode="before")
+    @classmethod
+    def _is_named(cls, value: object) -> object:
+        if not str(value).strip():  # a script whose own variable is empty would fill the folder that it stands in
+            raise ValueError("name a folder, or leave it out")
+        return value
+
     @field_validator("services", mode="before")
     @classmethod
     def _split_services(cls, value: object) -> object:
@@ -211,7 +205,7 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     def preferred_ports(self) -> dict[str, int]:
         """The ports of everything that a stack starts, a simulator for each processor without an address among it."""
         further = self.embedded_processors()[1:]
-        simulators = {port_name(name): _FURTHER_SIMULATORS + n for n, name in enumerate(further)}
+        simulators = {port_name(name): FURTHER_SIMULATORS + n for n, name in enumerate(further)}
         return PREFERRED_PORTS | self._cache_port() | simulators
 
     def may_have_media_cache(self) -> bool:
@@ -332,7 +326,10 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
 
     def vault_forward_secret(self) -> str:
         """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
-        return secret_text(self.vault_secret) or self.the_home().secret("vault_forward")
+        given = secret_text(self.vault_secret)
+        if given is not None and len(given) < vault_limits.VAULT_SECRET_LENGTH_MIN:  # from a file: nobody has looked
+            raise StackError(f"MILLRACE_VAULT_SECRET needs {vault_limits.VAULT_SECRET_LENGTH_MIN} characters")
+        return given or self.the_home().secret("vault_forward")
 
     def media_origin(self, *, signs: bool = True) -> MediaOrigin:
         """Where media are, and what their URLs are signed with: for the origin, the ingress and its workers.
@@ -362,19 +359,21 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
         return Addresses(self, ports)
 
 
-def load_settings(home: Path | None = None) -> Settings:
-    """The settings of this process; a wrong value is a ``StackError`` that names the variable."""
+def load_settings(home: Path | None = None, *, opens_files: bool = True) -> Settings:
+    """The settings of this process; a wrong value is a ``StackError`` that names the variable.
+
+    Addresses that lie in files are looked at, too; not in a service, which opens those alone that it needs: who
+    started it has looked.
+    """
     refuse_unknown(os.environ, {*Settings.model_fields, *secret_files.variables(Settings)})
     try:
         settings = Settings() if home is None else Settings(home=home)
         found = settings.model_copy(update=secret_files.from_files(Settings, os.environ))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if not first["loc"]:  # of several together
-            raise StackError(first["msg"].removeprefix("Value error, ")) from None
-        name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
-        raise StackError(f"{name} is wrong: {first['msg']}") from None
-    if fault := found.read_on_the_way():  # what a file said is known only now
+        raise StackError(wrong_value(error)) from None
+    except SettingsError as error:
+        raise StackError(no_json(error)) from None
+    if opens_files and (fault := found.refused_address()):
         raise StackError(fault)
     return found
 

@@ -7,12 +7,20 @@ from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import SecretStr, model_validator
 
 from compose.settings.issuer_settings import IssuerSettings
 from schemas.this_machine import is_here
 
 _POSTGRES_TLS: Final = ("require", "verify-ca", "verify-full")
+_OF_CLICKHOUSE: Final = (("https", "http"), "https://user:password@host:port/database")
+#: what a URL may begin with, and how one looks
+_FORMS: Final = {
+    "postgres_dsn": (("postgresql", "postgres"), "postgresql://user:password@host:port/database"),
+    "redis_url": (("rediss", "redis", "unix"), "rediss://user:password@host:port/0"),
+    "clickhouse_url": _OF_CLICKHOUSE,
+    "clickhouse_reader_url": _OF_CLICKHOUSE,
+}
 
 
 class StoreTransport(IssuerSettings):
@@ -28,21 +36,21 @@ class StoreTransport(IssuerSettings):
     #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
     clickhouse_reader_url: SecretStr | None = None
 
-    @field_validator("postgres_dsn")
-    @classmethod
-    def _is_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("give a URL: postgresql://user:password@host:port/database")
-        return value
-
     @model_validator(mode="after")
-    def _is_not_read_on_the_way(self) -> StoreTransport:
-        if fault := self.read_on_the_way():
+    def _are_addresses(self) -> StoreTransport:
+        if fault := self.refused_address():
             raise ValueError(fault)
         return self
 
-    def read_on_the_way(self) -> str | None:
-        """Why these addresses are refused. Rule: in production nothing of ours crosses a network in the clear."""
+    def refused_address(self) -> str | None:
+        """Why one of these addresses is refused: it is none, or is read on the way.
+
+        Rule: in production nothing of ours crosses a network in the clear.
+        """
+        for name, (schemes, form) in _FORMS.items():
+            url: SecretStr | None = getattr(self, name)
+            if url is not None and not _is_url(url.get_secret_value(), schemes):
+                return f"MILLRACE_{name.upper()} is wrong: give a URL: {form}"
         plain = {
             "MILLRACE_KAFKA_BOOTSTRAP": (self._is_plain_kafka(), "MILLRACE_KAFKA_SECURITY_PROTOCOL=SASL_SSL"),
             "MILLRACE_POSTGRES_DSN": (self._is_plain_postgres(), "sslmode=verify-full in it"),
@@ -74,6 +82,15 @@ class StoreTransport(IssuerSettings):
             return True  # nobody can tell
         hosts = str(said.get("hostaddr") or said.get("host") or "").split(",")
         return said.get("sslmode") not in _POSTGRES_TLS and not all(is_here(host) for host in hosts)
+
+
+def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises ValueError for what is no number
+    except ValueError:
+        return False
+    return parts.scheme in schemes and bool(parts.netloc or parts.path)
 
 
 def _is_plain_url(url: SecretStr | None, encrypted: str) -> bool:

@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class StackError(Exception):
     """The stack cannot do what was asked; the text is one line that names the way out."""
+
+
+class AnotherSupervisorError(StackError):
+    """The home is another supervisor's, which may have been started in the same moment."""

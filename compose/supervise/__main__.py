@@ -7,10 +7,10 @@ import sys
 import uuid
 
 from compose.settings.settings import load_settings
-from compose.stack.errors import StackError
+from compose.stack.errors import AnotherSupervisorError, StackError
 from compose.supervise import forking
 from compose.supervise.plan import forked_modules
-from compose.supervise.state import STACK_ID_VARIABLE
+from compose.supervise.state import ANOTHER_RUNS, STACK_ID_VARIABLE
 from compose.supervise.supervisor import Supervisor
 
 
@@ -29,7 +29,7 @@ def main() -> int:
         return Supervisor(settings, stack_id, fork_server, lifeline=arguments.lifeline).run()
     except StackError as error:
         print(error, file=sys.stderr, flush=True)
-        return 1
+        return ANOTHER_RUNS if isinstance(error, AnotherSupervisorError) else 1
 
 
 if __name__ == "__main__":

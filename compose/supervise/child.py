@@ -150,7 +150,7 @@ class Child:
     def _died(self, code: int) -> None:
         self.end()
         self._was_killed = code < 0
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        how = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with {code}"
         if code != -signal.SIGKILL:  # it had no chance to say why
             how += f": {processes.last_line(self.spec.log)}"
         self.plan_restart(f"{how} (log: {self.spec.log})")
@@ -222,3 +222,11 @@ class Child:
             restarts=self.restarts,
             note=self.note,
         )
+
+
+def _signal_name(number: int) -> str:
+    """Real-time signals have none but the first and the last."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

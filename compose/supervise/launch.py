@@ -14,9 +14,9 @@ from compose.settings.limiter_gateways import gateway_address, running_gateways
 from compose.settings.secret_files import handed_over, secret_fields
 from compose.settings.unknown_variables import PREFIX
 from compose.stack import processes
-from compose.stack.errors import StackError
+from compose.stack.errors import AnotherSupervisorError, StackError
 from compose.supervise import guard
-from compose.supervise.state import STACK_ID_VARIABLE, StackState, read_state
+from compose.supervise.state import ANOTHER_RUNS, STACK_ID_VARIABLE, StackState, read_state
 from schemas.payments.processors import adapter_of
 from schemas.social import limits as social_limits
 from sinks import limits as sinks_limits
@@ -46,17 +46,28 @@ def up(
     """
     home = settings.the_home()
     deadline = time.monotonic() + compose_limits.STACK_START_TIMEOUT_S
+    while True:
+        expected = _running(home, servers_only=servers_only)
+        if expected is None:
+            expected = _launch(settings, home, servers_only=servers_only, tied=tied)
+        try:
+            return _wait_ready(home, expected, deadline, progress)
+        except AnotherSupervisorError:  # somebody else started it in the same moment
+            if time.monotonic() > deadline:
+                raise
+
+
+def _running(home: Home, *, servers_only: bool) -> processes.ProcessId | None:
+    """The supervisor of the stack that runs here and is not about to stop."""
     state = read_state(home)
     if state is not None and state.running() and state.phase == "stopping":
         _wait_stopped(state, compose_limits.STACK_STOP_TIMEOUT_S)
         state = read_state(home)
-    if state is not None and state.running():
-        if state.servers_only and not servers_only:
-            raise StackError(f"the stack in {home.path} runs its servers only: run 'millrace down' first")
-        expected = state.supervisor
-    else:
-        expected = _launch(settings, home, servers_only=servers_only, tied=tied)
-    return _wait_ready(home, expected, deadline, progress)
+    if state is None or not state.running():
+        return None
+    if state.servers_only and not servers_only:
+        raise StackError(f"the stack in {home.path} runs its servers only: run 'millrace down' first")
+    return state.supervisor
 
 
 def _launch(settings: Settings, home: Home, *, servers_only: bool, tied: bool | Path) -> processes.ProcessId:
@@ -112,6 +123,8 @@ def _wait_ready(
                 _reap()
                 raise StackError(state.error)
         if not alive:
+            if supervisor is not None and _found_another(supervisor):
+                raise AnotherSupervisorError(f"another supervisor runs in {home.path}: see 'millrace status'")
             _reap()
             log = home.log("supervisor")
             raise StackError(f"the supervisor ended: {processes.last_line(log)} (log: {log})")
@@ -119,6 +132,11 @@ def _wait_ready(
     raise StackError(
         f"not ready within {compose_limits.STACK_START_TIMEOUT_S} s: see 'millrace status' and {home.logs}"
     )
+
+
+def _found_another(supervisor: processes.ProcessId) -> bool:
+    """Whether this one, which we started, ended because another keeps the home."""
+    return any(handle.poll() == ANOTHER_RUNS for handle in _started if handle.pid == supervisor.pid)
 
 
 def is_started_here(state: StackState) -> bool:

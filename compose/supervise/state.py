@@ -12,6 +12,8 @@ from compose.stack.processes import ProcessId
 if TYPE_CHECKING:
     from compose.stack.home import Home
 
+#: the exit status of a supervisor in whose home another one runs
+ANOTHER_RUNS: Final = 3
 #: the mark of every process of one run; see ``compose.stack.processes.marked``
 STACK_ID_VARIABLE: Final = "MILLRACE_STACK_ID"
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from compose import limits
 from compose.stack import processes
-from compose.stack.errors import StackError
+from compose.stack.errors import AnotherSupervisorError, StackError
 from compose.stack.ports import PortLeases
 from compose.stack.varnish import NOT_INSTALLED
 from compose.supervise import guard
 from compose.supervise.child import Child
 from compose.supervise.disk_reserve import DiskReserve
+from compose.supervise.long_logs import LongLogs
 from compose.supervise.plan import assign_ports, embedded_servers, server_spec, service_specs
 from compose.supervise.state import Condition, Phase, ProcessState, StackState, read_state
 
@@ -58,6 +59,7 @@ class Supervisor:
         self._guard: processes.ProcessId | None = None
         self._lifeline_of_guard: guard.Lifeline | None = None
         self._reserve = DiskReserve(self._home)
+        self._logs = LongLogs(self._home)
         self._leases = PortLeases()  # held for the life of this process
         self._writing = Lock()
         self._stop_asked = False
@@ -69,7 +71,8 @@ class Supervisor:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise StackError(f"another supervisor runs in {self._home.path}: see 'millrace status'") from None
+                said = f"another supervisor runs in {self._home.path}: see 'millrace status'"
+                raise AnotherSupervisorError(said) from None
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ask_stop)
             return self._run_locked()
@@ -186,9 +189,9 @@ class Supervisor:
         return all(child.condition == "ready" for child in (*self._servers, *self._services))
 
     def _look_after_disk(self) -> None:
-        said = self._reserve.look()
-        if said is not None:
-            _say(said)
+        for said in (self._reserve.look(), self._logs.look()):
+            if said is not None:
+                _say(said)
 
     # --- stop --------------------------------------------------------------------------------------------
 

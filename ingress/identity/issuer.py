@@ -87,16 +87,26 @@ class KeyFolder:
     def rotate(self, *, at_once: bool = False, settle: Callable[[], None] = lambda: None) -> None:
         """Tokens are signed by a new key; those of the key before are believed until none can live any more.
 
-        ``at_once``: no longer at all. ``settle`` runs when verifiers can have the new key, and before it signs.
+        ``at_once``: no longer at all. ``settle`` runs when verifiers can have the new key, and before it signs. Cut
+        short, it leaves the key that signs believed without an end: rotate again.
         """
-        new, now = _new_key(), int(time.time())
-        retires_at = now + KEY_OVERLAP_S
-        rows = [row for row in self.public_keys() if row.get("exp", retires_at) > now and not at_once]
-        kept = [{"exp": retires_at} | row for row in rows]
-        public = json.dumps({"keys": [new.as_dict(private=False), *kept]}, indent=1)
-        private_file.replace(self.jwks, public)
-        settle()
-        private_file.replace(self.issuer, json.dumps(new.as_dict(private=True)))
+        with private_file.alone(self.path / "issuer.lock"):
+            new, rows = _new_key(), self.public_keys()
+            self._believe(new, rows)
+            settle()
+            private_file.replace(self.issuer, json.dumps(new.as_dict(private=True)))
+            now = int(time.time())
+            retires_at = now + KEY_OVERLAP_S
+            kept = [{"exp": retires_at} | row for row in rows if row.get("exp", retires_at) > now]
+            self._believe(new, [] if at_once else kept)
+
+    def _believe(self, newest: jwk.OKPKey, others: list[dict[str, Any]]) -> None:
+        rows = [newest.as_dict(private=False), *others]
+        private_file.replace(self.jwks, json.dumps({"keys": rows}, indent=1))
+
+    def signs(self) -> str:
+        """The id of the key that signs; not the newest one where a rotation was cut short."""
+        return str(_read_key(self.issuer).kid)
 
     def public_keys(self) -> list[dict[str, Any]]:
         """The rows of the JWKS, newest first; ``exp`` says when one retires (seconds since the epoch)."""
@@ -112,13 +122,16 @@ class KeyFolder:
 
         ``at_once``: no longer at all. ``settle`` runs when every process can have the new one, and before it seals.
         """
-        new = (secrets.token_bytes(_CURSOR_KEY_BYTES), float("inf"))
-        retires_at = time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S
-        old = kept_secrets.read(self.cursor.read_text())
-        private_file.replace(self.cursor, kept_secrets.written((*old, new)))
-        settle()
-        kept = tuple((secret, min(until, retires_at)) for secret, until in old if until > time.time() and not at_once)
-        private_file.replace(self.cursor, kept_secrets.written((new, *kept)))
+        with private_file.alone(self.path / "cursor.lock"):
+            new = (secrets.token_bytes(_CURSOR_KEY_BYTES), float("inf"))
+            retires_at = time.time() + ingress_limits.CURSOR_KEY_OVERLAP_S
+            old = kept_secrets.read(self.cursor.read_text())
+            private_file.replace(self.cursor, kept_secrets.written((*old, new)))
+            settle()
+            kept = tuple(
+                (secret, min(until, retires_at)) for secret, until in old if until > time.time() and not at_once
+            )
+            private_file.replace(self.cursor, kept_secrets.written((new, *kept)))
 
 
 def issue_token(

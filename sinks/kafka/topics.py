@@ -52,23 +52,23 @@ def ensure_topics(connection: KafkaConnection) -> list[str]:
             )
     _append_times(admin, [name for name in wanted_topics if name in existing])
     missing = {name: topic for name, topic in wanted_topics.items() if name not in existing}
-    wanted = [
-        NewTopic(
-            name,
-            t.partitions,
-            config={
-                "retention.ms": str(t.retention_ms),
-                # a producer's clock that is wrong would be refused, or would have what it wrote deleted too early
-                _TIMES: _APPENDED,
-            },
-        )
-        for name, t in missing.items()
-    ]
+    wanted = [NewTopic(name, t.partitions, config=configuration(t)) for name, t in missing.items()]
     if wanted:
         for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
             _settle(name, future)
         _await_leaders(connection, missing)
     return list(missing)
+
+
+def configuration(topic: topics.Topic) -> dict[str, str]:
+    """What is said of a new topic, so that no default of a cluster deletes what nobody has read."""
+    return {
+        "cleanup.policy": "delete",  # compaction keeps the newest record of an aggregate alone
+        "retention.ms": str(topic.retention_ms),
+        "retention.bytes": "-1",
+        # a producer's clock that is wrong would be refused, or would have what it wrote deleted too early
+        _TIMES: _APPENDED,
+    }
 
 
 def _append_times(admin: AdminClient, names: list[str]) -> None:

@@ -104,7 +104,7 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
                     verb,
                     sql.Identifier(role),
                     sql.SQL("createdb" if role in CREATES_DATABASES else "nocreatedb"),
-                    sql.Literal(passwords[role]),
+                    sql.Literal(_as_stored(connection, role, passwords[role])),
                 )
             )
             connection.execute(
@@ -115,3 +115,8 @@ def _ensure_roles(connection: psycopg.Connection, passwords: dict[str, str]) -> 
                 )
             )
         connection.execute("revoke create on schema public from public")
+
+
+def _as_stored(connection: psycopg.Connection, role: str, password: str) -> str:
+    """What the server makes of a password, made here: it logs statements that fail or take long, with what they say."""
+    return connection.pgconn.encrypt_password(password.encode(), role.encode()).decode()

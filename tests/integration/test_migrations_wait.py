@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import uuid
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from psycopg import sql
 
+from compose.stack.home import Home
 from sinks import limits
 from sinks.postgres import migrate
+from tests import run_folder
 from tests.eventually import eventually, patient
 from tests.integration.operator_shell import Operator
 from tests.migrated import clone_database
@@ -82,3 +86,22 @@ def test_what_an_operator_mends_is_one_line(stack: World) -> None:
     assert away.returncode == 1
     assert away.stderr.startswith("millrace: Postgres does not answer: ")
     assert "Traceback" not in away.stderr
+
+
+def test_no_password_is_in_the_log_of_the_server(stack: World) -> None:
+    """Not even when it logs every statement; and each role comes in with its own."""
+    passwords, log = stack.settings.role_passwords(), Home(run_folder.FOLDER / "servers").log("postgres")
+    dsn, name = stack.addresses.postgres_superuser_dsn, f"logs_{uuid.uuid4().hex[:10]}"
+    clone = clone_database(dsn, name)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("alter database {} set log_statement = 'all'").format(sql.Identifier(name)))
+    before = log.stat().st_size
+    migrate.migrate(clone, passwords)
+    said = log.read_bytes()[before:]
+    assert b"alter role" in said
+    assert [role for role, password in passwords.items() if password.encode() in said] == []
+    where = urlsplit(clone)
+    for role, password in passwords.items():
+        known = f"{role}:{quote(password, safe='')}@{where.netloc.rpartition('@')[2]}"
+        with psycopg.connect(urlunsplit(where._replace(netloc=known))) as connection:
+            assert connection.execute("select current_user").fetchone() == (role,)

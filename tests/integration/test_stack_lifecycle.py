@@ -99,6 +99,7 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator, first:
     assert password not in json.dumps(told)
     with_secrets = json.loads(lasting.run("info", "--json", "--secrets").stdout)
     assert with_secrets["valkey"] == world["redis_url"]
+    assert urlsplit(with_secrets["clickhouse"]).username == "reader"
     client = dict(one.split("=", 1) for one in with_secrets["kafka"]["client"])
     assert client["sasl.username"] == "reader"
     assert client["sasl.password"] not in json.dumps(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -111,6 +112,15 @@ def test_one_that_is_killed_is_started_again(make: Callable[..., Child]) -> None
     eventually(lambda: child.check() and child.condition == "ready", what="it runs again")
     assert child.process != first
     assert (child.restarts, child.note) == (1, "")
+
+
+def test_a_signal_without_a_name_stops_no_supervisor(make: Callable[..., Child]) -> None:
+    child = make(SERVES)
+    first_start(child)
+    assert child.process is not None
+    os.kill(child.process.pid, signal.SIGRTMIN + 3)
+    eventually(lambda: child.check() and child.condition == "restarting", what="the death is seen")
+    assert child.note.startswith(f"killed by signal {signal.SIGRTMIN + 3}: ")
 
 
 def test_a_restart_may_take_longer_than_the_first_start(

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from compose.cli import COMMANDS
+from compose.settings.settings import Settings
+from sinks.postgres.roles import ROLES
 from tests.tidy import tree
 
 DOCUMENTS = tree.files(".md")
@@ -56,6 +58,19 @@ def test_what_documents_name_exists() -> None:
             if not find_spec(f"compose.cli.{name}")
         ],
     )
+
+
+def test_every_setting_is_in_the_table_of_settings() -> None:
+    """A role's password by the role's name."""
+    table = tree.text("compose/README.md")
+    passwords = {f"postgres_{role.removeprefix('millrace_')}_password": role for role in ROLES}
+    named = {
+        name: rf"`{passwords[name].removeprefix('millrace_')}`"
+        if name in passwords
+        else rf"`(MILLRACE)?_{name.upper()}`"
+        for name in Settings.model_fields
+    }
+    tree.nothing_in([f"compose/README.md: no {name}" for name, form in named.items() if not re.search(form, table)])
 
 
 def without_one_title(file: str) -> list[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 from typer.testing import CliRunner
 
-from compose.cli import COMMANDS, app
+from compose.cli import COMMANDS, app, main
 from compose.stack.errors import StackError
 from ingress import openapi
 from ingress.identity.issuer import KNOWN_SCOPES, SCOPES_DEFAULT
 from ingress.identity.roles import STAFF
+from schemas import services
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -66,3 +73,26 @@ def test_every_scope_that_a_call_needs_is_known() -> None:
 def test_the_version_is_told() -> None:
     told = CliRunner().invoke(app, ["--version"])
     assert (told.exit_code, told.output.split()[0]) == (0, "millrace")
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status", "token --merchant m_1"])
+def test_a_home_that_is_none_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(sys, "argv", ["millrace", *command.split()])
+    monkeypatch.setattr("compose.cli.configure_logs", lambda *_: None)  # of all tests of this process
+    with pytest.raises(SystemExit, match=rf"^millrace: {tmp_path}/file.*: (Not a directory|File exists)$"):
+        main()
+
+
+def test_logs_of_a_home_in_which_nothing_ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    refused = CliRunner().invoke(app, ["logs"])
+    assert isinstance(refused.exception, StackError)
+    assert "yet: run 'millrace up'" in str(refused.exception)
+
+
+@pytest.mark.parametrize("module", ["nowhere.service", "schemas.errors"])
+def test_a_module_without_a_service_ends_a_process_with_a_line(module: str) -> None:
+    with pytest.raises(SystemExit, match=f"MILLRACE_SERVICE_MODULES: {module} gives no service: "):
+        services.further(module)

@@ -12,7 +12,8 @@ import yaml
 
 from compose import limits
 from compose.settings.addresses import DATABASE
-from compose.settings.settings import PREFERRED_PORTS, Settings
+from compose.settings.preferred_ports import PREFERRED_PORTS
+from compose.settings.settings import Settings
 from compose.settings.unknown_variables import PREFIX
 from compose.stack.clickhouse import ClickHouse
 from compose.stack.clickhouse_users import USER

@@ -10,7 +10,7 @@ from ingress import limits as ingress_limits
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import read_header
 from ingress.identity.caller import NAME
-from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.issuer import KEY_OVERLAP_S, SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import read_keys
 from ingress.identity.roles import STAFF
 from schemas import errors, limits
@@ -82,6 +82,24 @@ def test_a_key_is_rotated_without_a_token_refused(keys: KeyFolder) -> None:
     assert keys.public_keys()[-1]["exp"] == retires_at  # a later rotation keeps no key longer
     assert keys.issuer.stat().st_mode & 0o077 == 0
     assert all("d" not in row for row in keys.public_keys())
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_rotation_that_is_cut_short_leaves_the_key_that_signs_believed(keys: KeyFolder, at_once: bool) -> None:
+    """A kill, or an impatient operator: what signs would be refused at once, or as soon as it had retired."""
+
+    def killed() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        keys.rotate(at_once=at_once, settle=killed)
+    token = "Bearer " + issue_token(keys, "m_1")
+    assert (_kid_of(token), caller_of(keys, token).merchant) == (keys.signs(), "m_1")
+    assert _kid_of(token) in read_keys(keys.jwks.read_text(), time.time() + 10 * KEY_OVERLAP_S)
+    keys.rotate(at_once=at_once)
+    (newest, *others) = keys.public_keys()
+    assert newest["kid"] == keys.signs() == _kid_of(issue_token(keys, "m_1"))
+    assert ["exp" in row for row in others] == ([] if at_once else [True, True])
 
 
 def test_a_stolen_key_is_believed_no_more(keys: KeyFolder) -> None:

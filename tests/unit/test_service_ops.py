@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import socket
+import struct
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -155,6 +157,31 @@ def test_a_process_that_cannot_serve_everything_has_started(path: str, status: i
         server.server_close()
     assert answer.status == status
     assert (b"partition 3 stands still" in said) is (path == "/readyz")
+
+
+def test_who_asks_and_does_not_wait_is_not_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ends it with a reset, as the supervisor's question on a busy machine may."""
+    asked, left = threading.Event(), threading.Event()
+
+    def ready() -> bool:
+        asked.set()
+        return left.wait(20)
+
+    server = OpsServer(0, ready, lambda: True)
+    server.daemon_threads = False  # its end waits for them
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.server_address[1])) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+            assert asked.wait(20)
+        left.set()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_process_that_hangs_is_not_healthy() -> None:

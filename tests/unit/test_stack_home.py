@@ -144,6 +144,13 @@ def test_a_process_is_its_pid_and_its_start() -> None:
         ("LOG_LEVEL", "loud", "MILLRACE_LOG_LEVEL is wrong: "),
         ("SERVICES", "owner,nobody", "unknown service nobody"),
         ("POSTGRES_DSN", "host=x dbname=y", "give a URL"),
+        ("REDIS_URL", "cache:6379", "MILLRACE_REDIS_URL is wrong: give a URL: rediss:"),
+        ("CLICKHOUSE_URL", "tcp://house:9000/x", "MILLRACE_CLICKHOUSE_URL is wrong: give a URL: https:"),
+        ("CLICKHOUSE_READER_URL", "https://house:s3cret/x", "MILLRACE_CLICKHOUSE_READER_URL is wrong: give a URL"),
+        ("PROCESSOR_SECRETS", '{"stripe": sk_1}', "MILLRACE_PROCESSOR_SECRETS is wrong: give a JSON object$"),
+        ("KAFKA_SASL_PASSWORDS", '{"owner": 1}', "MILLRACE_KAFKA_SASL_PASSWORDS is wrong: owner: "),
+        ("PROCESSORS", ",", "MILLRACE_PROCESSORS is wrong: give 1 to"),
+        ("HOME", "", "MILLRACE_HOME is wrong: name a folder"),
     ],
 )
 def test_a_wrong_setting_names_its_variable(
@@ -209,11 +216,11 @@ def test_a_process_of_ours_is_told_where_secrets_lie_and_none_of_them(
     assert not [name for name, value in told.items() if "s3cret" in value]
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    settings = load_settings()
     files = [path for path in (tmp_path / "secrets").rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     for path in files:
-        path.rename(path.with_suffix(".away"))  # nobody has looked at them
+        path.rename(path.with_suffix(".away"))
+    settings = load_settings(opens_files=False)  # a service looks at none, not at the superuser's either
     assert settings.postgres_address == "postgresql://db.example/x?sslmode=require"
     with pytest.raises(StackError, match=r"redis_url cannot be read"):
         secret_text(settings.redis_url)
@@ -229,6 +236,13 @@ def test_a_secret_is_given_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("MILLRACE_REDIS_URL", "redis://a")
     monkeypatch.setenv("MILLRACE_REDIS_URL_FILE", str(tmp_path / "redis"))
     with pytest.raises(StackError, match="MILLRACE_REDIS_URL and MILLRACE_REDIS_URL_FILE are both set"):
+        load_settings()
+    monkeypatch.delenv("MILLRACE_REDIS_URL")
+    (tmp_path / "redis").touch()
+    with pytest.raises(StackError, match="redis is empty"):
+        load_settings()
+    (tmp_path / "redis").write_text("cache:6379\n")
+    with pytest.raises(StackError, match="MILLRACE_REDIS_URL is wrong: give a URL"):
         load_settings()
     monkeypatch.delenv("MILLRACE_REDIS_URL_FILE")
     monkeypatch.setenv("MILLRACE_PROCESSOR_SECRETS_FILE", "nowhere")

@@ -6,6 +6,7 @@ import pytest
 
 from schemas import services, topics
 from schemas.payments import topics as payments_topics
+from sinks.kafka.topics import configuration
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2
 JAVA = {
@@ -73,3 +74,10 @@ def test_a_topic_keeps_its_name() -> None:
         "limiter.identities.v1",
         "results.v1",
     }
+
+
+def test_no_default_of_a_cluster_deletes_what_nobody_has_read() -> None:
+    """Where it compacts by default, or bounds the bytes of a partition, commands and events would be gone."""
+    for topic in services.TOPICS:
+        said = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": str(topic.retention_ms)}
+        assert configuration(topic).items() >= said.items()

@@ -8,8 +8,6 @@ from dataflows.social.domain import refusals
 from dataflows.social.domain.records import Author, Edge
 from schemas.records import Rejection
 
-THERE = ("requested", "active")
-
 
 def moved(edge: Edge | None, user_id: str, target_id: str, state: str, now: int) -> Edge:
     """The edge in this state; the very same edge when it is in it already."""

@@ -14,12 +14,14 @@ from psycopg import conninfo
 
 from compose.isolation.canaries import Canary
 from compose.isolation.store_probes import store_probes
+from compose.stack.home import Home
 from compose.stack.ports import PortLeases
 from ingress.http.store import _read_queries
 from schemas.errors import Unavailable
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
+from tests import run_folder
 from tests.eventually import eventually, patient
 from tests.gate import RUN_SEED, examples
 from tests.servers import servers_missing
@@ -67,8 +69,11 @@ def signed(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(stack: World, signed: Contexts) -> None:
     """Its context is of an older generation: the round is tried again, and nothing is told of it."""
     dsns, (one, two) = stack.addresses.postgres_dsns, (Canary(tenant, "rs", "marker") for tenant in TENANTS[:2])
+    log = Home(run_folder.FOLDER / "servers").log("postgres")
+    before = log.stat().st_size
     found = list(store_probes(dsns["millrace_ingress"], signed, one, two, 1))
     assert [probe.evidence for probe in found] == [None] * 5
+    assert b"tenancy_pool.resource where tenant_id <>" not in log.read_bytes()[before:], "no round fills it with errors"
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute("update tenancy.gate set generation = 2 where tenant_id = %s", (one.tenant_id,))
         with pytest.raises(Unavailable):

@@ -106,4 +106,9 @@ def test_the_secret_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MILLRACE_VAULT_SECRET", "short")
     with pytest.raises(StackError, match="MILLRACE_VAULT_SECRET is wrong"):
         load_settings()
+    monkeypatch.delenv("MILLRACE_VAULT_SECRET")
+    (tmp_path / "given").write_text("short\n")
+    monkeypatch.setenv("MILLRACE_VAULT_SECRET_FILE", str(tmp_path / "given"))
+    with pytest.raises(StackError, match="MILLRACE_VAULT_SECRET needs 32 characters"):
+        load_settings(tmp_path).vault_forward_secret()
     assert (tmp_path / "secrets" / "vault_forward").read_text() == made
