@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
@@ -26,6 +25,7 @@ from compose.stack.clickhouse_errors import (
     UNKNOWN_SETTING,
     QueryError,
 )
+from compose.stack.clickhouse_query import Answer, Query
 from compose.stack.clickhouse_statement import (
     Insert,
     calls_python,
@@ -38,7 +38,6 @@ from compose.stack.clickhouse_statement import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import IO
 
 _USERS: Final = Path(__file__).with_name("clickhouse_users.xml")
 _CONFIGURATION: Final = (
@@ -62,31 +61,6 @@ _DEFAULTS: Final = {
     "max_memory_usage": str(limits.CLICKHOUSE_MEMORY_BYTES_MAX),
     "max_execution_time": str(limits.CLICKHOUSE_EXECUTION_TIME_MAX_S),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """One request: SQL, possibly followed by an INSERT's data, and all that came with it."""
-
-    sql: bytes  # the ``query`` of the URL; empty when the SQL stands in the body
-    body: IO[bytes]
-    body_bytes: int
-    database: str | None = None
-    default_format: str | None = None
-    settings: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, str] = field(default_factory=dict)
-    read_only: bool = False  # an analyst's, or asked by GET
-    streamed: bool = False  # the caller takes blocks as they come
-
-
-@dataclass(slots=True)
-class Answer:
-    """Blocks to send, and what the summary header says, which is not known yet when they are streamed."""
-
-    blocks: Iterator[bytes]
-    output_format: str
-    summary: dict[str, str]
-    streamed: bool = False
 
 
 class Engine:

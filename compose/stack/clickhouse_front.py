@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compose import limits
 from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compress
-from compose.stack.clickhouse_engine import Answer, Engine
 from compose.stack.clickhouse_errors import QueryError
 from compose.stack.clickhouse_request import Request, authenticate, read_request
 from compose.stack.clickhouse_users import READER, USER
@@ -33,6 +32,9 @@ from compose.stack.ports import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from compose.stack.clickhouse_engine import Engine
+    from compose.stack.clickhouse_query import Answer
 
 _OK_BODY: Final = b"Ok.\n"
 _HEALTH_PATHS: Final = frozenset({"/ping", "/replicas_status"})
@@ -201,11 +203,13 @@ class Handler(BaseHTTPRequestHandler):
 def _confine(data: Path) -> None:
     """Nothing of the machine but its own data and what code needs: grants do not rule SQL's function ``file``.
 
-    Not the folder that our packages lie in: a home may lie there too.
+    Not the folder that our packages lie in: a home may lie there too. Nor ``/proc``: it has the environment of every
+    process, ours among them.
     """
     ours = [Path(__file__).parents[1], Path(limits.__file__).parent]
-    system = ("/usr", "/lib", "/lib64", "/proc", "/sys", "/etc/localtime", "/etc/ld.so.cache")
-    if not confine([*map(Path, (*system, sys.prefix, sys.base_prefix)), *ours], [data, Path("/dev")]):
+    system = ("/usr", "/lib", "/lib64", "/proc/self/maps", "/sys", "/etc/localtime", "/etc/ld.so.cache")
+    devices = map(Path, ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
+    if not confine([*map(Path, (*system, sys.prefix, sys.base_prefix)), *ours], [data, *devices]):
         print("no Landlock here: SQL's function file() reads what this process may read", flush=True)
 
 
@@ -214,7 +218,10 @@ def serve(port: int, data: Path, passwords: dict[str, str]) -> None:
     spool = data / "spool"
     shutil.rmtree(spool, ignore_errors=True)
     spool.mkdir(parents=True)
+    os.environ["TMPDIR"] = str(spool)
     _confine(data)
+    from compose.stack.clickhouse_engine import Engine  # noqa: PLC0415 - its threads begin here, confined as this one
+
     engine = Engine(data / "engine")
     front = Front(port, engine, passwords, spool)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,11 +11,11 @@ import os
 import platform
 import struct
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
@@ -35,7 +35,8 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
     """From here on this thread and all that it starts reads only below ``read``, and reads and writes below ``write``.
 
     It makes no TCP connection where the kernel can forbid that. False where there is no Landlock: then nothing is
-    confined. Paths that do not exist are passed over. Raises OSError when the kernel refuses.
+    confined. Paths that do not exist are passed over. Raises OSError when the kernel refuses, and RuntimeError when
+    other threads run already: they would stay free.
     """
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return False
@@ -43,6 +44,8 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
     version = libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
         return False
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("landlock: a thread that runs already would not be confined")
     files = _FILES_BY_VERSION[min(version, max(_FILES_BY_VERSION))]
     rules = struct.pack("=QQ", files, _CONNECT_TCP) if version >= _TCP_SINCE else struct.pack("=Q", files)
     ruleset = _called(libc.syscall(_CREATE_RULESET, rules, len(rules), 0))

@@ -22,7 +22,11 @@ CONSUME: Final = "consume_quota"
 REFUND: Final = "refund_quota"
 _DIGEST_BYTES: Final = 16
 _POLICY_CHANGED: Final = Denial("policy_changed", "The gateway knows a policy otherwise; nothing was done.", {})
-_FOREIGN: Final = Denial("invalid_command", "The quotas are not those of the tenant in the payload.", {})
+_FOREIGN: Final = Denial(
+    "invalid_command",
+    "The command has wrong values; see errors.",
+    {"errors": [{"field": "payload.tenant", "reason": "must be the tenant of these quotas"}]},
+)
 _NO_TIME_ZONE: Final = Denial(
     TimeZoneUnknown.code,
     "The owner of these quotas has no data of the policy's time zone: update its tzdata and start it again.",

@@ -44,6 +44,7 @@ def record_of(
         record.command = command
         if operation is not None and senders.is_outside(record.sender):
             command.signals = None  # what the ingress sees of a call: nobody outside has seen it
+            command.reply_to = -1  # whom the ingress answers: another's call would take this answer for its own
             _hash_again(command, operation)
             record.value = codec.encode_command(command)  # should it be parked, it comes again as it is believed
     return record

@@ -18,6 +18,7 @@ from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService
 from schemas import card_number, codec, identity, limits, stored_answer, validation
 from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
+from schemas.senders import OUTSIDE
 
 _json: Final = msgspec.json.Encoder()
 _OF_FACTS: Final = "processor:"  # what the scope of a fact begins with
@@ -112,13 +113,13 @@ class Fold:
             if prior.request_hash == command.request_hash:
                 self._reply(command, prior.outcome, prior.response, replayed=True)
             else:
-                self._reply(command, "refused", _refusal(_KEY_REUSED))
+                self._leave(command, "refused", _KEY_REUSED)
             return
         if command.deadline_at and now > command.deadline_at:
-            self._reply(command, "expired", _refusal(_EXPIRED))
+            self._leave(command, "expired", _EXPIRED)
             return
         if command.aggregate_key in self.parked:
-            self._reply(command, "parked", _refusal(_PARKED))
+            self._leave(command, "parked", _PARKED)
             return
         operation = self.service.operation_by_name.get(command.operation)
         if operation is None:  # of another service: it would work through that one's topic
@@ -126,19 +127,25 @@ class Fold:
             return
         invalid = _validate(operation, command)
         if invalid is not None:  # only a producer that writes the topic itself can get here; not stored
-            self._reply(command, "refused", _refusal(invalid))
+            self._leave(command, "refused", invalid)
             return
         decided = self.workspace.decide(command, offset, now)
         if decided is MISROUTED:
             self._misrouted(command)
         elif isinstance(decided, Denial):
-            self._reply(command, "refused", _refusal(decided))
+            self._leave(command, "refused", decided)
         elif isinstance(decided, Rejection):
             self._store(command, offset, "refused", _refusal(decided), "")
         else:
             self._commit(
                 command, offset, now, decided, is_told=command.reply_to >= 0 or not command.scope.startswith(_OF_FACTS)
             )
+
+    def _leave(self, command: Command, outcome: Outcome, why: Rejection) -> None:
+        """Nothing is stored. A program outside hears no answer: that its command came to nothing is found by people."""
+        self._reply(command, outcome, _refusal(why))
+        if self.record.sender.startswith(OUTSIDE):
+            self.record.refused = why.code
 
     def _misrouted(self, command: Command) -> None:
         """Its sender hears of it where one waits, and people find it in any case."""

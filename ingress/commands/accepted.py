@@ -25,11 +25,16 @@ _SECOND_US: Final = 1_000_000
 
 
 class Note(Struct, frozen=True):
-    """One accepted command. ``deadline_at`` in microseconds since the epoch, 0 = none."""
+    """One accepted command. ``deadline_at`` in microseconds since the epoch, 0 = none.
+
+    Its retry identity is None in notes of an ingress of an earlier release.
+    """
 
     merchant: str
     request_id: str
     deadline_at: int
+    idempotency_key: str | None = None
+    request_hash: bytes | None = None
 
 
 class AcceptedRequests:
@@ -68,8 +73,8 @@ class AcceptedRequests:
         if own is not None:
             return own
         parameters = {"merchant": merchant, "request_id": request_id}
-        for (deadline_at,) in await self._store.rows("accepted_find", parameters):
-            return Note(merchant, request_id, deadline_at or 0)
+        for deadline_at, key, request_hash in await self._store.rows("accepted_find", parameters):
+            return Note(merchant, request_id, deadline_at or 0, key, request_hash and bytes(request_hash))
         return None
 
     def missed_its_deadline(self, note: Note) -> bool:
@@ -93,6 +98,8 @@ class AcceptedRequests:
             "merchants": [n.merchant for n in rows],
             "request_ids": [n.request_id for n in rows],
             "deadlines": [n.deadline_at for n in rows],
+            "keys": [n.idempotency_key for n in rows],
+            "hashes": [n.request_hash for n in rows],
         }
         await self._store.rows("accepted_insert", parameters)
         return [None] * len(notes)

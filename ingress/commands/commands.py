@@ -217,7 +217,8 @@ def _command(
 
 
 def _note(command: records.Command) -> Note:
-    return Note(command.scope, command.request_id, command.deadline_at)
+    identity = command.idempotency_key, command.request_hash
+    return Note(command.scope, command.request_id, command.deadline_at, *identity)
 
 
 def _replay(request: envelope.Request, prior: Stored) -> answers.Answer:

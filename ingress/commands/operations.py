@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ingress.commands.admission import Admissions
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
-    from schemas.operation import Operation
 
 _encode: Final = msgspec.json.Encoder().encode
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -29,30 +28,38 @@ class OperationLog:
         self._accepted = accepted
 
     async def find(self, caller: Caller, request_id: str, principal: str) -> bytes:
-        """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read."""
-        parameters = {"merchant": principal, "request_id": request_id}
-        for status, response, operation, event in await self._store.rows("operation_decided", parameters):
-            declared = services.OPERATIONS[operation]
-            if caller.scopes.isdisjoint(services.BY_NAME[declared.service].read_scopes):
-                raise errors.NotFound
-            answer = stored_answer.whole(bytes(response), event)
-            return await self._decided(caller, declared, request_id, status, answer)
-        if await self._store.rows("operation_parked", parameters):
+        """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read.
+
+        A request that repeated another came to what that one did.
+        """
+        asked = {"merchant": principal, "request_id": request_id}
+        for decided in await self._store.rows("operation_decided", asked):
+            return await self._decided(caller, request_id, *decided)
+        if await self._store.rows("operation_parked", asked):
             refusal = _encode({"code": "parked", "detail": "The command waits for an operator."})
             return _document(request_id, "parked", problem=answers.refused(refusal, replayed=False).body)
         note = await self._accepted.find(principal, request_id)
         if note is None:
             raise errors.NotFound
+        identity = {"merchant": principal, "key": note.idempotency_key}
+        for request_hash, *of_identity in await self._store.rows("operation_decided_of_key", identity):
+            if bytes(request_hash) != note.request_hash:
+                return _document(request_id, "refused", problem=answers.failed(errors.KeyReused()).body)
+            return await self._decided(caller, request_id, *of_identity)
         if self._accepted.missed_its_deadline(note):
             return _document(request_id, "refused", problem=answers.failed(errors.DeadlineExceeded()).body)
         return _document(request_id, "pending")
 
     async def _decided(
-        self, caller: Caller, operation: Operation, request_id: str, status: str, response: bytes
+        self, caller: Caller, request_id: str, status: str, response: bytes, operation_name: str, event: bytes | None
     ) -> bytes:
+        operation = services.OPERATIONS[operation_name]
+        if caller.scopes.isdisjoint(services.BY_NAME[operation.service].read_scopes):
+            raise errors.NotFound
+        whole = stored_answer.whole(bytes(response), event)
         if status != "committed":
-            return _document(request_id, status, problem=answers.refused(response, replayed=False).body)
-        answer = answers.committed(operation, response, replayed=False)
+            return _document(request_id, status, problem=answers.refused(whole, replayed=False).body)
+        answer = answers.committed(operation, whole, replayed=False)
         (shown,) = await self._admissions.of(operation.service).shown(caller, [None], [answer])
         members = _raw.decode(shown.body)
         return _document(request_id, status, result=members["result"], event=members["event"])

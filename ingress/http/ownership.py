@@ -19,6 +19,8 @@ from schemas import errors
 from schemas.services import SERVICES
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from confluent_kafka.admin._group import ConsumerGroupDescription
 
     from ingress.http.store import Store
@@ -37,6 +39,7 @@ class Ownership:
         self._connection = connection
         self._store = store
         self._admin: AdminClient | None = None
+        self._asked: dict[str, Future[ConsumerGroupDescription]] = {}  # by group; some may be open still
         self._known: dict[str, Partitions] = {}
         self._look_again_at = float("-inf")
 
@@ -55,9 +58,10 @@ class Ownership:
         if self._admin is None:
             self._admin = AdminClient(self._connection.admin())
         groups = {self._connection.prefix + service.owner_group: service for service in SERVICES}
-        asked = self._admin.describe_consumer_groups(list(groups), request_timeout=limits.OWNERSHIP_WAIT_S)
         found: Partitions = {}
-        for name, future in asked.items():
+        if not self._ask(self._admin, list(groups)):
+            return found
+        for name, future in self._asked.items():
             try:
                 described = future.result(limits.OWNERSHIP_WAIT_S)
             except (KafkaException, TimeoutError):
@@ -67,6 +71,21 @@ class Ownership:
             if nobodys:
                 found[service.name] = sorted(nobodys)
         return found
+
+    def _ask(self, admin: AdminClient, groups: list[str]) -> bool:
+        """Asks anew unless the last question is open. False when Kafka does not answer at all: then nothing is asked.
+
+        librdkafka ends the process (an assertion) when it gives up on who coordinates a group: so a question is left
+        open for long, one at a time, and put to a Kafka that is there.
+        """
+        if not all(future.done() for future in self._asked.values()):
+            return True
+        try:
+            admin.list_topics(self._connection.topic(SERVICES[0].commands_topic), limits.OWNERSHIP_WAIT_S)
+        except KafkaException:
+            return False
+        self._asked = admin.describe_consumer_groups(groups, request_timeout=limits.OWNERSHIP_GIVEN_UP_S)
+        return True
 
     def _assigned(self, service: Service, described: ConsumerGroupDescription) -> set[int]:
         topic = self._connection.topic(service.commands_topic)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 JSON: Final = ("application/json",)
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+_IDENTITY_CODING: Final = "identity"  # of Content-Encoding: none
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _NO_TRACE: Final = "0" * 32
 _TRACE_BYTES: Final = 16
@@ -29,15 +30,27 @@ _SECOND_US: Final = 1_000_000
 
 
 async def body(request: Request, media_types: tuple[str, ...], bytes_max: int) -> bytes:
-    """The whole body. Raises UnsupportedMediaType and TooLarge; what it leaves unread, WholeRequests drops."""
+    """The whole body. Raises UnsupportedMediaType and TooLarge; what it leaves unread, WholeRequests drops.
+
+    One that is announced as too large is not asked for: who waits for a word (100 Continue) hears the refusal instead.
+    """
     kept = bytearray()
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > bytes_max:
+        raise _too_large(bytes_max)
+    if request.headers.get("content-encoding", _IDENTITY_CODING).strip().lower() != _IDENTITY_CODING:
+        raise errors.UnsupportedMediaType("Send the body as it is, without a content coding.")
     async for chunk in request.stream():
         kept += chunk
         if len(kept) > bytes_max:
-            raise errors.TooLarge(f"The body is larger than {bytes_max} bytes.")
+            raise _too_large(bytes_max)
     if kept or "content-type" in request.headers:
         _require_media_type(request.headers.get("content-type", ""), media_types)
     return bytes(kept)
+
+
+def _too_large(bytes_max: int) -> errors.TooLarge:
+    return errors.TooLarge(f"The body is larger than {bytes_max} bytes.")
 
 
 def _require_media_type(value: str, allowed: tuple[str, ...]) -> None:

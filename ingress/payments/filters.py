@@ -118,9 +118,13 @@ def parameters(record: type[Struct], *, of_intent: bool) -> list[Json]:
     ]
     state = query(STATE, {"enum": list(_field(record, STATE).choices)}, "Only those in this state")
     times = [query(f"created[{o}]", TIME, f"Only those made {of_time}") for o, (of_time, _) in _OPERATORS.items()]
+    times.insert(0, query("created", TIME, "Only those made at this time"))
     amounts = [
-        query(f"amount[{o}]", _AMOUNT, f"Only those of {of_amount}, in minor units")
-        for o, (_, of_amount) in _OPERATORS.items()
+        query("amount", _AMOUNT, "Only those of this amount, in minor units"),
+        *(
+            query(f"amount[{o}]", _AMOUNT, f"Only those of {of_amount}, in minor units")
+            for o, (_, of_amount) in _OPERATORS.items()
+        ),
     ]
     return [*of_payment, *listed, state, *times, *amounts, *([_BY_METADATA] if _has_metadata(record) else [])]
 
@@ -155,6 +159,9 @@ def _listed(request: Request, record: type[Struct]) -> dict[str, str]:
 def _span(request: Request, name: str, read: Callable[[Request, str], int | None], whole: Span) -> Span:
     """Of all that is said of it, what holds at once."""
     start, end = whole
+    exact = read(request, name)
+    if exact is not None:
+        start, end = exact, exact + 1
     for operator in _OPERATORS:
         value = read(request, f"{name}[{operator}]")
         if value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -28,6 +29,10 @@ OUT_OF_THE_ENGINE = [
     "SELECT * FROM file('{file}', 'LineAsString')",
     "SELECT * FROM `file`/**/('{file}', 'LineAsString')",
     "SELECT file('{file}')",
+    "SELECT file(materialize('{file}'))",  # by a thread of the engine's own
+    "SELECT file(path) FROM (SELECT arrayJoin(['{file}', '{file}']) AS path)",
+    "SELECT file('/proc/{pid}/environ')",
+    "SELECT file(materialize('/proc/self/environ'))",
     "SELECT * FROM default.`{file}`",
     "SELECT * FROM fileCluster('default', '{file}', 'LineAsString')",
     "DESCRIBE TABLE file('{file}')",
@@ -68,6 +73,7 @@ def test_no_query_leaves_the_engine(front: FrontProcess, tmp_path: Path, user: s
     with socket.create_server(("127.0.0.1", 0)) as listener, closing(front.client(user)) as client:
         listener.setblocking(False)
         names = {"file": secret, "folder": tmp_path, "address": f"127.0.0.1:{listener.getsockname()[1]}"}
+        names["pid"] = os.getpid()
         for query in OUT_OF_THE_ENGINE:
             with pytest.raises(DatabaseError) as refused:
                 client.command(query.format(**names))

@@ -114,13 +114,28 @@ def test_an_accepted_command_is_pending_for_its_caller_at_every_process(
             found = [merchant.fresh(f"/v1/operations/{request_id}").json() for _ in range(6)]
             assert found == [{"request_id": request_id, "status": "pending"}] * 6
             assert stranger.fresh(f"/v1/operations/{request_id}").status_code == 404
-    for request_id in (asked, late):
+        other, again = _accepted_again(merchant, amount=7), _accepted_again(merchant)
+    for request_id in (asked, late, again):
         done = eventually(lambda r=request_id: _when(merchant.fresh(f"/v1/operations/{r}").json(), "committed"), 20)
         assert done["result"]["merchant_id"] == merchant.name
         assert done["event"]["aggregate_key"] == done["result"]["id"]
         assert stranger.fresh(f"/v1/operations/{request_id}").status_code == 404
+    assert done == merchant.fresh(f"/v1/operations/{asked}").json() | {"request_id": again}
+    reused = merchant.fresh(f"/v1/operations/{other}").json()
+    assert (reused["status"], reused["problem"]["code"]) == ("refused", "key_reused")
     assert merchant.fresh("/v1/operations/never-asked").status_code == 404
     assert merchant.create("a").headers["idempotency-replayed"] == "true"
+
+
+def _accepted_again(merchant: Merchant, **payload: Any) -> str:
+    """The id under which a repetition of "a" was accepted; a process that has the first knows what differs at once."""
+
+    def accepted() -> str | None:
+        headers = {"Prefer": "respond-async", "Connection": "close"}
+        answer = merchant.create("a", headers, **payload)
+        return str(answer.json()["request_id"]) if answer.status_code == 202 else None
+
+    return eventually(accepted, 20)
 
 
 def _when(operation: dict[str, Any], status: str) -> dict[str, Any] | None:

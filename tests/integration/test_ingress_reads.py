@@ -118,6 +118,8 @@ def test_filters_go_together_and_a_cursor_is_bound_to_them(merchant: Merchant, s
     for asked, wanted in (
         ({"state": "canceled"}, [9, 5, 3]),
         ({"amount[gt]": 103, "amount[lte]": 106}, [6, 5, 4]),
+        ({"amount": 104}, [4]),
+        ({"amount": 104, "amount[gt]": 104}, []),
         ({"amount[gte]": 109, "amount[lt]": 111}, [10, 9]),
         ({"metadata[shop]": "north"}, [11, 9, 7, 5, 3, 1]),
         ({"metadata[shop]": "north", "metadata[order]": "1"}, [7, 1]),

@@ -20,7 +20,7 @@ from schemas import codec, limits, stored_answer
 from schemas.errors import UndecodableRecord
 from schemas.payments import frozen_answers, rendering
 from schemas.records import Command, Rejection
-from schemas.senders import PARKED
+from schemas.senders import INGRESS, PARKED
 from schemas.service import Rendering
 from tests.worlds.payments import payment_cases as cases
 
@@ -317,6 +317,25 @@ def test_a_card_number_is_refused_and_not_stored(change: dict[str, Any]) -> None
     assert b"never send card numbers here" in folded.replies[0].body
     assert b"4242" not in folded.replies[0].body
     assert (folded.identities, folded.events, memory.asked) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (asking(CREATE, "new", deadline_at=1), "deadline_exceeded"),
+        (asking(cases.command(cases.CREATE, cases.create().payload | {"amount": 0}), "new"), "invalid_command"),
+        (asking(CREATE, "new", aggregate_key="pi_parked"), "parked"),
+        (asking(CREATE, "k1", request_hash=b"another"), "key_reused"),
+    ],
+)
+def test_what_a_program_outside_sent_in_vain_is_found_by_people(step: Command, code: str) -> None:
+    """Nobody hears the answer to it, and nothing of it is stored; what the ingress sent has its caller."""
+    known = {(cases.MERCHANT, "k1"): Known(CREATE.request_hash, b'{"result":1}', "committed")}
+    for sender, refused in (("producer.erp", [code]), (INGRESS, [])):
+        record = Record(1, b"x", step, sender=sender)
+        folded = Fold(payments_service(), PARTITION, 0, known, {"pi_parked"}, InMemory()).run([record], NOW)
+        assert [r.refused for r in folded.refused] == refused
+        assert folded.identities == []
 
 
 def test_a_fault_is_not_a_command() -> None:

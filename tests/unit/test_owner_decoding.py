@@ -46,17 +46,18 @@ class Said:
 
 
 @pytest.mark.parametrize(("sender", "believed"), [(INGRESS, SEEN), ("producer.erp", None)])
-def test_what_the_ingress_saw_of_a_call_is_believed_of_the_ingress_alone(
+def test_what_the_ingress_saw_of_a_call_and_who_waits_is_believed_of_the_ingress_alone(
     tmp_path: Path, sender: str, believed: dict[str, str] | None
 ) -> None:
+    """A program outside that names the place of another's call would have the ingress answer that call with its own."""
     keys = SenderKeys(tmp_path, frozenset({INGRESS}))
     keys.ensure(INGRESS)
     keys.add("erp", ("m_1",))
     confirm = cases.confirm()
-    confirm.signals = SEEN
+    confirm.signals, confirm.reply_to, confirm.reply_id = SEEN, 3, 17
     (signs,) = keys.senders((sender,))
     said: Any = Said(signs, confirm)
     found: Record = record_of(0, said, Senders(keys), SERVICE, signed_from=0)
     assert found.command is not None, found.refused
     assert codec.decode_command(found.value).signals == believed  # parked and tried again, it is believed no more
-    assert found.command.signals == believed
+    assert (found.command.signals, found.command.reply_to) == (believed, -1 if believed is None else 3)

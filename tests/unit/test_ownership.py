@@ -30,14 +30,22 @@ class Groups:
     """Kafka's admin client, with a group of two owners that miss one partition; other groups may not be seen."""
 
     asked = 0
+    is_there, is_slow = True, False
+
+    def list_topics(self, topic: str, timeout_s: float) -> None:
+        assert (topic, timeout_s) == (f"here-{PAYMENTS.commands_topic}", limits.OWNERSHIP_WAIT_S)
+        if not self.is_there:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def describe_consumer_groups(self, names: list[str], request_timeout: float) -> dict[str, Future[Any]]:
-        del request_timeout
+        assert request_timeout > 10 * limits.OWNERSHIP_WAIT_S, "it is given up long after nobody waits for it"
         Groups.asked += 1
         found: dict[str, Future[Any]] = {name: Future() for name in names}
         *rest, last = range(PAYMENTS.partitions)
         members = [member(PAYMENTS.commands_topic, *rest), member(OTHER.commands_topic, last)]
         for name, future in found.items():
+            if self.is_slow:
+                continue
             if name == f"here-owner-{PAYMENTS.name}":
                 future.set_result(SimpleNamespace(members=members))
             else:
@@ -68,5 +76,26 @@ def test_what_is_not_decided_is_named_and_what_is_not_known_is_not(monkeypatch: 
         assert Groups.asked == 1, "an answer holds for a moment"
         monkeypatch.setattr(limits, "OWNERSHIP_LOOK_INTERVAL_S", 0.0)
         assert await Ownership(CONNECTION, Rows()).missing() == nobodys  # type: ignore[arg-type] # Postgres is away
+
+    asyncio.run(ask())
+
+
+def test_a_kafka_that_does_not_answer_is_asked_one_question_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question for a group's coordinator that times out ends the process: there is none while Kafka is away."""
+    groups = Groups()
+    monkeypatch.setattr(ownership, "AdminClient", lambda _: groups)
+    monkeypatch.setattr(Groups, "asked", 0)
+    monkeypatch.setattr(limits, "OWNERSHIP_LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(limits, "OWNERSHIP_WAIT_S", 0.001)
+
+    async def ask() -> None:
+        looks = Ownership(CONNECTION, Rows())  # type: ignore[arg-type] # what is asked of it
+        groups.is_there = False
+        assert await looks.missing() == {}
+        assert Groups.asked == 0
+        groups.is_there = groups.is_slow = True
+        for _ in range(3):
+            assert await looks.missing() == {}
+        assert Groups.asked == 1
 
     asyncio.run(ask())

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.decision import Context, Decision, Payment, wrong_value
 from dataflows.payments.domain.dispute import RESPONSE_DUE
 from dataflows.payments.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
 from dataflows.payments.domain.payment_intent import advance, new_attempt
@@ -31,7 +31,7 @@ def decide_evidence(payment: Payment, command: Command, context: Context) -> Dec
         return refusal
     evidence = {**(dispute.evidence or {}), **told["evidence"]}
     if not evidence or len(evidence) > limits.EVIDENCE_KINDS_MAX:
-        return Rejection("invalid_command", f"Give 1 to {limits.EVIDENCE_KINDS_MAX} kinds of evidence.", {})
+        return wrong_value("payload.evidence", f"must come to 1 to {limits.EVIDENCE_KINDS_MAX} kinds with the draft")
     intent = advance(payment.intent, context)
     draft = structs.replace(
         dispute, evidence=evidence, evidence_state="draft", version=dispute.version + 1, updated_at=context.now

@@ -10,6 +10,7 @@ from typing import Any
 
 from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, advanced, insufficient
+from dataflows.payments.domain.decision import wrong_value
 from schemas import identity
 from schemas.currency import EXPONENTS
 from schemas.payments import reference_rates
@@ -24,9 +25,9 @@ def decide_convert(account: Account, command: Command, context: AccountContext) 
     source = (wanted["source_amount"], wanted["source_currency"])
     target = (wanted["target_amount"], wanted["target_currency"])
     if source[1] == target[1]:
-        return _wrong("target_currency", "must be another currency than the source")
+        return wrong_value("payload.target_currency", "must be another currency than the source")
     if not agrees(wanted["rate"], source, target):
-        return _wrong("rate", "does not give the target from the source within one minor unit")
+        return wrong_value("payload.rate", "does not give the target from the source within one minor unit")
     if (refusal := _outside(wanted["rate"], source[1], target[1], context)) is not None:
         return refusal
     held = context.held.get(account_postings.available(merchant, source[1]), 0)
@@ -60,8 +61,3 @@ def _outside(rate: str, source: str, target: str, context: AccountContext) -> Re
     if not is_within:
         return Rejection("rate_outside_band", "The rate is too far from the reference rate.", {})
     return None
-
-
-def _wrong(field: str, reason: str) -> Rejection:
-    errors = [{"field": f"payload.{field}", "reason": reason}]
-    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": errors})

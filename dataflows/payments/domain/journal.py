@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from dataflows.payments.domain.decision import wrong_value
 from dataflows.payments.domain.ledger import Posting, is_balanced
 from schemas.payments import repair
 from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
@@ -53,19 +54,19 @@ def decide_post(command: Command, *, exists: bool, approved: Command | None = No
         return _NOT_APPROVED
     entries = [LedgerEntry(**entry) for entry in wanted["entries"]]
     if wrong := _why_not(command, reference, entries):
-        return Rejection("invalid_command", wrong, {})
+        return wrong_value(*wrong)
     return JournalEntry(
         id=command.aggregate_key, posting=Posting(reference, wanted["kind"], entries), note=wanted["note"]
     )
 
 
-def _why_not(command: Command, reference: str, entries: list[LedgerEntry]) -> str | None:
+def _why_not(command: Command, reference: str, entries: list[LedgerEntry]) -> tuple[str, str] | None:
     if reference.startswith(_OF_PAYMENTS) or command.aggregate_key != journal_id(reference):
-        return "The reference is not one of a journal entry, or not of this one."
+        return "payload.reference", "must be one of a journal entry, and of this one"
     if not is_balanced(entries) or any(not e.account_id.endswith(f":{e.currency}") for e in entries):
-        return "Entries balance in every currency, one side each, on accounts of their currency."
+        return "payload.entries", "must balance in every currency, one side each, on accounts of their currency"
     if command.scope == RECONCILIATION_SCOPE and any(not e.account_id.startswith(_RECONCILED) for e in entries):
-        return "Reconciliation moves money between processors and banks only."
+        return "payload.entries", "must be between processors and banks only, from reconciliation"
     return None
 
 

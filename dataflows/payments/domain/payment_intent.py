@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from dataflows.payments.domain import risk, routing
-from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.decision import Context, Decision, Payment, wrong_value
 from schemas import identity
 from schemas.payments.records import AttemptKind, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
@@ -62,7 +62,7 @@ def decide_update(payment: Payment, command: Command, context: Context) -> Decis
         return wrong_state(intent, "updated")
     changes: dict[str, Any] = {name: value for name, value in command.payload.items() if value is not None}
     if not changes:
-        return Rejection("invalid_command", "Give at least one field to change.", {})
+        return wrong_value("payload", "must have at least one field to change")
     if intent.latest_attempt and not changes.keys().isdisjoint(_AGREED):
         return Rejection(
             "state_conflict",

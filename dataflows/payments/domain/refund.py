@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from dataflows.payments.domain import ledger
-from dataflows.payments.domain.decision import Context, Decision, Payment, applied
+from dataflows.payments.domain.decision import Context, Decision, Payment, applied, wrong_value
 from dataflows.payments.domain.fact import changed, parties
 from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas import identity
@@ -32,7 +32,7 @@ def decide_create(payment: Payment, command: Command, context: Context) -> Decis
     """A refund of what was received and is neither refunded nor disputed; all of it when no amount is given."""
     intent, wanted = payment.intent, command.payload
     if wanted["payment_intent"] != intent.id:
-        return Rejection("invalid_command", "The refund names another payment than it was sent to.", {})
+        return wrong_value("payload.payment_intent", "must be the payment that it was sent to")
     if not intent.amount_received:
         return Rejection(
             "state_conflict",

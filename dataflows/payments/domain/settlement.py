@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dataflows.payments.domain import ledger
-from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.decision import Context, Decision, Payment, wrong_value
 from dataflows.payments.domain.fact import changed, parties
 from dataflows.payments.domain.fees import fee_minor
 from dataflows.payments.domain.ledger import Posting
@@ -61,7 +61,7 @@ def _refusal(attempt: ProcessorAttempt, line: dict[str, Any]) -> Rejection | Non
     if line["currency"] != attempt.currency:
         return Rejection("contradicts_attempt", "The line is of another currency.", {"currency": attempt.currency})
     if (line["finding"] == "matched") == (line["difference"] > 0):
-        return Rejection("invalid_command", "Only a line that is not matched has a difference, above zero.", {})
+        return wrong_value("payload.difference", "must be above zero where a line is not matched, and nowhere else")
     if line["finding"] != "duplicate" and attempt.settled_line is not None:
         return Rejection("stale_fact", "The attempt is settled already.", {"settled_line": attempt.settled_line})
     return None

@@ -40,7 +40,8 @@ def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: 
         if head is not None:
             return Rejection("state_conflict", "The resource exists already.")
         if payload["resource_id"] != identity_of(command):
-            return Rejection("invalid_command", "The id of the resource is not that of its retry identity.")
+            wrong = [{"field": "payload.resource_id", "reason": "must be that of the retry identity"}]
+            return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
         return _over(tenant, used) or _head(command, tenant, 1, now, now)
     if head is None or head.deleted:
         return _NOT_FOUND

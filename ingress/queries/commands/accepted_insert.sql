@@ -1,9 +1,11 @@
 -- Notes what was answered 202, so that every ingress process knows it is pending. A lost note costs a 404 until the
 -- decision, never an effect: its commit does not wait for the disk.
-insert into accepted_request (merchant_id, request_id, deadline_at)
+insert into accepted_request (merchant_id, request_id, deadline_at, idempotency_key, request_hash)
 select w.merchant_id, w.request_id,
-       case when w.deadline_at > 0 then timestamptz 'epoch' + w.deadline_at * interval '1 microsecond' end
-from unnest(%(merchants)s::text[], %(request_ids)s::text[], %(deadlines)s::bigint[])
-    as w (merchant_id, request_id, deadline_at)
+       case when w.deadline_at > 0 then timestamptz 'epoch' + w.deadline_at * interval '1 microsecond' end,
+       w.idempotency_key, w.request_hash
+from unnest(%(merchants)s::text[], %(request_ids)s::text[], %(deadlines)s::bigint[], %(keys)s::text[], %(hashes)s::bytea[])
+    as w (merchant_id, request_id, deadline_at, idempotency_key, request_hash)
 on conflict (merchant_id, request_id) do update
-    set deadline_at = excluded.deadline_at, accepted_at = excluded.accepted_at
+    set deadline_at = excluded.deadline_at, accepted_at = excluded.accepted_at,
+        idempotency_key = excluded.idempotency_key, request_hash = excluded.request_hash

@@ -29,6 +29,7 @@ def command(entries: list[dict[str, Any]] | None = None, key: str | None = None,
 
 def code_of(found: JournalEntry | Rejection) -> str:
     assert isinstance(found, Rejection)
+    assert found.code != "invalid_command" or found.extra["errors"], "a wrong value has its field"
     return found.code
 
 

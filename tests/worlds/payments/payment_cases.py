@@ -215,6 +215,7 @@ def refused(payment: Payment | None, step: Command) -> Rejection:
     """The refusal of a command that is not carried out."""
     rejection = commands.decide(payment, step, CONTEXT)
     assert isinstance(rejection, Rejection), rejection
+    assert rejection.code != "invalid_command" or rejection.extra["errors"], "a wrong value has its field"
     return rejection
 
 
