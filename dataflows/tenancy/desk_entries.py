@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from dataflows.tenancy.domain import billing_entry
-from dataflows.tenancy.domain.tenant import version_conflict
+from dataflows.tenancy.domain.tenant import stale
 from schemas import identity
 from schemas.records import Command, Rejection
 from schemas.tenancy import entitlements
@@ -74,8 +74,8 @@ class EntriesWorkspace:
 
     def _entitle(self, tenant_id: str, command: Command, now: int) -> dict[str, Any] | Rejection:
         current = self._versions.get(tenant_id, 0)
-        if command.expected_version not in (None, current):
-            return version_conflict(command.expected_version or 0, current)
+        if refused := stale(command.expected_version, current):
+            return refused
         texts: Any = command.payload["entitlements"]
         self._versions[tenant_id] = current + 1
         self._said[tenant_id] = Said(texts, current + 1, now)

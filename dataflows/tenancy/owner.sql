@@ -122,8 +122,8 @@ from tenant_migration m
 where m.tenant_id = any (%s::text[]) and m.state not in ('completed', 'aborted', 'rolled_back');
 
 -- name: migrations_known
--- Which of the moves that commands name ever were. Primary key.
-select m.tenant_id, m.migration_id from unnest(%s::text[], %s::text[]) as a (tenant_id, migration_id)
+-- Which of the moves that commands name ever were, and how they stand. Primary key.
+select m.tenant_id, m.migration_id, m.state, m.version from unnest(%s::text[], %s::text[]) as a (tenant_id, migration_id)
 join tenant_migration m on m.tenant_id = a.tenant_id and m.migration_id = a.migration_id;
 
 -- name: migrations_insert

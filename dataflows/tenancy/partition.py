@@ -20,8 +20,8 @@ from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy import limits
-from schemas.tenancy.desk_operations import DESK, REQUEST_SUPPORT_GRANT
-from schemas.tenancy.operations import made_id, scope_of
+from schemas.tenancy.desk_operations import DESK, DESK_OPERATIONS, REQUEST_SUPPORT_GRANT
+from schemas.tenancy.operations import OPERATIONS, made_id, scope_of
 from schemas.tenancy.rendering import export_document, migration_document, tenant_document
 from schemas.topics import partition_for
 from sinks.postgres.arrays import Texts
@@ -38,6 +38,8 @@ _EXISTS: Final = Rejection("state_conflict", "The tenant exists already.")
 _SHREDDED: Final = Denial("key_shredded", "The keys of this data were destroyed; nobody can read it again.")
 _RESOURCES: Final = frozenset({"create_resource", "replace_resource", "delete_resource"})
 _TOLD: Final = frozenset({"abort_migration", "rollback_migration", "complete_migration"})
+_MAKES: Final = frozenset(o.name for o in (*OPERATIONS, *DESK_OPERATIONS) if o.creates)
+_OF_ITS_PARTS: Final = _TOLD | {name for name in DESK if name not in _MAKES}  # what has versions of its own
 _READS: Final = 7  # as many as ``reads`` has
 
 
@@ -99,7 +101,7 @@ class Known:
         self.migrations = {
             row[0]: Migration(**dict(zip(Migration.__struct_fields__, row, strict=True))) for row in migrations
         }
-        self.migrations_known = {(row[0], row[1]) for row in migrations_known}
+        self.migrations_known = {(row[0], row[1]): (str(row[2]), int(row[3])) for row in migrations_known}
 
     def is_shredded(self, tenant_id: str) -> bool:
         """Whether no key of a tenant is left."""
@@ -128,6 +130,8 @@ class TenancyWorkspace:
         found = self._known.tenants.get(command.aggregate_key)
         if found is None:
             return _NOT_FOUND
+        if refused := _stale(found, command):
+            return refused
         by_operation = {
             "rotate_tenant_key": self._keys,
             "shred_tenant_keys": self._keys,
@@ -154,6 +158,8 @@ class TenancyWorkspace:
     def _create(self, command: Command, now: int) -> Committed | Rejection:
         if command.aggregate_key in self._known.tenants:
             return _EXISTS
+        if refused := tenant.stale(command.expected_version, 0):
+            return refused
         asked: Any = command.payload["placement"]
         placement = tenant.placement_of(asked, command.aggregate_key, "1")
         made = tenant.created(command, placement, now)
@@ -230,9 +236,13 @@ class TenancyWorkspace:
     def _told(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
         id_ = str(command.payload["migration_id"])
         known = self._known.migrations.get(found.tenant_id)
-        if (found.tenant_id, id_) not in self._known.migrations_known and (known is None or known.migration_id != id_):
-            return _NOT_FOUND
-        decided = migration.told(known, id_, command.operation, now)
+        if known is None or known.migration_id != id_:
+            state, version = self._known.migrations_known.get((found.tenant_id, id_), ("", 0))
+            refused = tenant.stale(command.expected_version, version) or migration.refused(state)
+            return refused if state else _NOT_FOUND
+        if stale := tenant.stale(command.expected_version, known.version):
+            return stale
+        decided = migration.told(known, command.operation, now)
         return decided if isinstance(decided, Rejection) else self._moved(found, decided, now)
 
     def _moved(self, found: Tenant, after: Migration, now: int) -> Committed:
@@ -299,6 +309,17 @@ class TenancyWorkspace:
             "size": head.size if head else 0,
         }
         return NewEvent(head.version if head else after.version, scope_of(after.tenant_id), body)
+
+
+def _stale(found: Tenant, command: Command) -> Rejection | None:
+    """Rule: a version that a call names is the tenant's, or that of the part that it changes (a move, a grant).
+
+    Of what it makes below the tenant it may say 0, too: that is not there yet.
+    """
+    makes = command.operation in _MAKES and command.expected_version == 0
+    return (
+        None if makes or command.operation in _OF_ITS_PARTS else tenant.stale(command.expected_version, found.version)
+    )
 
 
 def _where(placement: Placement) -> dict[str, Any]:

@@ -59,10 +59,10 @@ def decide_billing_run(
         wrong = [{"field": "payload.from", "reason": f"must be within the last {days} days: older usage is not kept"}]
         return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
     if ends > now:
-        return Rejection("state_conflict", "The period is not over yet.", {})
+        return Rejection("state_conflict", "The period is not over yet.", {"current_state": "not_over"})
     if other := next((period for period in billed if period[0] < ends and begins < period[1]), None):
         detail = f"The period from {instant(other[0])} to {instant(other[1])} is billed already."
-        return Rejection("state_conflict", detail, {})
+        return Rejection("state_conflict", detail, {"current_state": "billed"})
     return BillingRun(
         billing_run_id=billing_run_id,
         invoice_id="in_" + billing_run_id.partition("_")[2],

@@ -74,10 +74,8 @@ def planned(tenant: Tenant, target: Placement, migration_id: str, rows_per_secon
     )
 
 
-def told(migration: Migration | None, migration_id: str, verb: str, now: int) -> Migration | Rejection:
-    """The move as an operator's word leaves it; only what is open can be told anything."""
-    if migration is None or migration.migration_id != migration_id:
-        return Rejection("state_conflict", "The move is over.", {})
+def told(migration: Migration, verb: str, now: int) -> Migration | Rejection:
+    """An open move as an operator's word leaves it."""
     state = migration.state
     if verb == "abort_migration" and state in ABORTABLE:
         return _changed(migration, now, state="aborting")
@@ -86,7 +84,12 @@ def told(migration: Migration | None, migration_id: str, verb: str, now: int) ->
             return _changed(migration, now, state="rolling_back")
         if verb == "complete_migration":
             return _changed(migration, now, closing=True)
-    return Rejection("state_conflict", f"The move is {state}.", {"state": state})
+    return refused(state)
+
+
+def refused(state: str) -> Rejection:
+    """What a move in this state cannot be told; one that is over can be told nothing."""
+    return Rejection("state_conflict", f"The move is {state}.", {"state": state, "current_state": state})
 
 
 def _changed(migration: Migration, now: int, **changes: Any) -> Migration:

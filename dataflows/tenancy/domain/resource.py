@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from dataflows.tenancy.domain.tenant import Tenant, version_conflict
+from dataflows.tenancy.domain.tenant import Tenant, stale
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy.operations import resource_of
 
@@ -42,11 +42,11 @@ def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: 
         if payload["resource_id"] != identity_of(command):
             wrong = [{"field": "payload.resource_id", "reason": "must be that of the retry identity"}]
             return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
-        return _over(tenant, used) or _head(command, tenant, 1, now, now)
+        return stale(command.expected_version, 0) or _over(tenant, used) or _head(command, tenant, 1, now, now)
     if head is None or head.deleted:
         return _NOT_FOUND
-    if command.expected_version not in (None, head.version):
-        return version_conflict(command.expected_version or 0, head.version)
+    if refused := stale(command.expected_version, head.version):
+        return refused
     return _head(command, tenant, head.version + 1, head.created_at, now)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
 
+from dataflows.tenancy.domain.tenant import stale
 from schemas.records import Command, Rejection
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import WRITES
@@ -114,9 +115,8 @@ def decide(
     """The grant afterwards, or why not. What is another tenant's is not there. ``tier``: as it is now."""
     if grant is None or grant.tenant_id != tenant_id:
         return Rejection("not_found", "There is no such support grant.", {})
-    if command.expected_version not in (None, grant.version):
-        detail = f"Version {command.expected_version} was expected; the current one is {grant.version}."
-        return Rejection("version_conflict", detail, {"current_version": grant.version})
+    if refused := stale(command.expected_version, grant.version):
+        return refused
     person, state = str(command.payload["person"]), grant.state_at(now)
     changed = structs.replace(grant, version=grant.version + 1)
     if command.operation == "approve_support_grant":
@@ -207,7 +207,7 @@ def _begun(grant: SupportGrant, now: int) -> SupportGrant:
 
 
 def _conflict(state: State) -> Rejection:
-    return Rejection("state_conflict", f"The support grant is {state}.", {})
+    return Rejection("state_conflict", f"The support grant is {state}.", {"current_state": state})
 
 
 def _wrong(name: str, reason: str) -> Rejection:

@@ -119,22 +119,20 @@ def created(command: Command, placement: Placement, now: int) -> Tenant:
 
 def conflict(tenant: Tenant, what: str) -> Rejection:
     """The refusal of what its state does not allow."""
-    return Rejection("state_conflict", f"The tenant is {tenant.state}: {what}.", {"state": tenant.state})
+    told: dict[str, object] = {"state": tenant.state, "current_state": tenant.state}
+    return Rejection("state_conflict", f"The tenant is {tenant.state}: {what}.", told)
 
 
-def version_conflict(expected: int, current: int) -> Rejection:
-    """The refusal of a write that expects another version."""
-    return Rejection(
-        "version_conflict",
-        f"Version {expected} was expected; the current one is {current}.",
-        {"current_version": current},
-    )
+def stale(expected: int | None, current: int) -> Rejection | None:
+    """Why a call that names a version is refused: another one is current. What is not there yet has version 0."""
+    if expected in (None, current):
+        return None
+    detail = f"Version {expected} was expected; the current one is {current}."
+    return Rejection("version_conflict", detail, {"current_version": current})
 
 
 def changed(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
     """Its policy as a PATCH leaves it."""
-    if command.expected_version not in (None, tenant.version):
-        return version_conflict(command.expected_version or 0, tenant.version)
     if tenant.state in ("deleting", "deleted"):
         return conflict(tenant, "it changes no more")
     given = {name: value for name, value in command.payload.items() if value is not None}

@@ -7,12 +7,20 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from dataflows.owner.service import Committed
+from dataflows.tenancy.changes import Changes
+from dataflows.tenancy.desk import DeskWorkspace
 from dataflows.tenancy.domain import migration, resource, tenant
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
+from dataflows.tenancy.partition import Known, TenancyWorkspace
 from schemas.records import Command, Denial, Rejection
+from schemas.tenancy import limits
 from schemas.tenancy.operations import resource_of, scope_of
+from schemas.topics import partition_for
+from sinks.tenancy.contexts import Contexts
+from sinks.tenancy.root_keys import RootKeys
 
 TENANT = "tn_a"
 
@@ -69,7 +77,7 @@ def test_a_life_goes_only_where_it_may(state: str, verb: str) -> None:
     after = LIFE[verb](before)
     if (state, verb) not in ALLOWED:
         assert isinstance(after, Rejection)
-        assert (after.code, after.extra["state"]) == ("state_conflict", state)
+        assert (after.code, after.extra) == ("state_conflict", {"state": state, "current_state": state})
         return
     assert isinstance(after, Tenant)
     assert after.state == ALLOWED[state, verb]
@@ -122,6 +130,72 @@ def test_a_resource_is_written_at_the_version_that_is_expected_and_stays_deleted
     assert again.code == "not_found"
 
 
+def workspace(*versions: tuple[str, str, int], version: int = 4) -> TenancyWorkspace:
+    """An owner that has the tenant, an open move of it at its fifth version, and these ended ones."""
+    placement = tenant.placement_of({"mode": "pooled"}, TENANT, "1")
+    tenants, placements = [structs.astuple(made(version=version))], [structs.astuple(placement)]
+    moves = [structs.astuple(move("soaking", version=5))]
+    ended = [(TENANT, *one) for one in versions]
+    known = Known(tenants, placements, [(TENANT, 1, "active")], [], [], moves, ended)
+    changes = Changes(0, Contexts(None), RootKeys(None))
+    return TenancyWorkspace(partition_for(TENANT, limits.TENANCY_PARTITIONS), known, changes, DeskWorkspace(0, []))
+
+
+TOLD = {"migration_id": "mg_1"}
+PERIOD = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "grace_s": 0}
+GRANT = {"person": "s_1", "reason": "r", "ticket": "t", "scopes": ["resources:read"], "duration_s": 60}
+GRANT |= {"break_glass": None, "masked_fields": None, "not_before": None}
+CREDIT = {"amount": 1, "reason": "r"}
+SAID: dict[str, tuple[dict[str, Any], int]] = {  # and the version that is current
+    "change_tenant": ({"name": "B"}, 4),
+    "suspend_tenant": ({"mode": "blocked", "reason": "r"}, 4),
+    "offboard_tenant": ({"reason": "r"}, 4),
+    "rotate_tenant_key": ({}, 4),
+    "shred_tenant_keys": ({"reason": "r"}, 4),
+    "export_tenant": ({}, 4),
+    "grant_credit": (CREDIT, 4),
+    "request_support_grant": (GRANT, 4),
+    "rollback_migration": (TOLD, 5),
+    "complete_migration": (TOLD, 5),
+}
+MAKES = ("export_tenant", "grant_credit", "request_support_grant")
+
+
+@pytest.mark.parametrize(
+    "operation", [*SAID, "resume_tenant", "delete_tenant", "start_migration", "create_billing_run"]
+)
+def test_a_call_that_names_another_version_changes_nothing(operation: str) -> None:
+    """Who shreds what it looked at must not shred what became of it since."""
+    payload, current = SAID.get(operation, (PERIOD | {"placement": {"mode": "dedicated"}, "reason": "r"}, 4))
+    for expected in (current - 1, current + 1, 10**9):
+        refused = workspace().decide(command(operation, payload, version=expected), 0, 2)
+        assert isinstance(refused, Rejection)
+        assert (refused.code, refused.extra) == ("version_conflict", {"current_version": current})
+    if operation in SAID:
+        taken = [v for v in (None, current, 0) if isinstance(decided(operation, payload, v), Committed)]
+        assert taken == [None, current, *([0] if operation in MAKES else [])]
+
+
+def decided(operation: str, payload: dict[str, Any], version: int | None) -> Committed | Rejection:
+    return workspace().decide(command(operation, payload, version=version), 0, 2)
+
+
+def test_what_is_made_is_not_there_yet_and_what_is_over_has_its_last_version() -> None:
+    said = {"resource_id": resource_of(scope_of(TENANT), "k"), "size": 3, "sealed": ""}
+    for version, taken in ((None, True), (0, True), (1, False)):
+        found = resource.decide(None, made(), 0, command("create_resource", said, version=version), 5)
+        assert isinstance(found, Head) == taken
+    over = workspace(("mg_0", "completed", 9))
+    for version, code in ((None, "state_conflict"), (9, "state_conflict"), (8, "version_conflict")):
+        refused = over.decide(command("abort_migration", {"migration_id": "mg_0"}, version=version), 0, 2)
+        assert isinstance(refused, Rejection)
+        assert refused.code == code
+        assert refused.extra.get("current_state", "completed") == "completed"
+    never = over.decide(command("abort_migration", {"migration_id": "mg_9"}, version=8), 0, 2)
+    assert isinstance(never, Rejection)
+    assert never.code == "not_found"
+
+
 def test_a_create_makes_the_resource_of_its_own_identity_alone() -> None:
     foreign = command("create_resource", {"resource_id": "rs_chosen", "size": 1})
     assert isinstance(resource.decide(None, made(), 0, foreign, 1), Rejection)
@@ -148,7 +222,7 @@ def test_no_move_leads_to_the_store_where_the_rows_are(region: str | None) -> No
     asked = {"mode": "pooled"} | ({"region": region} if region else {})
     refused = target(asked, {"mode": "pooled", "region": "eu-1"})
     assert isinstance(refused, Rejection)
-    assert (refused.code, refused.extra) == ("state_conflict", {"state": "active"})
+    assert (refused.code, refused.extra["current_state"]) == ("state_conflict", "active")
     own = target({"mode": "partitioned"}, {"mode": "partitioned"})  # another schema of its own
     assert isinstance(own, Placement)
 
@@ -164,14 +238,12 @@ ENDED = ("completed", "aborted", "rolled_back", "aborting", "rolling_back", "com
 
 @pytest.mark.parametrize("state", [*BEFORE, "soaking", *ENDED])
 def test_a_move_is_aborted_before_its_commit_and_turned_back_or_completed_after_it(state: str) -> None:
-    found = {
-        verb: migration.told(move(state), "mg_1", f"{verb}_migration", 9) for verb in ("abort", "rollback", "complete")
-    }
+    found = {verb: migration.told(move(state), f"{verb}_migration", 9) for verb in ("abort", "rollback", "complete")}
     taken = {verb for verb, after in found.items() if isinstance(after, Migration)}
     assert taken == ({"abort"} if state in BEFORE else {"rollback", "complete"} if state == "soaking" else set())
-    assert isinstance(migration.told(move("soaking", closing=True), "mg_1", "rollback_migration", 9), Rejection)
-    assert isinstance(migration.told(None, "mg_1", "abort_migration", 9), Rejection)
-    assert isinstance(migration.told(move(), "mg_2", "abort_migration", 9), Rejection)
+    for after in (*found.values(), migration.told(move("soaking", closing=True), "rollback_migration", 9)):
+        assert isinstance(after, Migration) or after.extra["current_state"] in (state, "soaking")
+    assert isinstance(migration.told(move("soaking", closing=True), "rollback_migration", 9), Rejection)
 
 
 def test_the_other_side_gets_images_as_long_as_it_may_serve() -> None:
