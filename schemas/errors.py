@@ -164,6 +164,10 @@ class StateConflict(Rejected):
 
     code = "state_conflict"
 
+    def __init__(self, message: str | None = None, current_state: str | None = None) -> None:
+        super().__init__(message, current_state=current_state)
+        self.current_state = current_state
+
 
 class VersionRequired(Rejected):
     """Say which version is to be changed: the header If-Match or the field expected_version."""

@@ -136,6 +136,8 @@ def of_error(error: errors.PlatformError) -> bytes:
     extra: dict[str, Any] | None = {"errors": error.errors} if isinstance(error, errors.InvalidCommand) else None
     if isinstance(error, errors.VersionConflict) and error.current_version is not None:
         extra = {"current_version": error.current_version}
+    if isinstance(error, errors.StateConflict) and error.current_state is not None:
+        extra = {"current_state": error.current_state}
     if isinstance(error, errors.TenantNotActive):
         extra = {"state": error.state}
     return render(error.code, error.public, extra)

@@ -89,7 +89,7 @@ async def get_export_content(request: Request, tenant_id: str, export_id: str) -
     if known.is_shredded:
         raise errors.KeyShredded
     if found["state"] != "ready":
-        raise errors.StateConflict("The export is not ready yet.")
+        raise errors.StateConflict("The export is not ready yet.", found["state"])
     lines = await begun(parts_of(request).get(Lives).parts(known, found))
     return StreamingResponse(lines, headers=calling.NO_STORE, media_type=_NDJSON)
 

@@ -78,6 +78,8 @@ def test_lines_carry_what_responses_carry() -> None:
     assert committed == {"status": 201, "replayed": True, **json.loads(BODY)}
     failed = json.loads(answers.line(answers.failed(errors.NotFound())))
     assert (failed["status"], failed["problem"]["code"]) == (404, "not_found")
+    conflict = json.loads(answers.line(answers.failed(errors.StateConflict("no", "running"))))["problem"]
+    assert (conflict["code"], conflict["detail"], conflict["current_state"]) == ("state_conflict", "no", "running")
     assert json.loads(answers.line(answers.pending("r1"))) == {"status": 202, "request_id": "r1"}
 
 

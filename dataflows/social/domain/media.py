@@ -17,7 +17,6 @@ from schemas.social import limits
 ENDED: Final = frozenset({"checksum_failed", "infected", "rejected", "expired", "deleted"})
 _S_US: Final = 1_000_000
 _NO_SUCH: Final = Rejection("not_found", "No such object.")
-_ENDED: Final = Rejection("state_conflict", "The upload has been completed, or has ended.")
 
 
 class Media(Struct, frozen=True, kw_only=True):
@@ -82,12 +81,17 @@ def completed(known: Media | None, owner_id: str, said: str, now: int) -> Media 
     if known is None or known.owner_id != owner_id:
         return _NO_SUCH
     if known.scan_state != "initiated":
-        return _ENDED
+        return _ended(known)
     if said == "ok":
         return _moved(known, now, scan_state="scanning")
     if said == "checksum_mismatch":
         return _moved(known, now, scan_state="checksum_failed")
-    return Rejection("state_conflict", "A part has not been received.")
+    return Rejection("state_conflict", "A part has not been received.", {"current_state": known.scan_state})
+
+
+def _ended(known: Media) -> Rejection:
+    detail = "The upload has been completed, or has ended."
+    return Rejection("state_conflict", detail, {"current_state": known.scan_state})
 
 
 def scanned(known: Media | None, outcome: str, manifest: str | None, now: int) -> Media | Rejection:
@@ -95,7 +99,7 @@ def scanned(known: Media | None, outcome: str, manifest: str | None, now: int) -
     if known is None:
         return _NO_SUCH
     if known.scan_state != "scanning":
-        return _ENDED
+        return _ended(known)
     return _moved(known, now, scan_state=outcome, manifest=manifest if outcome == "ready" else None)
 
 
@@ -105,7 +109,8 @@ def expired(known: Media | None, now: int) -> Media | Rejection:
         return _NO_SUCH
     is_orphan = known.attached_post_id is None and known.scan_state not in ENDED
     if not is_orphan or now < known.created_at + limits.MEDIA_ORPHAN_S * _S_US:
-        return Rejection("state_conflict", "The medium is in a post, has ended, or may still get a post.")
+        detail = "The medium is in a post, has ended, or may still get a post."
+        return Rejection("state_conflict", detail, {"current_state": known.scan_state})
     return _moved(known, now, scan_state="expired", manifest=None)
 
 

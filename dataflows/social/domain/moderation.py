@@ -13,9 +13,6 @@ from schemas.social.moderation_operations import id_in_case
 _PRIORITIES: Final = {"illegal": 100, "abuse": 10, "spam": 3, "other": 1}
 FOUR_EYES: Final = Rejection("four_eyes_required", "Somebody else must decide: nobody decides about what is one's own.")
 _NO_APPEAL: Final = Rejection("not_found", "No such object.")
-_APPEALED: Final = Rejection("state_conflict", "There has been an appeal against this decision.")
-_SUPERSEDED: Final = Rejection("state_conflict", "Another decision is in force.")
-_DECIDED: Final = Rejection("state_conflict", "The appeal is decided.")
 
 
 class Target(Struct, frozen=True):
@@ -124,7 +121,7 @@ def assigned(case: Case | None, moderator: str, now: int) -> Case | Rejection:
     if case is None or case.state == "decided":
         return Rejection("not_found", "No such object.")
     if case.assignee not in (None, moderator):
-        return Rejection("state_conflict", "Another moderator has this case.")
+        return _conflict(case.state, "Another moderator has this case.")
     return structs.replace(case, assignee=moderator, state="assigned", version=case.version + 1, updated_at=now)
 
 
@@ -174,7 +171,7 @@ def appealed(
     if ruling is None or ruling.author_id != user_id:
         return _NO_APPEAL
     if known is not None:
-        return _APPEALED
+        return _conflict(known.state, "There has been an appeal against this decision.")
     return Appeal(
         appeal_id=appeal_id,
         decision_id=ruling.decision_id,
@@ -197,10 +194,14 @@ def appeal_decided(
     if moderator in (ruling.moderator, appeal.author_id):
         return FOUR_EYES
     if appeal.state != "open":
-        return _DECIDED
+        return _conflict(appeal.state, "The appeal is decided.")
     if outcome == "reversed" and (current is None or current.decision_id != ruling.decision_id):
-        return _SUPERSEDED
+        return _conflict("superseded", "Another decision is in force.")
     return structs.replace(appeal, state=outcome, decided_by=moderator, version=appeal.version + 1, updated_at=now)
+
+
+def _conflict(state: str, detail: str) -> Rejection:
+    return Rejection("state_conflict", detail, {"current_state": state})
 
 
 def rendered_ruling(ruling: Ruling) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class Origin:
         """One part, as it was signed: kept once its bytes are the declared ones, else nothing is changed."""
         part, state = await self._signed_part(request)
         if state != "initiated":
-            raise errors.StateConflict("The upload has been completed, or has ended.")
+            raise errors.StateConflict("The upload has been completed, or has ended.", state)
         if not self._places.take(part.owner_id):
             raise errors.Overloaded("Too many parts of this owner are under way here; put this one again later.")
         try:

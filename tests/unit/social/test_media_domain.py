@@ -24,7 +24,11 @@ def medium(**changes: Any) -> Media:
 
 
 def code(found: object) -> str | None:
-    return found.code if isinstance(found, Rejection) else None
+    """The code of a refusal; where the state is why, the refusal says it."""
+    if not isinstance(found, Rejection):
+        return None
+    assert found.code != "state_conflict" or found.extra["current_state"]
+    return found.code
 
 
 @pytest.mark.parametrize(("said", "state"), [("ok", "scanning"), ("checksum_mismatch", "checksum_failed")])
