@@ -35,7 +35,8 @@ class Field:
     """One field of a payload: its type, what it is, and its default when it may be left out.
 
     ``since``: the version of the command's schema in which it came. One that came later is null in older commands, and
-    a request without it hashes as it did before. ``normal`` gives the one form of values that say the same.
+    a request without it hashes as it did before. ``normal`` gives the one form of values that say the same. ``said``:
+    why a caller may not say a value, where the type also takes another form, in which commands travel.
     """
 
     type: ValueType
@@ -44,6 +45,7 @@ class Field:
     nullable: bool = False
     since: int = 1
     normal: Callable[[Any], Any] | None = None
+    said: Check | None = None
 
     @property
     def is_required(self) -> bool:
@@ -240,6 +242,13 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
     if len(written) > 1 and card_number.lies_in_pieces(written):
         errors.append({"field": "payload", "reason": f"taken together {card_number.REFUSED}"})
     return result, errors
+
+
+def not_to_be_said(fields: Fields, payload: dict[str, Any]) -> list[dict[str, str]]:
+    """What only a command on its way may have, of a payload that is valid as one."""
+    given = ((name, payload[name], spec.said) for name, spec in fields.items() if name in payload)
+    reasons = ((name, said(value)) for name, value, said in given if said is not None and value is not None)
+    return [{"field": f"payload.{name}", "reason": reason} for name, reason in reasons if reason]
 
 
 def hashed(fields: Fields, payload: dict[str, Any]) -> dict[str, Any]:

@@ -167,6 +167,7 @@ def _read(
     aggregate_key = _aggregate_key(operation, path_id, given, merchant, key)
     _refuse_contradictions(operation, path_id, body, aggregate_key)
     payload, wrong = operation.normalize(given)
+    wrong = wrong or validation.not_to_be_said(operation.payload, given)
     wrong += _wrong_identities(key, request_id)
     if wrong:
         raise errors.InvalidCommand(wrong)

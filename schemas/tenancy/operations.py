@@ -103,7 +103,11 @@ _TENANT_OPERATIONS: Final = (
             "timezone": Field(types.TIME_ZONE, "the zone of its days and months", default="UTC"),
             "home_currency": Field(CURRENCY, "the currency of its invoices", default="USD"),
             "quotas": Field(
-                types.QUOTAS, "limits by dimension; null is none", default={}, normal=types.texts_of_quotas
+                types.QUOTAS,
+                "limits by dimension; null is none",
+                default={},
+                normal=types.texts_of_quotas,
+                said=types.given_quotas,
             ),
             "prices": Field(
                 types.PRICES, "minor units a unit, or tiers, by dimension", default={}, normal=types.texts_of_prices
@@ -126,7 +130,12 @@ _TENANT_OPERATIONS: Final = (
             "tier": Field(types.TIER, "standard or enterprise", default=None, nullable=True),
             "timezone": Field(types.TIME_ZONE, "the zone of its days and months", default=None, nullable=True),
             "quotas": Field(
-                types.QUOTAS, "all its limits by dimension", default=None, nullable=True, normal=types.texts_of_quotas
+                types.QUOTAS,
+                "all its limits by dimension",
+                default=None,
+                nullable=True,
+                normal=types.texts_of_quotas,
+                said=types.given_quotas,
             ),
             "prices": Field(
                 types.PRICES, "all its prices by dimension", default=None, nullable=True, normal=types.texts_of_prices

@@ -64,18 +64,19 @@ def is_price(text: object) -> bool:
 
 
 def text_of(said: Any) -> str:
-    """The one form of a price, as people give it; what is none of ours stays no price."""
-    if not isinstance(said, dict):
-        return str(said)
-    tiers = said.get("tiers")
-    parts = tiers if isinstance(tiers, list) else []
-    return f"{said.get('mode')}:" + ",".join(map(_tier_text, parts))
+    """The one form of a price, as people give it; what is none of ours stays no price. A number is none: it rounds."""
+    if isinstance(said, str):
+        return said
+    if not isinstance(said, dict) or said.keys() != {"mode", "tiers"} or not isinstance(said["tiers"], list):
+        return ""
+    return f"{said['mode']}:" + ",".join(map(_tier_text, said["tiers"]))
 
 
 def _tier_text(said: Any) -> str:
-    if not isinstance(said, dict) or said.keys() != {"up_to", "unit_price"}:
+    if not isinstance(said, dict) or said.keys() != {"up_to", "unit_price"} or not isinstance(said["unit_price"], str):
         return ""
-    return f"{_ENDLESS if said['up_to'] is None else said['up_to']}@{said['unit_price']}"
+    end = said["up_to"]
+    return f"{_ENDLESS if end is None else end if type(end) is int else ''}@{said['unit_price']}"
 
 
 def shown(price: str) -> str | dict[str, Any]:

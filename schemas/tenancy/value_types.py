@@ -41,10 +41,17 @@ def quotas(value: object) -> str | None:
         return reason
     for name, limit in dict(value).items():  # type: ignore[call-overload] # a dict, as was just seen
         is_count = type(limit) is int and 0 <= limit <= limits.AMOUNT_MINOR_MAX
-        is_normal = isinstance(limit, str) and _LIMIT.fullmatch(limit) is not None
+        is_normal = isinstance(limit, str) and _LIMIT.fullmatch(limit) and int(limit or 0) <= limits.AMOUNT_MINOR_MAX
         if not (limit is None or is_count or is_normal):
             return f"the limit of {name} must be an integer of 0 or more, or null"
     return None
+
+
+def given_quotas(value: object) -> str | None:
+    """As ``quotas``, in the form in which people give them."""
+    said = value if isinstance(value, dict) else {}
+    texts = sorted(name for name, limit in said.items() if isinstance(limit, str))
+    return f"the limit of {texts[0]} must be an integer of 0 or more, or null" if texts else quotas(value)
 
 
 def texts_of_quotas(value: Any) -> dict[str, str]:
@@ -108,7 +115,7 @@ QUOTAS: Final = ValueType(
     _TEXTS,
     {
         **_DIMENSIONS,
-        "additionalProperties": {"type": ["integer", "null", "string"], "minimum": 0, "pattern": "^[0-9]{0,16}$"},
+        "additionalProperties": {"type": ["integer", "null"], "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX},
     },
 )
 _A_PRICE: Final = {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,12})?$"}

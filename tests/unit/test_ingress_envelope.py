@@ -274,3 +274,14 @@ def test_whose_account_an_operator_works_on_stands_in_the_path() -> None:
     request = envelope.read_call(OPERATIONS["freeze_account"], "m_7", raw, fields, "m_ops")
     assert request.aggregate_key == identity.account_id("m_7")
     assert request.payload == {"merchant_id": "m_7", "reason": "court order"}
+
+
+@pytest.mark.parametrize("limit", ["5", "", "007", 1.0, True, -1, 2**53])
+def test_a_form_in_which_commands_travel_is_not_taken_from_a_caller(limit: object) -> None:
+    tenant = OPERATIONS["create_tenant"]
+    with pytest.raises(errors.InvalidCommand) as refused:
+        call({"name": "A", "quotas": {"resources": limit}}, {"Idempotency-Key": "k"}, tenant)
+    assert [one["field"] for one in refused.value.errors] == ["payload.quotas"]
+    taken = call({"name": "A", "quotas": {"resources": 5, "seats": None}}, {"Idempotency-Key": "k"}, tenant)
+    assert taken.payload["quotas"] == {"resources": "5", "seats": ""}
+    assert tenant.normalize(taken.payload) == (taken.payload, [])  # as its owner reads it

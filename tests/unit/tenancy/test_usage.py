@@ -297,6 +297,12 @@ def test_tiers_travel_as_text_and_look_as_they_were_given() -> None:
         {"mode": "volume", "tiers": [{"up_to": None, "unit_price": "-2"}]},
         {"mode": "volume", "tiers": [{"up_to": None, "unit_price": "2", "flat": "1"}]},
         {"mode": "volume", "tiers": [{"up_to": 10.5, "unit_price": "2"}, {"up_to": None, "unit_price": "1"}]},
+        {"mode": "volume", "tiers": [{"up_to": "10", "unit_price": "2"}, {"up_to": None, "unit_price": "1"}]},
+        {"mode": "volume", "tiers": [{"up_to": None, "unit_price": 0.5}]},
+        TIERS | {"floor": "1"},
+        0.25,  # a number has been rounded already
+        1,
+        None,
     ],
 )
 def test_what_are_no_tiers(said: object) -> None:
