@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ingress.commands import calling
 from ingress.http.parts import parts_of
 from ingress.tenancy.tenants import Known, Tenants
 from schemas import errors
+from schemas.senders import TENANT, USER, kind_of
 from schemas.tenancy.operations import MEMBER_ADMIN, STAFF, TENANT_SCOPE
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.identity.caller import Caller
+
+_OUTSIDERS: Final = frozenset({TENANT, USER})
 
 
 def is_member(caller: Caller) -> bool:
@@ -22,10 +25,10 @@ def is_member(caller: Caller) -> bool:
 
 
 def require_staff(caller: Caller, *scopes: str) -> None:
-    """Raises Forbidden unless this is staff with one of the scopes. A tenant's token is never staff's."""
+    """Raises Forbidden unless this is staff with one of the scopes. A tenant's token is never staff's, nor a user's."""
     caller.require(*scopes)
-    if is_member(caller):
-        raise errors.Forbidden("This is for staff; the token is a tenant's.")
+    if (kind := kind_of(caller.principal)) in _OUTSIDERS:
+        raise errors.Forbidden(f"This is for staff; the token is a {kind}'s.")
 
 
 async def member(request: Request, scope: str, *, writes: bool = False, shows: bool = True) -> tuple[Caller, Known]:
@@ -40,7 +43,7 @@ async def of_tenant(request: Request, tenant_id: str, *staff_scopes: str) -> tup
     calling.require_id(tenant_id)
     tenants = parts_of(request).get(Tenants)
     if not is_member(caller):
-        caller.require(STAFF, *staff_scopes)
+        require_staff(caller, STAFF, *staff_scopes)
         return caller, await tenants.get(tenant_id, fresh=True)
     caller.require(MEMBER_ADMIN)
     own = await tenants.active(caller)

@@ -140,7 +140,7 @@ async def _invoice(request: Request, invoice_id: str) -> tuple[Caller, StoredInv
         caller.require(TENANT_ADMIN)
         await parts.get(Tenants).active(caller)
     else:
-        caller.require(STAFF)
+        require_staff(caller, STAFF)
     found = await parts.get(Billing).invoice(invoice_id)
     if is_member(caller) and caller.tenant != found.tenant_id:
         raise errors.NotFound

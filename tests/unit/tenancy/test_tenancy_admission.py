@@ -13,6 +13,7 @@ from ingress.commands.envelope import Fields, read_call
 from ingress.http.answers import failed
 from ingress.identity.caller import Caller
 from ingress.tenancy.admission import TenancyAdmission
+from ingress.tenancy.callers import require_staff
 from schemas import errors
 from schemas.services import OPERATIONS
 
@@ -65,3 +66,18 @@ def test_whether_a_call_is_a_retry_ends_with_the_keys() -> None:
     unknown = structs.replace(request, request_hash=found)
     (shown,) = asyncio.run(admission.shown(caller("tenant:tn_a"), [unknown], [failed(errors.KeyReused())]))
     assert (shown.status, shown.code) == (410, "key_shredded")
+
+
+@pytest.mark.parametrize("principal", ["tenant:tn_a", "user:u_1"])
+def test_a_caller_of_another_kind_is_no_staff_whatever_its_scopes_are(principal: str) -> None:
+    scopes = frozenset(["tenants:admin", "support", "support:approve"])
+    outsider = structs.replace(caller(principal), scopes=scopes)
+    for scope in scopes:
+        with pytest.raises(errors.Forbidden):
+            require_staff(outsider, scope)
+    for staff in ("m_ops", "staff:s_1"):
+        require_staff(structs.replace(outsider, principal=staff), "tenants:admin")
+    request = read_call(OPERATIONS["create_tenant"], None, b'{"name": "A"}', Fields(idempotency_key="k"), principal)
+    admission = TenancyAdmission(Tenants(), None)  # type: ignore[arg-type] # as far as it is asked
+    (refusal,) = asyncio.run(admission.refusals(outsider, [request]))
+    assert isinstance(refusal, errors.Forbidden)
