@@ -146,7 +146,10 @@ def test_a_move_is_aborted_and_another_is_completed(tenancy: Tenancy) -> None:
         tenancy.staff.done("POST", f"{slow}/abort")
         tenancy.becomes(slow, "aborted")
         assert tenancy.staff.get(path)["placement"]["generation"] == 1
-        assert tenancy.staff.send("POST", f"{slow}/rollback").status_code == 409
+        for version, said in ((None, ("state_conflict", "aborted")), (99, ("version_conflict", None))):
+            refused = tenancy.staff.send("POST", f"{slow}/rollback", version=version)
+            assert refused.status_code == 409
+            assert (refused.json()["code"], refused.json().get("current_state")) == said
         asked["rows_per_second"] = 10_000
         quick = f"{path}/migrations/{tenancy.staff.done('POST', f'{path}/migrations', asked)['migration_id']}"
         tenancy.becomes(quick, "soaking")
