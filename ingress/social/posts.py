@@ -59,7 +59,10 @@ class Posts:
         ]
 
     async def get(self, viewer: str, post_id: str, *, is_moderator: bool = False) -> Json:
-        """One post. Raises NotFound, whether it is missing or hidden; Gone for one's own deleted one."""
+        """One post, and the label that moderators gave it. Raises NotFound, whether it is missing or hidden.
+
+        Raises Gone for one's own deleted one.
+        """
         rows = await self.store.rows("posts_shown", {"viewer": viewer, "ids": [post_id]})
         if not rows:
             await self.refuse(viewer, post_id)
@@ -68,8 +71,10 @@ class Posts:
         ((likes, reposts, replies),) = await self.store.rows("post_counts", {"id": post_id, "viewer": viewer})
         counts = {"likes": likes, "reposts": reposts, "replies": replies}
         media = (await self._uploads.of_posts(viewer, [post_id]))[post_id]
-        decided = await self._moderation.in_force(post_id) if is_moderator or post.author_id == viewer else None
-        return shown | {"media": media, "counts": counts, "moderation": decided}
+        decided = await self._moderation.in_force(post_id)
+        told = decided if is_moderator or post.author_id == viewer else None
+        label = decided["label"] if decided else None
+        return shown | {"media": media, "counts": counts, "label": label, "moderation": told}
 
     async def root_of(self, viewer: str, post_id: str) -> str:
         """The root of the thread of a post that the viewer may see. Raises as ``get``."""

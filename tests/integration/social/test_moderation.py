@@ -209,12 +209,14 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     assert post["post_id"] not in stranger.ids(public) + stranger.ids("/v1/search", q="wordofthispostonly")
     author.do("PATCH", path, {"text": "wordofthispostonly again"}, version=1)
     assert post["post_id"] not in stranger.ids(public) + stranger.ids("/v1/search", q="wordofthispostonly")
+    decide(moderator, post["post_id"], "label", label="parody")
+    told = [(seen["label"], seen["moderation"] is not None) for seen in (stranger.read(path), author.read(path))]
+    assert told == [("parody", False), ("parody", True)]  # the decision itself is for its author
     ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
-    label = decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)
-    assert label["version"] == 2
+    assert decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)["version"] == 3
     becomes(lambda: author.read(path)["moderation"], None, 60, what="it ends by a decision of its own")
     assert post["post_id"] in stranger.ids(public)
-    assert stranger.read(path)["moderation"] is None
+    assert stranger.read(path)["label"] is None
     for wider in (author.name, post["media_ids"][0]):  # what is limited keeps its posts out, and none of them away
         verified(moderator, decide(moderator, wider, "limit"))
         assert post["post_id"] not in stranger.ids(public) + stranger.ids("/v1/search", q="wordofthispostonly")
@@ -233,7 +235,7 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     assert stranger.get(path).status_code == 200
     assert (statuses(old), statuses(urls_of(stranger, post))) == ({404}, {200})
     kinds = [one["kind"] for one in author.walk("/v1/notifications")]
-    assert kinds.count("moderation") == 9
+    assert kinds.count("moderation") == 10
     refused(
         moderator.send(
             "POST",
