@@ -204,10 +204,12 @@ def _confine(data: Path) -> None:
     """Nothing of the machine but its own data and what code needs: grants do not rule SQL's function ``file``.
 
     Not the folder that our packages lie in: a home may lie there too. Nor ``/proc``: it has the environment of every
-    process, ours among them.
+    process, ours among them. But what the kernel told this one: the engine looks for that in ``auxv``, and where it may
+    not in the memory behind its environment, which may be anything (one start in some hundreds crashed).
     """
     ours = [Path(__file__).parents[1], Path(limits.__file__).parent]
-    system = ("/usr", "/lib", "/lib64", "/proc/self/maps", "/sys", "/etc/localtime", "/etc/ld.so.cache")
+    told = ("/proc/self/auxv", "/proc/self/maps")
+    system = ("/usr", "/lib", "/lib64", *told, "/sys", "/etc/localtime", "/etc/ld.so.cache")
     devices = map(Path, ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
     if not confine([*map(Path, (*system, sys.prefix, sys.base_prefix)), *ours], [data, *devices]):
         print("no Landlock here: SQL's function file() reads what this process may read", flush=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from http.client import HTTPConnection
@@ -87,6 +89,23 @@ def test_no_query_leaves_the_engine(front: FrontProcess, tmp_path: Path, user: s
             listener.accept()
     assert secret.read_text() == "7\ta secret of the machine\n"
     assert list(tmp_path.iterdir()) == [secret]
+
+
+def test_the_engine_is_told_what_the_kernel_told_its_process(tmp_path: Path) -> None:
+    """Else it takes anything for it, and crashes at some of its starts."""
+    code = """
+import sys
+from pathlib import Path
+from compose.stack.clickhouse_front import _confine
+_confine(Path(sys.argv[1]))
+assert Path("/proc/self/auxv").read_bytes() and Path("/proc/self/maps").read_bytes()
+try:
+    Path("/proc/self/environ").read_bytes()
+except PermissionError:
+    print("confined")
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, ["confined"]), done.stderr
 
 
 def test_a_reader_reads_and_changes_nothing(front: FrontProcess, client: Client) -> None:
