@@ -1,7 +1,7 @@
-"""How many records one transaction of an owner takes: fewer after one that took too long, more again when all is well.
+"""How many records one transaction takes: fewer after one that took too long, more again when all is well.
 
 The database ends a transaction past its bound (a slow disk, a lock that somebody holds). The same records in the same
-transaction would end so again, and the partition would never go on. One object outlives the restarts of an owner.
+transaction would end so again, and what reads them would never go on. One object outlives the restarts of its owner.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ log = structlog.get_logger()
 
 
 class TransactionSize:
-    """What the lanes of one owner share; any of them may call it."""
+    """What the lanes of one owner share; any of them may call it. Nobody reads more than ``whole`` at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: int = limits.BATCH_MESSAGES_MAX) -> None:
+        self._whole = whole
         self.records: int | None = None  # None = whatever was read
         self._well = 0  # transactions of that size in a row
         self._lock = threading.Lock()
@@ -31,6 +32,11 @@ class TransactionSize:
         """Whether so many may be committed together."""
         bound = self.records
         return bound is None or records <= bound
+
+    @property
+    def at_most(self) -> int:
+        """How many to read for the next transaction."""
+        return self.records or self._whole
 
     def pieces(self, batch: PartitionBatch) -> Iterator[PartitionBatch]:
         """The batch as it may be committed, one after the other."""
@@ -59,4 +65,4 @@ class TransactionSize:
             self._well += 1
             if self._well >= limits.TRANSACTIONS_UNTIL_LARGER:
                 larger = 2 * bound
-                self.records, self._well = (None if larger >= limits.BATCH_MESSAGES_MAX else larger), 0
+                self.records, self._well = (None if larger >= self._whole else larger), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Protocol
 import psycopg
 
 from dataflows import limits
+from dataflows.owner.transaction_size import TransactionSize
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Fenced, Unavailable
 from schemas.service import Service
@@ -43,12 +45,13 @@ class _Following(ABC):
         metrics = FollowerMetrics(place.name)
         self._follower = Follower(place.kafka, place.postgres_dsn, followed, place.client_id, metrics)
         self._stop = threading.Event()
+        self._size = TransactionSize(limits.WORKER_EVENTS_MAX)
 
     def run(self) -> None:
         """Works until ``stop``, then leaves the group."""
         try:
             while not self._stop.is_set():
-                if taken := self._follower.read(limits.WORKER_EVENTS_MAX, limits.WORKER_POLL_MS / 1_000):
+                if taken := self._follower.read(self._size.at_most, limits.WORKER_POLL_MS / 1_000):
                     self._take(taken)
         finally:
             self._follower.close()
@@ -93,7 +96,8 @@ class EventWorker(_Following):
 class CountingWorker(_Following):
     """What ``count`` writes of events and the positions behind them are one transaction: each event counts once.
 
-    ``begin`` is called on every new connection. What Postgres refuses comes again, from the stored positions.
+    ``begin`` is called on every new connection. What Postgres refuses comes again, from the stored positions; what took
+    too long, in smaller transactions.
     """
 
     def __init__(
@@ -111,16 +115,21 @@ class CountingWorker(_Following):
         self._connection: OwnerConnection | None = None
 
     def _take(self, taken: Sequence[Taken]) -> None:
+        events, began = sum(len(one.events) for one in taken), time.monotonic()
         try:
             if self._connection is None:
                 self._connection = self._connected()
                 self._begin(self._connection)
+                began = time.monotonic()
             with self._connection.transaction():
                 self._count(self._connection, taken)
                 self._follower.advance(self._connection, taken)
         except (psycopg.OperationalError, psycopg.InterfaceError, Fenced) as error:
+            self._size.failed(events, time.monotonic() - began)
             self._close()
             self._follower.begin_again(error)
+        else:
+            self._size.committed(events)
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

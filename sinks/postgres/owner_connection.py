@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
@@ -10,7 +10,11 @@ from sinks import limits
 from sinks.postgres import arrays
 from sinks.postgres.session import INDEXED
 
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
 OwnerConnection = psycopg.Connection[tuple[Any, ...]]
+Result = TypeVar("Result")
 
 _SESSION: Final = (
     f"{INDEXED} -c plan_cache_mode=force_generic_plan -c synchronous_commit=on -c client_min_messages=warning "
@@ -20,9 +24,20 @@ _SESSION: Final = (
 )
 
 
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A session that its bound ended is away as any other; psycopg tells an internal error, which nobody waits for."""
+
+    def wait(self, gen: PQGen[Result], *args: Any, **named: Any) -> Result:
+        """As ever. Raises psycopg.OperationalError for a transaction that took too long, too."""
+        try:
+            return super().wait(gen, *args, **named)
+        except psycopg.errors.TransactionTimeout as error:
+            raise psycopg.OperationalError(str(error)) from error
+
+
 def connect(dsn: str, name: str) -> OwnerConnection:
     """An autocommit connection whose every statement is prepared at once. Raises psycopg.OperationalError."""
-    connection = psycopg.connect(
+    connection = _Connection.connect(
         dsn,
         autocommit=True,
         application_name=name,

@@ -56,6 +56,14 @@ def test_nothing_runs_behind_a_statement_that_failed(
     assert saved(connection) == []
 
 
+def test_a_session_whose_transaction_took_too_long_is_away_as_any_other(connection: OwnerConnection) -> None:
+    """Whoever waits for servers that are away begins again: it does not end for good."""
+    connection.execute("set transaction_timeout = 50")
+    with pytest.raises(psycopg.OperationalError, match="transaction timeout"):
+        connection.execute("select pg_sleep(60)")
+    assert connection.broken
+
+
 def test_the_error_is_of_the_first_that_failed(trips: RoundTrips) -> None:
     with pytest.raises(psycopg.errors.CheckViolation):
         trips.run([("begin", None), (SAVE, (100,)), ("select 1 / %s::int", (0,)), ("commit", None)])

@@ -42,6 +42,20 @@ def test_it_grows_after_many_whole_transactions_that_went_well() -> None:
     assert size.records is None
 
 
+def test_who_reads_at_most_so_many_reads_fewer_for_a_while() -> None:
+    size = TransactionSize(5_000)
+    found = [size.at_most]
+    for _ in range(2):
+        size.failed(size.at_most, TOO_LONG_S)
+        found.append(size.at_most)
+    for _ in range(2):
+        for _ in range(limits.TRANSACTIONS_UNTIL_LARGER):
+            size.committed(size.at_most)
+        found.append(size.at_most)
+    assert found == [5_000, 2_500, 1_250, 2_500, 5_000]
+    assert size.records is None
+
+
 def test_pieces_are_the_batch_in_order() -> None:
     size, whole = TransactionSize(), batch(23)
     assert list(size.pieces(whole)) == [whole]

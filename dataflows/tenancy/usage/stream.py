@@ -1,8 +1,8 @@
 """The topic of usage as a dataflow: what one read brings is counted in one transaction with the positions.
 
 Killed anywhere, it reads on from the positions, and what was counted is known by its identity. A second process that
-takes over fences the first: its transaction ends at the position. What was acknowledged and is in the topic no more is
-never passed over: the partition stands still.
+takes over fences the first: its transaction ends at the position. After one that took too long less is read at once.
+What was acknowledged and is in the topic no more is never passed over: the partition stands still.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import psycopg
 import structlog
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 
@@ -18,6 +19,7 @@ from dataflows.owner import fail_points
 from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.senders import Senders
 from dataflows.owner.topic_watch import TopicWatch
+from dataflows.owner.transaction_size import TransactionSize
 from dataflows.streams.positioned_stream import PositionedStream, raise_unless_passing
 from dataflows.streams.read_ahead import ReadAhead
 from dataflows.streams.strict_positions import End, StrictPositions, halt_of
@@ -59,6 +61,7 @@ class UsageBatch(NamedTuple):
 
     usage: dict[int, list[Metered]]
     ends: dict[int, End]
+    records: int  # that were read, those that count for nothing too
     partition: int = 0  # the key of the dataflow's step: batches are counted one after another
 
 
@@ -66,14 +69,22 @@ class UsageReader:
     """A consumer of all partitions. Positions come from Postgres and go there; Kafka keeps none.
 
     ``halt`` hears of what cannot be read on, as is true of ``begins`` already: nothing more comes of that partition.
+    ``size`` says how much one batch is.
     """
 
     def __init__(
-        self, kafka: KafkaConnection, client_id: str, begins: Mapping[int, Begin], senders: Senders, halt: StandStill
+        self,
+        kafka: KafkaConnection,
+        client_id: str,
+        begins: Mapping[int, Begin],
+        senders: Senders,
+        halt: StandStill,
+        size: TransactionSize | None = None,
     ) -> None:
         self._topic = kafka.topic(USAGE)
         self._senders = senders
         self._halt = halt
+        self._size = size or batch_size()
         self._watch = TopicWatch(TopicOffsets(kafka, USAGE))
         self._places = {p: begin.place for p, begin in begins.items() if begin.fault is None}
         self._witnesses = {p: begin.witness for p, begin in begins.items() if begin.witness is not None}
@@ -90,7 +101,8 @@ class UsageReader:
         found: dict[int, list[Metered]] = {}
         ends: dict[int, End] = {}
         idle_s, gather_s = sinks_limits.KAFKA_IDLE_WAIT_S, limits.USAGE_POLL_S
-        for message in next_messages(self._consumer, limits.USAGE_BATCH_MAX, idle_s, gather_s):
+        messages = next_messages(self._consumer, self._size.at_most, idle_s, gather_s)
+        for message in messages:
             if error := message.error():
                 self._told(error, message.partition())
                 continue
@@ -102,7 +114,7 @@ class UsageReader:
             usage = found.setdefault(partition, [])
             if (taken := self._judged(message)) is not None:
                 usage.append(taken)
-        return [UsageBatch(found, ends)] if ends else []
+        return [UsageBatch(found, ends, len(messages))] if ends else []
 
     def _is_next(self, partition: int, offset: int, leader_epoch: int | None) -> bool:
         """Whether it follows what was read; not of the record before that, nor of what stands still."""
@@ -152,21 +164,33 @@ def _appended_us(message: Message) -> int:
     return time.time_ns() // 1_000 if kind == TIMESTAMP_NOT_AVAILABLE else time_ms * _US_PER_MS
 
 
+def batch_size() -> TransactionSize:
+    """Of who reads and who counts, whatever they begin anew."""
+    return TransactionSize(limits.USAGE_BATCH_MAX)
+
+
 class UsageCounter:
     """Counts for one process. Not for several threads."""
 
-    def __init__(self, connection: OwnerConnection, topic: TopicOffsets) -> None:
+    def __init__(self, connection: OwnerConnection, topic: TopicOffsets, size: TransactionSize) -> None:
         self._connection = connection
+        self._size = size
         self._positions = StrictPositions(FOLLOWER, USAGE, USAGE_PARTITIONS, FOLLOWER)
         connection.execute(SQL["counted_begin"].encode(), {"partitions": list(range(USAGE_PARTITIONS))})
         self.begins = self._positions.claim(connection, topic)
 
     def count(self, batch: UsageBatch) -> Counted:
         """Counts a batch and moves its positions: both or neither. Raises psycopg.Error, or Fenced."""
-        with self._connection.transaction():
-            counted = count(self._connection, batch.usage)
-            fail_points.reach("metering_before_position")
-            self._positions.advance(self._connection, batch.ends)
+        began = time.monotonic()
+        try:
+            with self._connection.transaction():
+                counted = count(self._connection, batch.usage)
+                fail_points.reach("metering_before_position")
+                self._positions.advance(self._connection, batch.ends)
+        except psycopg.Error:
+            self._size.failed(batch.records, time.monotonic() - began)
+            raise
+        self._size.committed(batch.records)
         fail_points.reach("metering_after_commit")
         return counted
 
@@ -180,6 +204,7 @@ class UsageStream(PositionedStream[UsageBatch, Counted]):
         self._dsn = dsn
         self._senders = Senders(keys)
         self._client_id = client_id
+        self._size = batch_size()
         self._halts: dict[int, Halt] = {}
         self._metrics = FollowerMetrics(FOLLOWER)
 
@@ -193,16 +218,17 @@ class UsageStream(PositionedStream[UsageBatch, Counted]):
     def opened(self) -> Iterator[tuple[Read[UsageBatch], Fold[UsageBatch, Counted]]]:
         """From the positions on."""
         with closing(owner_connection.connect(self._dsn, self._client_id)) as connection:
-            counter = UsageCounter(connection, TopicOffsets(self._kafka, USAGE))
+            counter = UsageCounter(connection, TopicOffsets(self._kafka, USAGE), self._size)
             self._halts = {p: halt_of(p, b.place, b.fault) for p, b in counter.begins.items() if b.fault}
             self._metrics.halted(self._halts)
             with (
-                closing(
-                    UsageReader(self._kafka, self._client_id, counter.begins, self._senders, self._stand_still)
-                ) as reader,
+                closing(self._reader(counter.begins)) as reader,
                 closing(ReadAhead(reader.read, "metering")) as ahead,
             ):
                 yield ahead.read, counter.count
+
+    def _reader(self, begins: Mapping[int, Begin]) -> UsageReader:
+        return UsageReader(self._kafka, self._client_id, begins, self._senders, self._stand_still, self._size)
 
     def _stand_still(self, partition: int, place: Place, fault: InvariantViolation) -> None:
         self._halts[partition] = halt_of(partition, place, fault)

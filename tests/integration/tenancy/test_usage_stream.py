@@ -39,6 +39,11 @@ pytestmark = pytest.mark.servers
 TENANT: Final = "tn_1"
 SET_ANEW: Final = "update stream_position set next_offset = %s, topic_id = '' where partition = %s"
 
+SLOWLY: Final = """
+create function slowly() returns trigger language plpgsql as 'begin perform pg_sleep(0.5); return new; end';
+create trigger slowly before insert on usage_event for each row execute function slowly()
+"""
+
 
 class Usage:
     """A topic of usage and a database of its own, and who meters them."""
@@ -170,6 +175,15 @@ def test_a_position_that_is_set_anew_is_not_moved_by_who_read_on_from_the_old_on
         usage.change(SET_ANEW, 0, 0)
         usage.send(1, 0)
         becomes(usage.counted, {0: 7, 1: 5}, 40)
+
+
+def test_a_batch_that_takes_too_long_is_counted_in_smaller_ones(usage: Usage) -> None:
+    """Twelve events at once take longer than a transaction may; nothing else would ever be counted."""
+    usage.change(SLOWLY)
+    usage.send(12, 0)
+    with usage.metered() as stream:
+        becomes(usage.counted, {0: 17, 1: 5}, 90)
+        eventually(lambda: stream.why_not_ready() is None, 40, what="a stream that reads")
 
 
 def test_a_position_of_an_earlier_release_is_taken_over(usage: Usage) -> None:
