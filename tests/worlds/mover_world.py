@@ -86,9 +86,9 @@ class MoverWorld:
             if further is not None:
                 self.superuser.execute(_FEED, named)
 
-    def own_store(self, tenant: str, placement: str) -> str:
-        """A placement of the tenant's own that is asked for: a schema."""
-        self.superuser.execute(_PLACEMENT, (placement, "home", "partitioned", placement, tenant))
+    def own_store(self, tenant: str, placement: str, mode: str = "partitioned") -> str:
+        """A placement of the tenant's own that is asked for: a schema, or a database."""
+        self.superuser.execute(_PLACEMENT, (placement, "home", mode, placement, tenant))
         return placement
 
     def move(

@@ -155,8 +155,8 @@ def resumed(tenant: Tenant, now: int) -> Tenant | Rejection:
 
 
 def offboarded(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
-    """At the beginning of its end: it reads, and writes no more."""
-    if tenant.state not in ("active", "suspended"):
+    """At the beginning of its end: it reads, and writes no more. One whose store was never made may leave, too."""
+    if tenant.state not in ("provisioning", "active", "suspended"):
         return conflict(tenant, "it cannot be offboarded")
     return _moved(tenant, now, state="offboarding", suspension=None, reason=str(command.payload["reason"]))
 

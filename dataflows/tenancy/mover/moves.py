@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
 _READS_DIFFER: Final = "callers read what the target has otherwise"
+_SOURCE_GONE: Final = "the database of the source is gone: there is no way back"
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -221,13 +222,15 @@ class Moves:
 
     def _soak(self, move: Move, now: int) -> bool:
         """Older contexts are refused at a source of its own, too; then the soak begins."""
-        self._places.open_gate(self._place(move, move.source), move.generation)
+        source = self._place(move, move.source)
+        if not self._places.is_gone(source):
+            self._places.open_gate(source, move.generation)
         return self._to(move, "soaking", now)
 
-    def _give_up(self, move: Move, reason: str, now: int) -> bool:
+    def _give_up(self, move: Move, reason: str, now: int, state: str = "aborting") -> bool:
         _log.warning("move_given_up", migration_id=move.migration_id, reason=reason)
         self._control.execute(SQL["move_reason"].encode(), move.named | {"reason": reason})
-        return self._to(move, "aborting", now)
+        return self._to(move, state, now)
 
     # --- ends ------------------------------------------------------------------------------------------------
 
@@ -245,10 +248,7 @@ class Moves:
             self._empty(move, move.target)
             return self._to(move, "rolled_back", now)
         if not move.fenced:
-            if self._left(move, move.source) > tenancy_limits.MOVE_CATCH_UP_ROWS_MAX:
-                return False
-            self._compared(move, self._place(move, move.target), self._place(move, move.source), now)
-            return self._fence(move, move.state)
+            return self._begin_way_back(move, now)
         if _is_over(move, now):  # the target serves on, and may be left another time
             return self._placed(move, "soaking", move.target, now)
         if self._left(move, move.source) or self._left(move, move.target):
@@ -257,6 +257,16 @@ class Moves:
         if not found.is_equal:
             raise errors.Unavailable("The sides of a move that is rolled back differ.", move=move.migration_id)
         return self._placed(move, "rolling_back", move.source, now)
+
+    def _begin_way_back(self, move: Move, now: int) -> bool:
+        """Up to the fence. The target serves on where the source is not there any more, as where a fence was over."""
+        source = self._place(move, move.source)
+        if self._places.is_gone(source):
+            return self._give_up(move, _SOURCE_GONE, now, "soaking")
+        if self._left(move, move.source) > tenancy_limits.MOVE_CATCH_UP_ROWS_MAX:
+            return False
+        self._compared(move, self._place(move, move.target), source, now)
+        return self._fence(move, move.state)
 
     def _complete(self, move: Move, now: int) -> bool:
         """When it has soaked long enough, or an operator says so, no row is left at the source."""

@@ -173,6 +173,14 @@ class Places:
         self._drop(databases.name_of(self.control.info.dbname, place.placement_id))
         return 0
 
+    def is_gone(self, place: Place) -> bool:
+        """Whether its own database is not there any more; one that is away for a while is."""
+        if place.mode != "dedicated":
+            return False
+        name = databases.name_of(self.control.info.dbname, place.placement_id)
+        query = "select 1 from pg_database where datname = %s and datconnlimit <> %s"
+        return self.control.execute(query, (name, _INVALID)).fetchone() is None
+
     def open_gate(self, place: Place, generation: int) -> None:
         """A dedicated database takes contexts of this generation, and of no older one."""
         if place.mode == "dedicated":

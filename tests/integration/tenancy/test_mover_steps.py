@@ -117,6 +117,37 @@ def test_a_fence_that_lasted_too_long_is_given_up(world: MoverWorld) -> None:
     assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("aborted",), (2,))
 
 
+@pytest.mark.parametrize("state", ["rolling_back", "committed"])
+def test_a_move_whose_source_is_gone_for_good_stays_where_it_serves(world: MoverWorld, state: str) -> None:
+    """Somebody dropped its database: whoever waits for it waits for ever."""
+    tenant = world.tenant(f"tn_gone_{state}", 2)
+    source = world.own_store(tenant, f"pl_gone_{state}", "dedicated")
+    world.move(tenant, state, source, POOL)
+    world.written(tenant, "rs_000", 2, further=source)
+    mover = Moves(world.places, Clock().now_us)
+    mover.further()
+    assert world.one("select state, fenced from tenant_migration where tenant_id = %s", tenant) == ("soaking", False)
+    world.superuser.execute("update tenant_migration set closing = true where tenant_id = %s", (tenant,))
+    mover.further()
+    assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("completed",), (2,))
+    assert world.one("select count(*) from resource_feed where tenant_id = %s", tenant) == (0,)
+
+
+def test_a_tenant_whose_database_was_never_made_leaves(world: MoverWorld, tmp_path: Path) -> None:
+    """It was offboarded while it was waited for."""
+    tenant, certificates = world.tenant("tn_never", 0, state="offboarding"), CertificateKeys(tmp_path)
+    placement = world.own_store(tenant, "pl_never", "dedicated")
+    world.superuser.execute("update placement set state = 'provisioning' where placement_id = %s", (placement,))
+    world.superuser.execute("update tenant set placement_id = %s where tenant_id = %s", (placement, tenant))
+    certificates.ensure()
+    world.export(tenant)
+    world.exported()
+    assert world.one(TENANT, tenant) == ("exported",)
+    world.superuser.execute("update tenant set state = 'deleting' where tenant_id = %s", (tenant,))
+    endings.delete(world.places, certificates, 1)
+    assert world.one(TENANT, tenant) == ("deleted",)
+
+
 def test_who_never_stops_writing_is_copied_once_what_was_written_before_is_in_the_source(world: MoverWorld) -> None:
     """The source is fed, as a database of its own is: something waits for it at every look."""
     tenant = world.tenant("tn_busy", 3)

@@ -60,6 +60,7 @@ ALLOWED = {
     ("active", "suspend"): "suspended",
     ("suspended", "suspend"): "suspended",
     ("suspended", "resume"): "active",
+    ("provisioning", "offboard"): "offboarding",  # perhaps its store can never be made
     ("active", "offboard"): "offboarding",
     ("suspended", "offboard"): "offboarding",
     ("exported", "delete"): "deleting",
