@@ -27,7 +27,7 @@ _SECOND_US: Final = 1_000_000
 class Note(Struct, frozen=True):
     """One accepted command. ``deadline_at`` in microseconds since the epoch, 0 = none.
 
-    Its retry identity is None in notes of an ingress of an earlier release.
+    Its retry identity and its aggregate are None in notes of an ingress of an earlier release.
     """
 
     merchant: str
@@ -35,6 +35,7 @@ class Note(Struct, frozen=True):
     deadline_at: int
     idempotency_key: str | None = None
     request_hash: bytes | None = None
+    aggregate_key: str | None = None
 
 
 class AcceptedRequests:
@@ -73,8 +74,9 @@ class AcceptedRequests:
         if own is not None:
             return own
         parameters = {"merchant": merchant, "request_id": request_id}
-        for deadline_at, key, request_hash in await self._store.rows("accepted_find", parameters):
-            return Note(merchant, request_id, deadline_at or 0, key, request_hash and bytes(request_hash))
+        for deadline_at, key, request_hash, aggregate_key in await self._store.rows("accepted_find", parameters):
+            hashed = request_hash and bytes(request_hash)
+            return Note(merchant, request_id, deadline_at or 0, key, hashed, aggregate_key)
         return None
 
     def missed_its_deadline(self, note: Note) -> bool:
@@ -100,6 +102,7 @@ class AcceptedRequests:
             "deadlines": [n.deadline_at for n in rows],
             "keys": [n.idempotency_key for n in rows],
             "hashes": [n.request_hash for n in rows],
+            "aggregates": [n.aggregate_key for n in rows],
         }
         await self._store.rows("accepted_insert", parameters)
         return [None] * len(notes)

@@ -218,7 +218,7 @@ def _command(
 
 def _note(command: records.Command) -> Note:
     identity = command.idempotency_key, command.request_hash
-    return Note(command.scope, command.request_id, command.deadline_at, *identity)
+    return Note(command.scope, command.request_id, command.deadline_at, *identity, command.aggregate_key)
 
 
 def _replay(request: envelope.Request, prior: Stored) -> answers.Answer:

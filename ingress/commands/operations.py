@@ -10,12 +10,14 @@ from ingress.http import answers
 from schemas import errors, services, stored_answer
 
 if TYPE_CHECKING:
-    from ingress.commands.accepted import AcceptedRequests
+    from ingress.commands.accepted import AcceptedRequests, Note
     from ingress.commands.admission import Admissions
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
 
 _encode: Final = msgspec.json.Encoder().encode
+_OF_COMMAND: Final = _encode({"code": "parked", "detail": "The command waits for an operator."})
+_OF_OBJECT: Final = _encode({"code": "parked", "detail": "The object waits for an operator; nothing was done."})
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -36,8 +38,7 @@ class OperationLog:
         for decided in await self._store.rows("operation_decided", asked):
             return await self._decided(caller, request_id, *decided)
         if await self._store.rows("operation_parked", asked):
-            refusal = _encode({"code": "parked", "detail": "The command waits for an operator."})
-            return _document(request_id, "parked", problem=answers.refused(refusal, replayed=False).body)
+            return _document(request_id, "parked", problem=answers.refused(_OF_COMMAND, replayed=False).body)
         note = await self._accepted.find(principal, request_id)
         if note is None:
             raise errors.NotFound
@@ -46,9 +47,18 @@ class OperationLog:
             if bytes(request_hash) != note.request_hash:
                 return _document(request_id, "refused", problem=answers.failed(errors.KeyReused()).body)
             return await self._decided(caller, request_id, *of_identity)
+        return await self._undecided(note)
+
+    async def _undecided(self, note: Note) -> bytes:
+        """An owner stores nothing of a command whose object refuses work: it is parked for as long as the object is.
+
+        Its caller may have the same identity carried out after that; then it is told as decided.
+        """
         if self._accepted.missed_its_deadline(note):
-            return _document(request_id, "refused", problem=answers.failed(errors.DeadlineExceeded()).body)
-        return _document(request_id, "pending")
+            return _document(note.request_id, "refused", problem=answers.failed(errors.DeadlineExceeded()).body)
+        if await self._store.rows("aggregate_parked", {"aggregate_key": note.aggregate_key}):
+            return _document(note.request_id, "parked", problem=answers.refused(_OF_OBJECT, replayed=False).body)
+        return _document(note.request_id, "pending")
 
     async def _decided(
         self, caller: Caller, request_id: str, status: str, response: bytes, operation_name: str, event: bytes | None

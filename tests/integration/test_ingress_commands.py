@@ -193,7 +193,7 @@ def test_a_deadline_that_an_owner_saw_pass_is_a_504(public: PublicSystem, mercha
 
 
 def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSystem, merchant: Merchant) -> None:
-    """The caller hears 409 parked, so does everybody who touches that object; others are served."""
+    """The caller hears 409 parked, so does everybody who touches that object, at once or later; others are served."""
     word = f"poison_{uuid.uuid4().hex}"
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
         superuser.execute(
@@ -210,6 +210,19 @@ def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSys
     again = merchant.create("p", metadata={"order": word})
     assert (again.status_code, again.json()["code"]) == (409, "parked")
     assert merchant.create().status_code == 201
+    later = f"r-{uuid.uuid4().hex}"
+    accepted = merchant.create("p", {"X-Request-Id": later, "Prefer": "respond-async"}, metadata={"order": word})
+    assert accepted.status_code == 202, accepted.text
+    waits = [merchant.fresh(f"/v1/operations/{later}").json() for _ in range(6)]
+    assert {(told["status"], told["problem"]["code"]) for told in waits} == {("parked", "parked")}
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(
+            "select parked_decide(topic, partition, \"offset\", 'discarded', 'ada', 'n') from dead_letter"
+            " where request_id = %s",
+            (request_id,),
+        )
+    assert merchant.create("p", metadata={"order": word}).status_code == 201
+    assert merchant.fresh(f"/v1/operations/{later}").json()["status"] == "committed"
 
 
 def _lines(merchant: Merchant, *documents: Any, headers: dict[str, str] | None = None) -> httpx.Response:
