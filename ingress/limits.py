@@ -101,7 +101,8 @@ INGRESS_DRAIN_ACKNOWLEDGED_S: Final = 5  # for Kafka to acknowledge what a drain
 READY_CACHE_MS: Final = 500
 OWNERSHIP_LOOK_INTERVAL_S: Final = 2.0  # between two questions who owns what
 OWNERSHIP_WAIT_S: Final = 1.0  # for Kafka's answer to one
-OWNERSHIP_GIVEN_UP_S: Final = 30.0  # when a question that nobody waits for any more is taken back
+OWNERSHIP_GIVEN_UP_S: Final = 30.0  # when a question is dropped, with the client that asks it
+OWNERSHIP_NEVER_S: Final = 3_600.0  # when the client would give up itself, which it must not: the most that it takes
 READY_PROBE_TIMEOUT_S: Final = 1.5  # less than HEALTH_CHECK_TIMEOUT_S, so that who asks hears the reason
 
 # --- room on the disk

@@ -41,7 +41,7 @@ class Ownership:
         self._admin: AdminClient | None = None
         self._asked: dict[str, Future[ConsumerGroupDescription]] = {}  # by group; some may be open still
         self._known: dict[str, Partitions] = {}
-        self._look_again_at = float("-inf")
+        self._give_up_at = self._look_again_at = float("-inf")
 
     async def missing(self) -> dict[str, Partitions]:
         """What stands still, by why; empty when every partition is decided by somebody."""
@@ -75,16 +75,21 @@ class Ownership:
     def _ask(self, admin: AdminClient, groups: list[str]) -> bool:
         """Asks anew unless the last question is open. False when Kafka does not answer at all: then nothing is asked.
 
-        librdkafka ends the process (an assertion) when it gives up on who coordinates a group: so a question is left
-        open for long, one at a time, and put to a Kafka that is there.
+        librdkafka ends the process (an assertion) when it hears who coordinates a group after it gave up on that: so
+        it never gives up. A question, one at a time and put to a Kafka that is there, is answered, or fails with its
+        connection, or ends with its client, which is harmless.
         """
         if not all(future.done() for future in self._asked.values()):
-            return True
+            if time.monotonic() < self._give_up_at:
+                return True
+            self._admin, self._asked = None, {}  # it is gone when this look is over
+            return False
         try:
             admin.list_topics(self._connection.topic(SERVICES[0].commands_topic), limits.OWNERSHIP_WAIT_S)
         except KafkaException:
             return False
-        self._asked = admin.describe_consumer_groups(groups, request_timeout=limits.OWNERSHIP_GIVEN_UP_S)
+        self._give_up_at = time.monotonic() + limits.OWNERSHIP_GIVEN_UP_S
+        self._asked = admin.describe_consumer_groups(groups, request_timeout=limits.OWNERSHIP_NEVER_S)
         return True
 
     def _assigned(self, service: Service, described: ConsumerGroupDescription) -> set[int]:

@@ -38,7 +38,7 @@ class Groups:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def describe_consumer_groups(self, names: list[str], request_timeout: float) -> dict[str, Future[Any]]:
-        assert request_timeout > 10 * limits.OWNERSHIP_WAIT_S, "it is given up long after nobody waits for it"
+        assert request_timeout == 3_600, "the most that it takes: a client that gives up may end the process"
         Groups.asked += 1
         found: dict[str, Future[Any]] = {name: Future() for name in names}
         *rest, last = range(PAYMENTS.partitions)
@@ -81,9 +81,10 @@ def test_what_is_not_decided_is_named_and_what_is_not_known_is_not(monkeypatch: 
 
 
 def test_a_kafka_that_does_not_answer_is_asked_one_question_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question for a group's coordinator that times out ends the process: there is none while Kafka is away."""
+    """A question for a group's coordinator that times out ends the process: its client ends before, and asks no more."""
     groups = Groups()
-    monkeypatch.setattr(ownership, "AdminClient", lambda _: groups)
+    clients = []
+    monkeypatch.setattr(ownership, "AdminClient", lambda _: clients.append(groups) or groups)
     monkeypatch.setattr(Groups, "asked", 0)
     monkeypatch.setattr(limits, "OWNERSHIP_LOOK_INTERVAL_S", 0.0)
     monkeypatch.setattr(limits, "OWNERSHIP_WAIT_S", 0.001)
@@ -96,6 +97,11 @@ def test_a_kafka_that_does_not_answer_is_asked_one_question_at_most(monkeypatch:
         groups.is_there = groups.is_slow = True
         for _ in range(3):
             assert await looks.missing() == {}
-        assert Groups.asked == 1
+        assert (Groups.asked, len(clients)) == (1, 1)
+        monkeypatch.setattr(limits, "OWNERSHIP_GIVEN_UP_S", 0.0)
+        given_up = Ownership(CONNECTION, Rows())  # type: ignore[arg-type] # what is asked of it
+        for _ in range(3):
+            assert await given_up.missing() == {}
+        assert (Groups.asked, len(clients)) == (3, 3), "asked, dropped with its client, asked anew"
 
     asyncio.run(ask())
