@@ -17,6 +17,7 @@ from schemas.errors import TimeZoneUnknown
 from schemas.limiter.limit_policy import LimitPolicy, counted_by, limit_of, policy_of
 from schemas.limiter.quota_fields import kept_by, quotas_of, scope_of
 from schemas.records import Command, Denial, Rejection
+from schemas.refusals import WRONG_VALUES
 
 CONSUME: Final = "consume_quota"
 REFUND: Final = "refund_quota"
@@ -24,7 +25,7 @@ _DIGEST_BYTES: Final = 16
 _POLICY_CHANGED: Final = Denial("policy_changed", "The gateway knows a policy otherwise; nothing was done.", {})
 _FOREIGN: Final = Denial(
     "invalid_command",
-    "The command has wrong values; see errors.",
+    WRONG_VALUES,
     {"errors": [{"field": "payload.tenant", "reason": "must be the tenant of these quotas"}]},
 )
 _NO_TIME_ZONE: Final = Denial(

@@ -18,6 +18,7 @@ from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService
 from schemas import card_number, codec, identity, limits, stored_answer, validation
 from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
+from schemas.refusals import wrong_values
 from schemas.senders import OUTSIDE
 
 _json: Final = msgspec.json.Encoder()
@@ -225,9 +226,7 @@ def _validate(operation: Operation, command: Command) -> Rejection | None:
         said = {"idempotency_key": command.idempotency_key, "request_id": command.request_id}
         named = [name for name, text in said.items() if card_number.holds_card_number(text)]
         wrong.extend({"field": name, "reason": card_number.REFUSED} for name in named)
-    if not wrong:
-        return None
-    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+    return wrong_values(wrong) if wrong else None
 
 
 def envelope_fault(command: Command) -> str | None:

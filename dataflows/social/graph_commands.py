@@ -11,6 +11,7 @@ from dataflows.social.domain import edge_decisions, refusals
 from dataflows.social.domain.records import Author, Edge, rendered_block, rendered_follow
 from dataflows.social.handler import Handler, Payload, committed
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 
 
 def _asks(asking: Asking, user: str, payload: Payload) -> None:
@@ -32,7 +33,7 @@ def _other(batch: SocialBatch, caller: Author, command: Command) -> Author | Rej
 
 
 def _stale(command: Command, edge: Edge | None) -> Rejection | None:
-    return refusals.stale(command.expected_version, 0 if edge is None else edge.version)
+    return stale(command.expected_version, 0 if edge is None else edge.version)
 
 
 def _follow(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:

@@ -9,19 +9,15 @@ from msgspec import structs
 from dataflows.owner.service import Committed, NewEvent
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
-from dataflows.social.domain import refusals
 from dataflows.social.domain.own_data import Erasure, Export, rendered_erasure, rendered_export
 from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler, committed
 from schemas import identity
 from schemas.records import Command, Rejection
+from schemas.refusals import stale, wrong_value
 
 _USER: Final = "user:"
-_NOT_ONESELF: Final = Rejection(
-    "invalid_command",
-    "The command has wrong values; see errors.",
-    {"errors": [{"field": "payload.confirm", "reason": "must be the caller's own id"}]},
-)
+_NOT_ONESELF: Final = wrong_value("payload.confirm", "must be the caller's own id")
 _NOT_RUNNING: Final = Rejection("state_conflict", "There is no such erasure that runs, or something is still there.")
 
 
@@ -31,7 +27,7 @@ def _asks_export(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _export(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
-    if refused := refusals.stale(command.expected_version, 0):
+    if refused := stale(command.expected_version, 0):
         return refused
     export_id = identity.derived_id("ex", command.scope, command.operation, command.idempotency_key)
     export = Export(export_id=export_id, user_id=caller.user_id, version=1, created_at=now)
@@ -49,7 +45,7 @@ def _erase(batch: SocialBatch, caller: Author, command: Command, now: int) -> Co
     """The one row that hides everything; what is there is taken away afterwards, step by step."""
     if command.payload["confirm"] != caller.user_id:
         return _NOT_ONESELF
-    if refused := refusals.stale(command.expected_version, caller.version):
+    if refused := stale(command.expected_version, caller.version):
         return refused
     erasure_id = identity.derived_id("er", command.scope, command.operation, command.idempotency_key)
     erasure = Erasure(

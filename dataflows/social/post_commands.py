@@ -16,6 +16,7 @@ from dataflows.social.handler import Handler, Payload, committed
 from dataflows.social.media.commands import claim, release
 from dataflows.social.tables import Reaction
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 
 
 def _asks_publish(asking: Asking, user: str, payload: Payload) -> None:
@@ -29,7 +30,7 @@ def _asks_publish(asking: Asking, user: str, payload: Payload) -> None:
 def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
     if author.state != "active":
         return refusals.SUSPENDED
-    if refused := refusals.stale(command.expected_version, 0):
+    if refused := stale(command.expected_version, 0):
         return refused
     said: dict[str, Any] = command.payload
     parent = batch.seen(author.user_id, said["reply_to"])
@@ -148,7 +149,7 @@ def _why_no_reaction(author: Author, command: Command, kind: str, seen: Seen, cu
         return refusals.SUSPENDED
     if is_given and kind == "repost" and not seen.is_open:
         return refusals.not_public("post_id")
-    return refusals.stale(command.expected_version, current)
+    return stale(command.expected_version, current)
 
 
 def _rendered(reaction: Reaction) -> dict[str, object]:

@@ -9,10 +9,10 @@ from msgspec import structs
 from dataflows.owner.service import Committed
 from dataflows.social.asking import Asking
 from dataflows.social.batch import SocialBatch
-from dataflows.social.domain import refusals
 from dataflows.social.domain.records import Author, rendered_user
 from dataflows.social.handler import Handler, Payload, committed
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 
 
 def _asks(asking: Asking, user: str, payload: Payload) -> None:
@@ -21,7 +21,7 @@ def _asks(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _change(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
-    if refused := refusals.stale(command.expected_version, caller.version):
+    if refused := stale(command.expected_version, caller.version):
         return refused
     name, is_private = command.payload["display_name"], command.payload["is_private"]
     after = structs.replace(

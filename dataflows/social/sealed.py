@@ -10,15 +10,12 @@ from msgspec import structs
 from dataflows.owner.service import Committed
 from dataflows.social.batch import SocialBatch
 from schemas.records import Command, Rejection
+from schemas.refusals import wrong_value
 from schemas.sealing import SealBroken
 from schemas.social import sealed_texts
 
 #: one that nobody of ours sealed; the ingress sends none such
-_NOT_OURS: Final = Rejection(
-    "invalid_command",
-    "The command has wrong values; see errors.",
-    {"errors": [{"field": "payload", "reason": "is not sealed with its user's key"}]},
-)
+_NOT_OURS: Final = wrong_value("payload", "is not sealed with its user's key")
 
 
 def needs_key(command: Command) -> bool:

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from dataflows.tenancy.domain import billing_entry
-from dataflows.tenancy.domain.tenant import stale
 from schemas import identity
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 from schemas.tenancy import entitlements
 from schemas.tenancy.desk_operations import ADJUST_USAGE, GRANT_CREDIT, SET_ENTITLEMENTS
 from schemas.tenancy.instants import instant

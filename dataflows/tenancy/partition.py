@@ -19,6 +19,7 @@ from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from schemas.records import Command, Denial, Rejection
+from schemas.refusals import stale
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import DESK, DESK_OPERATIONS, REQUEST_SUPPORT_GRANT
 from schemas.tenancy.operations import OPERATIONS, made_id, scope_of
@@ -158,7 +159,7 @@ class TenancyWorkspace:
     def _create(self, command: Command, now: int) -> Committed | Rejection:
         if command.aggregate_key in self._known.tenants:
             return _EXISTS
-        if refused := tenant.stale(command.expected_version, 0):
+        if refused := stale(command.expected_version, 0):
             return refused
         asked: Any = command.payload["placement"]
         placement = tenant.placement_of(asked, command.aggregate_key, "1")
@@ -237,11 +238,13 @@ class TenancyWorkspace:
         id_ = str(command.payload["migration_id"])
         known = self._known.migrations.get(found.tenant_id)
         if known is None or known.migration_id != id_:
-            state, version = self._known.migrations_known.get((found.tenant_id, id_), ("", 0))
-            refused = tenant.stale(command.expected_version, version) or migration.refused(state)
-            return refused if state else _NOT_FOUND
-        if stale := tenant.stale(command.expected_version, known.version):
-            return stale
+            was = self._known.migrations_known.get((found.tenant_id, id_))
+            if was is None:
+                return _NOT_FOUND
+            state, version = was
+            return stale(command.expected_version, version) or migration.refused(state)
+        if refused := stale(command.expected_version, known.version):
+            return refused
         decided = migration.told(known, command.operation, now)
         return decided if isinstance(decided, Rejection) else self._moved(found, decided, now)
 
@@ -316,10 +319,9 @@ def _stale(found: Tenant, command: Command) -> Rejection | None:
 
     Of what it makes below the tenant it may say 0, too: that is not there yet.
     """
-    makes = command.operation in _MAKES and command.expected_version == 0
-    return (
-        None if makes or command.operation in _OF_ITS_PARTS else tenant.stale(command.expected_version, found.version)
-    )
+    if command.operation in _OF_ITS_PARTS or (command.operation in _MAKES and command.expected_version == 0):
+        return None
+    return stale(command.expected_version, found.version)
 
 
 def _where(placement: Placement) -> dict[str, Any]:

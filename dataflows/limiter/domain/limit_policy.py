@@ -20,6 +20,7 @@ from schemas.limiter.limit_policy import (
     terms,
 )
 from schemas.records import Command, Rejection
+from schemas.refusals import version_conflict
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
 _EXPECTS_NOTHING: Final = Rejection(
@@ -166,13 +167,7 @@ def _next(current: OwnedPolicy, command: Command, now: int) -> OwnedPolicy | Rej
 
 
 def _expects_another(expected: int | None, version: int) -> Rejection:
-    if expected is None:
-        return _EXPECTS_NOTHING
-    return Rejection(
-        "version_conflict",
-        f"Version {expected} was expected; the current one is {version}.",
-        {"current_version": version},
-    )
+    return _EXPECTS_NOTHING if expected is None else version_conflict(expected, version)
 
 
 def _first(command: Command, payload: dict[str, Any], now: int) -> OwnedPolicy | Rejection:

@@ -12,6 +12,7 @@ from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.facts import RECONCILIATION_SCOPE
 from schemas.payments.operations import ON_ACCOUNTS
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 
 _DECIDE: Final[dict[str, Callable[[Account, Command, AccountContext], AccountDecision | Rejection]]] = {
     "create_payout": payout.decide_create,
@@ -46,12 +47,8 @@ def decide(known: Account | None, command: Command, context: AccountContext) -> 
         return NOT_FOUND
     current = known or Account(account=account.opened(merchant, context.now))
     seen = _version_seen(current, command)
-    if seen is not None and command.expected_version not in (None, seen):
-        return Rejection(
-            "version_conflict",
-            f"Version {command.expected_version} was expected; the current one is {seen}.",
-            {"current_version": seen},
-        )
+    if seen is not None and (refused := stale(command.expected_version, seen)):
+        return refused
     return _DECIDE[command.operation](current, command, context)
 
 

@@ -26,6 +26,7 @@ from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.facts import PROCESSOR_SCOPE
 from schemas.payments.records import Dispute, Refund
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 
 SETTLEMENT_SCOPE: Final = "settlement:"
 
@@ -67,12 +68,8 @@ def decide(payment: Payment | None, command: Command, context: Context) -> Decis
     if payment is None or not _may_touch(payment, command):
         return Rejection("not_found", "No such object.", {})
     current = _version_seen(payment, command)
-    if current is not None and command.expected_version not in (None, current):
-        return Rejection(
-            "version_conflict",
-            f"Version {command.expected_version} was expected; the current one is {current}.",
-            {"current_version": current},
-        )
+    if current is not None and (refused := stale(command.expected_version, current)):
+        return refused
     return _DECIDE[command.operation](payment, command, _under_its_terms(payment, context))
 
 

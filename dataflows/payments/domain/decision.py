@@ -8,7 +8,7 @@ from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies
 from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
-from schemas.records import Command, Rejection
+from schemas.records import Command
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -41,12 +41,6 @@ class Decision(Struct, frozen=True, kw_only=True):
     waiting: Command | None = None  # the confirm that an operator has to approve
     postings: tuple[Posting, ...] = ()
     amended: bool = False  # the intent's amount, currency, capture method or metadata is another one
-
-
-def wrong_value(field: str, reason: str) -> Rejection:
-    """What was sent cannot be, by what the aggregate is; told with its field, as every wrong value is."""
-    errors = [{"field": field, "reason": reason}]
-    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": errors})
 
 
 def applied(payment: Payment | None, decision: Decision) -> Payment:

@@ -11,13 +11,14 @@ from typing import Any
 
 from msgspec import structs
 
-from dataflows.payments.domain.decision import Context, Decision, Payment, wrong_value
+from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.dispute import RESPONSE_DUE
 from dataflows.payments.domain.fact import OPEN, REFUSED, SUCCESS, UNDECIDED, changed, stale, undecided
 from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas.payments import limits
 from schemas.payments.records import Dispute, ProcessorAttempt
 from schemas.records import Command, Rejection
+from schemas.refusals import wrong_value
 
 
 def decide_evidence(payment: Payment, command: Command, context: Context) -> Decision | Rejection:

@@ -10,12 +10,12 @@ from typing import Any
 
 from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, advanced, insufficient
-from dataflows.payments.domain.decision import wrong_value
 from schemas import identity
 from schemas.currency import EXPONENTS
 from schemas.payments import reference_rates
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
+from schemas.refusals import wrong_value
 
 
 def decide_convert(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:

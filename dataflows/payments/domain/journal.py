@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from dataflows.payments.domain.decision import wrong_value
 from dataflows.payments.domain.ledger import Posting, is_balanced
 from schemas.payments import repair
 from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.payments.records import LedgerEntry
 from schemas.records import Command, Denial, Rejection
+from schemas.refusals import state_conflict, wrong_value
 
 #: who posts, and nobody else: each is bound in what it may say
 _POSTS: Final = (repair.LEDGER_SCOPE, RECONCILIATION_SCOPE)
@@ -47,7 +47,7 @@ def decide_post(command: Command, *, exists: bool, approved: Command | None = No
     if command.scope not in _POSTS:
         return Rejection("not_found", "No such object.", {})
     if exists:
-        return Rejection("state_conflict", "This reference was posted.", {"current_state": "posted"})
+        return state_conflict("posted", "This reference was posted.")
     if command.expected_version not in (None, 0):
         return Rejection("version_conflict", "The object does not exist yet.", {"current_version": 0})
     if command.scope == repair.LEDGER_SCOPE and (approved is None or not _is_same(command, approved)):

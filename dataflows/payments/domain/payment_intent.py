@@ -11,10 +11,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from dataflows.payments.domain import risk, routing
-from dataflows.payments.domain.decision import Context, Decision, Payment, wrong_value
+from dataflows.payments.domain.decision import Context, Decision, Payment
 from schemas import identity
 from schemas.payments.records import AttemptKind, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
+from schemas.refusals import state_conflict, wrong_value
 
 CONFIRMABLE: Final = frozenset({"requires_payment_method", "requires_confirmation"})
 BLOCKED: Final = "blocked_by_risk"
@@ -27,7 +28,7 @@ CANCELABLE_AT_ONCE: Final = frozenset(
 def decide_create(payment: Payment | None, command: Command, context: Context) -> Decision | Rejection:
     """A new intent at version 1. Its id comes from the retry identity, so a second create meets the first."""
     if payment is not None:
-        return Rejection("state_conflict", "This intent exists.", {"current_state": payment.intent.state})
+        return state_conflict(payment.intent.state, "This intent exists.")
     if command.expected_version not in (None, 0):
         return Rejection("version_conflict", "The object does not exist yet.", {"current_version": 0})
     wanted: dict[str, Any] = command.payload
@@ -84,7 +85,7 @@ def decide_confirm(payment: Payment, command: Command, context: Context) -> Deci
         return wrong_state(intent, "confirmed")
     method: Any = command.payload["payment_method"] or intent.payment_method
     if not method:
-        return Rejection("state_conflict", "Give a payment_method to confirm with.", {"current_state": intent.state})
+        return state_conflict(intent.state, "Give a payment_method to confirm with.")
     changed = structs.replace(intent, payment_method=method, last_payment_error=None)
     if return_url := command.payload.get("return_url"):
         changed.return_url = str(return_url)

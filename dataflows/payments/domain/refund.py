@@ -11,13 +11,14 @@ from typing import Any, Final
 from msgspec import structs
 
 from dataflows.payments.domain import ledger
-from dataflows.payments.domain.decision import Context, Decision, Payment, applied, wrong_value
+from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fact import changed, parties
 from dataflows.payments.domain.payment_intent import advance, new_attempt
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import PaymentIntent, ProcessorAttempt, Refund, RefundPendingReason, RefundState
 from schemas.records import Command, Rejection
+from schemas.refusals import wrong_value
 
 #: reasons of refunds that nobody asked for
 CANCELED: Final = "payment_canceled"

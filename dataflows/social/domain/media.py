@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from schemas.records import Rejection
+from schemas.refusals import state_conflict
 from schemas.social import limits
 
 #: the states from which nothing leads away, and in which no byte of it is kept
@@ -86,12 +87,11 @@ def completed(known: Media | None, owner_id: str, said: str, now: int) -> Media 
         return _moved(known, now, scan_state="scanning")
     if said == "checksum_mismatch":
         return _moved(known, now, scan_state="checksum_failed")
-    return Rejection("state_conflict", "A part has not been received.", {"current_state": known.scan_state})
+    return state_conflict(known.scan_state, "A part has not been received.")
 
 
 def _ended(known: Media) -> Rejection:
-    detail = "The upload has been completed, or has ended."
-    return Rejection("state_conflict", detail, {"current_state": known.scan_state})
+    return state_conflict(known.scan_state, "The upload has been completed, or has ended.")
 
 
 def scanned(known: Media | None, outcome: str, manifest: str | None, now: int) -> Media | Rejection:
@@ -109,8 +109,7 @@ def expired(known: Media | None, now: int) -> Media | Rejection:
         return _NO_SUCH
     is_orphan = known.attached_post_id is None and known.scan_state not in ENDED
     if not is_orphan or now < known.created_at + limits.MEDIA_ORPHAN_S * _S_US:
-        detail = "The medium is in a post, has ended, or may still get a post."
-        return Rejection("state_conflict", detail, {"current_state": known.scan_state})
+        return state_conflict(known.scan_state, "The medium is in a post, has ended, or may still get a post.")
     return _moved(known, now, scan_state="expired", manifest=None)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from schemas.records import Command, Rejection
+from schemas.refusals import state_conflict
 from schemas.renderer import timestamp
 from schemas.social.moderation_operations import id_in_case
 
@@ -121,7 +122,7 @@ def assigned(case: Case | None, moderator: str, now: int) -> Case | Rejection:
     if case is None or case.state == "decided":
         return Rejection("not_found", "No such object.")
     if case.assignee not in (None, moderator):
-        return _conflict(case.state, "Another moderator has this case.")
+        return state_conflict(case.state, "Another moderator has this case.")
     return structs.replace(case, assignee=moderator, state="assigned", version=case.version + 1, updated_at=now)
 
 
@@ -171,7 +172,7 @@ def appealed(
     if ruling is None or ruling.author_id != user_id:
         return _NO_APPEAL
     if known is not None:
-        return _conflict(known.state, "There has been an appeal against this decision.")
+        return state_conflict(known.state, "There has been an appeal against this decision.")
     return Appeal(
         appeal_id=appeal_id,
         decision_id=ruling.decision_id,
@@ -194,14 +195,10 @@ def appeal_decided(
     if moderator in (ruling.moderator, appeal.author_id):
         return FOUR_EYES
     if appeal.state != "open":
-        return _conflict(appeal.state, "The appeal is decided.")
+        return state_conflict(appeal.state, "The appeal is decided.")
     if outcome == "reversed" and (current is None or current.decision_id != ruling.decision_id):
-        return _conflict("superseded", "Another decision is in force.")
+        return state_conflict("superseded", "Another decision is in force.")
     return structs.replace(appeal, state=outcome, decided_by=moderator, version=appeal.version + 1, updated_at=now)
-
-
-def _conflict(state: str, detail: str) -> Rejection:
-    return Rejection("state_conflict", detail, {"current_state": state})
 
 
 def rendered_ruling(ruling: Ruling) -> dict[str, Any]:

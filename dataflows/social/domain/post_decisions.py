@@ -11,6 +11,7 @@ from dataflows.social.domain import refusals
 from dataflows.social.domain.records import Author, Post
 from schemas import identity, limits
 from schemas.records import Command, Rejection
+from schemas.refusals import version_conflict
 from schemas.social import limits as social_limits
 
 _MENTION: Final = re.compile(rf"(?<![A-Za-z0-9_-])@([A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}})")
@@ -61,7 +62,7 @@ def why_not_changed(post: Post | None, user_id: str, expected_version: int | Non
     if expected_version is None:
         return refusals.version_required()
     if expected_version != post.version:
-        return refusals.version_conflict(expected_version, post.version)
+        return version_conflict(expected_version, post.version)
     return refusals.DELETED if post.state == "deleted" else None
 
 

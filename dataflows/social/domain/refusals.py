@@ -5,30 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.records import Rejection
+from schemas.refusals import wrong_value
 
 NO_POST: Final = Rejection("not_found", "There is no such post.", {})
 NO_USER: Final = Rejection("not_found", "There is no such user.", {})
 NO_CALLER: Final = Rejection("forbidden", "The command is not one of a user who may write.", {})
 SUSPENDED: Final = Rejection("forbidden", "The account is suspended.", {})
 NO_REQUEST: Final = Rejection("not_found", "There is no such request.", {})
-ONESELF: Final = Rejection(
-    "invalid_command",
-    "The command has wrong values; see errors.",
-    {"errors": [{"field": "user_id", "reason": "must be another user"}]},
-)
+ONESELF: Final = wrong_value("user_id", "must be another user")
 DELETED: Final = Rejection("gone", "The post is deleted.", {})
 ERASED: Final = Rejection("gone", "The user was erased.", {})
-
-
-def version_conflict(expected: int | None, current: int) -> Rejection:
-    """Another version is current."""
-    detail = f"Version {expected} was expected; the current one is {current}."
-    return Rejection("version_conflict", detail, {"current_version": current})
-
-
-def stale(expected: int | None, current: int) -> Rejection | None:
-    """Why a write that names a version is refused: another one is current. What is not there yet has version 0."""
-    return None if expected in (None, current) else version_conflict(expected, current)
 
 
 def version_required() -> Rejection:
@@ -38,15 +24,10 @@ def version_required() -> Rejection:
 
 def not_public(field: str) -> Rejection:
     """Only what all users may see is quoted or reposted."""
-    wrong = [{"field": field, "reason": "must be a public post"}]
-    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+    return wrong_value(field, "must be a public post")
 
 
-NOTHING_LEFT: Final = Rejection(
-    "invalid_command",
-    "The command has wrong values; see errors.",
-    {"errors": [{"field": "text", "reason": "must not be empty without media"}]},
-)
+NOTHING_LEFT: Final = wrong_value("text", "must not be empty without media")
 
 
 def media_not_ready(media_ids: list[str]) -> Rejection:

@@ -17,6 +17,7 @@ from dataflows.social.domain.records import Author, Post
 from dataflows.social.handler import Handler, Payload, WorkerHandler
 from schemas import identity
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 
 _TEMPLATE: Final = "POST /v1/media/uploads"
 _MISMATCH: Final = Rejection("checksum_mismatch", "The bytes are not those that were declared; begin a new upload.")
@@ -39,7 +40,7 @@ def _asks_of_worker(asking: Asking, payload: Payload) -> None:
 def _initiate(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
     if author.state != "active":
         return refusals.SUSPENDED
-    if refused := refusals.stale(command.expected_version, 0):
+    if refused := stale(command.expected_version, 0):
         return refused
     media_id = identity.derived_id("md", command.scope, _TEMPLATE, command.idempotency_key)
     new = media.initiated(media_id, author.user_id, command.payload, now)
@@ -55,7 +56,7 @@ def _complete(batch: SocialBatch, author: Author, command: Command, now: int) ->
     after = media.completed(known, author.user_id, (command.signals or {}).get("assembled", ""), now)
     if isinstance(after, Rejection):
         return after
-    if known is not None and (refused := refusals.stale(command.expected_version, known.version)):
+    if known is not None and (refused := stale(command.expected_version, known.version)):
         return refused
     batch.media.put(after)
     # The refusal is the answer, and the end of the upload is in the same commit.

@@ -8,12 +8,13 @@ from typing import Final
 from dataflows.owner.service import Committed, NewEvent
 from dataflows.social.asking import Asking
 from dataflows.social.batch import Notice, SocialBatch
-from dataflows.social.domain import moderation, refusals
+from dataflows.social.domain import moderation
 from dataflows.social.domain.moderation import Current, Report, Ruling, Target
 from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
 from schemas import identity
 from schemas.records import Command, Rejection
+from schemas.refusals import stale
 from schemas.social.moderation_operations import case_named, id_in_case
 
 _NO_OBJECT: Final = Rejection("not_found", "No such object.")
@@ -34,7 +35,7 @@ def _report(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     docket, object_id = batch.docket, str(command.payload["object_id"])
     if (caller.user_id, object_id) not in docket.reportable or object_id == caller.user_id:
         return _NO_OBJECT
-    if refused := refusals.stale(command.expected_version, 0):
+    if refused := stale(command.expected_version, 0):
         return refused
     known = docket.reports.get((object_id, caller.user_id))
     comment = command.payload["comment"]
@@ -64,7 +65,7 @@ def _assign(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     after = moderation.assigned(known, caller.user_id, now)
     if isinstance(after, Rejection):
         return after
-    if refused := refusals.stale(command.expected_version, known.version if known else 0):
+    if refused := stale(command.expected_version, known.version if known else 0):
         return refused
     batch.docket.cases.put(after)
     result = moderation.rendered_case(after)
@@ -86,7 +87,7 @@ def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     if target.author_id == caller.user_id:
         return moderation.FOUR_EYES
     current = batch.docket.currents.get(object_id)
-    if refused := refusals.stale(command.expected_version, current.version if current else 0):
+    if refused := stale(command.expected_version, current.version if current else 0):
         return refused
     ruling = _rule(batch, target, command, caller.user_id, now, command.payload)
     return _ruled(target, ruling)
@@ -126,7 +127,7 @@ def _appeal(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     after = moderation.appealed(docket.rulings.get(decision_id), known, caller.user_id, appeal_id, text, now)
     if isinstance(after, Rejection):
         return after
-    if refused := refusals.stale(command.expected_version, 0):
+    if refused := stale(command.expected_version, 0):
         return refused
     docket.appeals.put(after)
     result = moderation.rendered_appeal(after)
@@ -148,7 +149,7 @@ def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: in
     if isinstance(after, Rejection):
         return after
     assert known is not None and ruling is not None  # noqa: S101, PT018 - an appeal without them is refused
-    if refused := refusals.stale(command.expected_version, known.version):
+    if refused := stale(command.expected_version, known.version):
         return refused
     docket.appeals.put(after)
     result, state = moderation.rendered_appeal(after), after.state

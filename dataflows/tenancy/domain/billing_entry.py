@@ -10,6 +10,7 @@ from msgspec import Struct
 from dataflows.tenancy.domain.billing_run import DeskTenant, Period
 from schemas import limits
 from schemas.records import Command, Rejection
+from schemas.refusals import wrong_values
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
 from schemas.tenancy.invoice import ADJUSTMENT, CREDIT
@@ -50,7 +51,7 @@ def adjusted(
         reason = f"times the price must be {limits.AMOUNT_MINOR_MAX} minor units at most, or as much less than nothing"
         wrong.append({"field": "payload.quantity", "reason": reason})
     if wrong or at is None:
-        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+        return wrong_values(wrong)
     return BillingEntry(
         entry_id=entry_id,
         tenant_id=tenant.tenant_id,

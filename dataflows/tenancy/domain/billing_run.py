@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from schemas.records import Command, Rejection
+from schemas.refusals import state_conflict, wrong_value
 from schemas.tenancy import limits, pricing
 from schemas.tenancy.instants import instant, parsed
 
@@ -52,17 +53,16 @@ def decide_billing_run(
     """The run, or why not. ``billed``: the periods of the tenant's runs; ``number``: the next."""
     begins, ends = parsed(command.payload["from"]), parsed(command.payload["to"])
     if begins is None or ends is None or begins >= ends:
-        wrong = [{"field": "payload.to", "reason": "must be after payload.from"}]
-        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+        return wrong_value("payload.to", "must be after payload.from")
     if begins < now - limits.BILLING_PERIOD_AGE_MAX_S * 1_000_000:
         days = limits.BILLING_PERIOD_AGE_MAX_S // 86_400
-        wrong = [{"field": "payload.from", "reason": f"must be within the last {days} days: older usage is not kept"}]
-        return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+        return wrong_value("payload.from", f"must be within the last {days} days: older usage is not kept")
     if ends > now:
-        return Rejection("state_conflict", "The period is not over yet.", {"current_state": "not_over"})
+        return state_conflict("not_over", "The period is not over yet.")
     if other := next((period for period in billed if period[0] < ends and begins < period[1]), None):
-        detail = f"The period from {instant(other[0])} to {instant(other[1])} is billed already."
-        return Rejection("state_conflict", detail, {"current_state": "billed"})
+        return state_conflict(
+            "billed", f"The period from {instant(other[0])} to {instant(other[1])} is billed already."
+        )
     return BillingRun(
         billing_run_id=billing_run_id,
         invoice_id="in_" + billing_run_id.partition("_")[2],

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from dataflows.tenancy.domain.tenant import Tenant, stale
+from dataflows.tenancy.domain.tenant import Tenant
 from schemas.records import Command, Denial, Rejection
+from schemas.refusals import stale, wrong_value
 from schemas.tenancy.operations import resource_of
 
 DIMENSION: Final = "resources"
@@ -40,8 +41,7 @@ def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: 
         if head is not None:
             return Rejection("state_conflict", "The resource exists already.")
         if payload["resource_id"] != identity_of(command):
-            wrong = [{"field": "payload.resource_id", "reason": "must be that of the retry identity"}]
-            return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": wrong})
+            return wrong_value("payload.resource_id", "must be that of the retry identity")
         return stale(command.expected_version, 0) or _over(tenant, used) or _head(command, tenant, 1, now, now)
     if head is None or head.deleted:
         return _NOT_FOUND

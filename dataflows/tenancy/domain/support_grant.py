@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
 
-from dataflows.tenancy.domain.tenant import stale
 from schemas.records import Command, Rejection
+from schemas.refusals import stale, state_conflict, wrong_value
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import WRITES
 from schemas.tenancy.instants import instant, parsed
@@ -91,7 +91,7 @@ def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: i
     break_glass, not_before = bool(said["break_glass"]), parsed(said["not_before"])
     if not_before is not None and not_before > now + limits.SUPPORT_GRANT_AHEAD_MAX_S * _SECOND_US:
         days = limits.SUPPORT_GRANT_AHEAD_MAX_S // 86_400
-        return _wrong("not_before", f"must be within the next {days} days")
+        return wrong_value("payload.not_before", f"must be within the next {days} days")
     return SupportGrant(
         grant_id=grant_id,
         tenant_id=tenant_id,
@@ -169,12 +169,13 @@ def _consented(grant: SupportGrant, state: State, said: dict[str, Any], now: int
 def _narrowed(grant: SupportGrant, duration_s: int | None, masks: Sequence[str]) -> SupportGrant | Rejection:
     """The grant with no more time, and no field more, than was asked for. Masks are added: none is ever taken away."""
     if duration_s is not None and duration_s > grant.duration_s:
-        return _wrong("duration_s", f"must be at most {grant.duration_s}: no more than was asked for")
+        return wrong_value("payload.duration_s", f"must be at most {grant.duration_s}: no more than was asked for")
     both = tuple(dict.fromkeys((*grant.masked_fields, *masks)))
     if masks and WRITES in grant.scopes:
-        return _wrong("masked_fields", f"must not be said with {WRITES}: it would write unseen")
+        return wrong_value("payload.masked_fields", f"must not be said with {WRITES}: it would write unseen")
     if len(both) > limits.MASKS_MAX:
-        return _wrong("masked_fields", f"must be at most {limits.MASKS_MAX}, with those that were asked for")
+        reason = f"must be at most {limits.MASKS_MAX}, with those that were asked for"
+        return wrong_value("payload.masked_fields", reason)
     shorter = grant.duration_s if duration_s is None else duration_s
     if (shorter, both) == (grant.duration_s, grant.masked_fields):
         return grant
@@ -207,12 +208,7 @@ def _begun(grant: SupportGrant, now: int) -> SupportGrant:
 
 
 def _conflict(state: State) -> Rejection:
-    return Rejection("state_conflict", f"The support grant is {state}.", {"current_state": state})
-
-
-def _wrong(name: str, reason: str) -> Rejection:
-    errors = [{"field": f"payload.{name}", "reason": reason}]
-    return Rejection("invalid_command", "The command has wrong values; see errors.", {"errors": errors})
+    return state_conflict(state, f"The support grant is {state}.")
 
 
 def rendered(grant: SupportGrant, now: int) -> dict[str, Any]:

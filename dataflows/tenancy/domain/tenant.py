@@ -123,14 +123,6 @@ def conflict(tenant: Tenant, what: str) -> Rejection:
     return Rejection("state_conflict", f"The tenant is {tenant.state}: {what}.", told)
 
 
-def stale(expected: int | None, current: int) -> Rejection | None:
-    """Why a call that names a version is refused: another one is current. What is not there yet has version 0."""
-    if expected in (None, current):
-        return None
-    detail = f"Version {expected} was expected; the current one is {current}."
-    return Rejection("version_conflict", detail, {"current_version": current})
-
-
 def changed(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
     """Its policy as a PATCH leaves it."""
     if tenant.state in ("deleting", "deleted"):

@@ -12,6 +12,7 @@ from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Author, Edge, Post, rendered_post
 from schemas.operation import Named
 from schemas.records import Command, Rejection
+from schemas.refusals import version_conflict
 from schemas.social import limits
 from schemas.social.service import OPERATIONS, SERVICE
 
@@ -76,7 +77,7 @@ def test_what_is_answered_or_quoted_must_be_there_and_a_quote_open(field: str, s
 
 def test_the_version_is_compared_before_all_else_of_ones_own_post() -> None:
     gone = post_decisions.deleted(post(), 9)
-    assert post_decisions.why_not_changed(gone, "u_1", 1) == refusals.version_conflict(1, 2)
+    assert post_decisions.why_not_changed(gone, "u_1", 1) == version_conflict(1, 2)
     assert post_decisions.why_not_changed(gone, "u_1", 2) is refusals.DELETED
     assert post_decisions.why_not_changed(gone, "u_2", 1) is refusals.NO_POST
     assert post_decisions.why_not_changed(post(), "u_1", 1) is None
