@@ -124,7 +124,7 @@ def _wait_ready(
                 raise StackError(state.error)
         if not alive:
             if supervisor is not None and _found_another(supervisor):
-                raise AnotherSupervisorError(f"another supervisor runs in {home.path}: see 'millrace status'")
+                raise AnotherSupervisorError(home.path)
             _reap()
             log = home.log("supervisor")
             raise StackError(f"the supervisor ended: {processes.last_line(log)} (log: {log})")

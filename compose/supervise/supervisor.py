@@ -71,8 +71,7 @@ class Supervisor:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                said = f"another supervisor runs in {self._home.path}: see 'millrace status'"
-                raise AnotherSupervisorError(said) from None
+                raise AnotherSupervisorError(self._home.path) from None
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._ask_stop)
             return self._run_locked()

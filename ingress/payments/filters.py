@@ -117,8 +117,10 @@ def parameters(record: type[Struct], *, of_intent: bool) -> list[Json]:
         if f.column.listed
     ]
     state = query(STATE, {"enum": list(_field(record, STATE).choices)}, "Only those in this state")
-    times = [query(f"created[{o}]", TIME, f"Only those made {of_time}") for o, (of_time, _) in _OPERATORS.items()]
-    times.insert(0, query("created", TIME, "Only those made at this time"))
+    times = [
+        query("created", TIME, "Only those made at this time"),
+        *(query(f"created[{o}]", TIME, f"Only those made {of_time}") for o, (of_time, _) in _OPERATORS.items()),
+    ]
     amounts = [
         query("amount", _AMOUNT, "Only those of this amount, in minor units"),
         *(

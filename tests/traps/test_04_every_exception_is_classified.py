@@ -74,7 +74,7 @@ KINDS: dict[str, Kind] = {
     "builtins.StopIteration": T,
     "builtins.KeyError": T,
     "builtins.ProcessLookupError": T,
-    "psycopg.OperationalError": T,  # the session of an invoice that took too long
+    "psycopg.OperationalError": T,  # of a session that its bound ended
     "builtins.TimeoutError": A,  # of a child that does not end
     "confluent_kafka.KafkaException": T,
     "cimpl.KafkaException": T,

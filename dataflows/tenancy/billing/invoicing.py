@@ -116,7 +116,7 @@ def make_due(connection: OwnerConnection, failed: Failed) -> int:
             told = {"reason": type(error).__name__, "cause": str(error).partition("\n")[0]}
             _log.error("invoice_failed", tenant_id=tenant_id, run=number, **told)
             if connection.closed or connection.broken:
-                raise psycopg.OperationalError(told["cause"]) from error
+                raise
     return count
 
 
