@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Shadow = Bucket | Level  # that would refuse a request, if its policy were not in shadow mode
 
 _US: Final = 1_000
-_LOOK_S: Final = 0.001
+_LOOK_S: Final = 0.001  # between two looks whether all was sent
 
 
 class Recorder:
@@ -276,6 +276,7 @@ class Recorder:
         self.by_policy.forget()
 
     def _await_sent(self, until: float) -> None:
+        """The loop stands still meanwhile: on its way nothing would ever be all there."""
         while (self._sink.under_way or self._tells_charges()) and time.monotonic() < until:
             time.sleep(_LOOK_S)
             if self.charges is not None:
