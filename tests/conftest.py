@@ -15,7 +15,7 @@ import hypothesis
 import psutil
 import pytest
 
-from tests import compiled, failures, run_folder, servers, starts, time_by_file
+from tests import alarm, compiled, failures, run_folder, servers, starts, time_by_file
 from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
@@ -72,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.pluginmanager.register(time_by_file)
     config.pluginmanager.register(compiled)
+    config.pluginmanager.register(alarm)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(failures.Failures(config))
     starts.install()

@@ -36,6 +36,13 @@ def test_environment():
 """
 CRASHES = "import os\ndef test_crashes(): os._exit(3)\n"
 HANGS = "import threading\ndef test_hangs(): threading.Event().wait()\n"
+#: the alarm of its timeout would ring while its failure is written down
+SLOW_TO_TELL = """
+import threading
+def test_is_slow_to_tell():
+    __tracebackhide__ = lambda failure: threading.Event().wait(1.5)
+    assert False
+"""
 DOES_NOT_IMPORT = "import nothing_of_this_name\n"
 PYTEST_BREAKS = "def pytest_runtest_protocol(item): raise RuntimeError('broken')\n"
 SKIPPED_ALONE = """
@@ -90,18 +97,27 @@ def test_what_fails_once_is_flaky_and_runs_alone_with_the_same_seed_and_nothing_
 
 
 def test_what_does_not_pass_both_times_is_red(folder: Path) -> None:
-    """Fails always, fails once more, is skipped, hangs until its timeout; what is flaky beside it is still told."""
+    """Fails always, fails once more, is skipped, hangs until its timeout or while it is told; what is flaky is still told."""
     twice = FAILS_ONCE.format(fails_at={0, 2}).replace("tried", "twice")
     once = FAILS_ONCE.format(fails_at={0})
-    ended = run(folder, test_always=FAILS, test_twice=twice, test_skip=SKIPPED_ALONE, test_hangs=HANGS, test_once=once)
+    slow = {"conftest": "pytest_plugins = ['tests.alarm']", "test_slow": SLOW_TO_TELL}
+    files = {
+        "test_always": FAILS,
+        "test_twice": twice,
+        "test_skip": SKIPPED_ALONE,
+        "test_hangs": HANGS,
+        "test_once": once,
+    }
+    ended = run(folder, **files, **slow)
     assert ended.status == 1
-    assert sorted(ended.lines[-6:-2]) == [
+    assert sorted(ended.lines[-7:-2]) == [
         "FAILED test_always.py::test_fails",
         "FAILED test_hangs.py::test_hangs",
         "FAILED test_skip.py::test_skipped_alone",
+        "FAILED test_slow.py::test_is_slow_to_tell",
         "FAILED test_twice.py::test_fails_once",
     ]
-    assert ended.lines[-2:] == ["FLAKY test_once.py::test_fails_once", "2 passed, 4 failed"]
+    assert ended.lines[-2:] == ["FLAKY test_once.py::test_fails_once", "2 passed, 5 failed"]
 
 
 @pytest.mark.parametrize(
