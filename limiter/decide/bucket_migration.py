@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from limiter.spending.buckets import Bucket
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
-    from schemas.limiter.limit_policy import Terms
+    from schemas.limiter.limit_terms import Terms
 
 _US_PER_S: Final = 1_000_000
 

@@ -11,7 +11,7 @@ from dataflows.limiter.domain.exact_counter import FIXED, TOKEN_BUCKET, ExactCou
 from limiter.spending.decision import Decision
 
 if TYPE_CHECKING:
-    from schemas.limiter.limit_policy import Terms
+    from schemas.limiter.limit_terms import Terms
 
 _US_PER_MS: Final = 1_000
 _REFUSED: Final = -1

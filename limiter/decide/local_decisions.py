@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from limiter.spending.decision import UNLIMITED, Decision
 from schemas import errors
-from schemas.limiter.limit_policy import CALENDAR_CODE
+from schemas.limiter.limit_terms import CALENDAR_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

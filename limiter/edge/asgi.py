@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from limiter.edge.request_identity import Repetitions
 from schemas import errors
-from schemas.limiter.limit_policy import terms
+from schemas.limiter.limit_terms import terms
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

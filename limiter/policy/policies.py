@@ -20,13 +20,12 @@ from schemas.limiter.limit_policy import (
     NETWORK,
     LimitPolicy,
     Scope,
-    Terms,
     counted_by,
     further_limits_of,
     guard_of,
     spans_tenants,
-    terms,
 )
+from schemas.limiter.limit_terms import Terms, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

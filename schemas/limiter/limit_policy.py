@@ -1,8 +1,4 @@
-"""Quota policies: what they say, what values they may have, and their exact arithmetic.
-
-Everything is integers below 2^53: the counter store computes in doubles. A policy whose terms could leave that range is
-refused when it is published, never when it decides. Source: spec 3 section 2, reference limiter 2.1.
-"""
+"""Quota policies: what they say, which keys they are for and what they count by. Source: spec 3 section 2."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from schemas.calendar_windows import LONGEST_S, Calendar
+from schemas.calendar_windows import Calendar
 from schemas.client_network import client_network, widened
 from schemas.limiter import limits
 
@@ -28,12 +24,6 @@ KEY_PARTS: Final[tuple[KeyPart, ...]] = ("tenant", "user", "route")  # of a limi
 COUNTED_BY: Final[tuple[KeyPart, ...]] = get_args(KeyPart)  # what a counter may be kept by
 ANY: Final = "*"
 UNCOUNTED: Final = ("unlimited", "deny")
-SAFE_INTEGER: Final = 2**52  # products of capacity and ticks stay below it: exact in a double, with room for a sum
-_TICKS_US: Final = (1, 1_000, 1_000_000)
-_CODES: Final[dict[str, int]] = {"token_bucket": 0, "sliding_window": 1, "fixed_window": 2, "concurrency": 3}
-CALENDAR_CODE: Final = 4  # a fixed window of a calendar
-_US_PER_S: Final = 1_000_000
-_US_PER_MS: Final = 1_000
 _PLACE: Final = "/"  # no id of a policy has one
 
 
@@ -173,128 +163,6 @@ def counted_by(policy: LimitPolicy, parts: dict[str, str]) -> str:
     return "\x1f".join(parts[part] for part in COUNTED_BY if part in policy.per)
 
 
-class Terms(Struct, frozen=True):
-    """A policy as the counter store computes with it: ``capacity`` tokens, ``refill`` of them per ``period`` ticks."""
-
-    algorithm: int
-    capacity: int
-    refill: int
-    period: int
-    slots: int
-    tick_us: int
-    strict: bool
-    calendar: Calendar | None = None  # then ``period`` is that of its longest window
-
-
-_NEVER_ASKED: Final = Terms(-1, 0, 1, 1, 1, 1, strict=False)  # the script refuses them
-
-
-def terms(policy: LimitPolicy) -> Terms | None:
-    """The terms with the finest clock that keeps the arithmetic exact; None when there is none."""
-    if not policy.is_counted:
-        return _NEVER_ASKED
-    if policy.calendar is not None:  # a count and no product: any capacity is exact by the finest clock
-        longest_us = LONGEST_S[policy.calendar.unit] * _US_PER_S
-        return Terms(CALENDAR_CODE, policy.capacity, policy.capacity, longest_us, 1, 1, False, policy.calendar)
-    window = policy.refill_period_ms if policy.algorithm == "token_bucket" else policy.window_ms or 0
-    refill = (policy.refill_rate or 0) if policy.algorithm == "token_bucket" else policy.capacity
-    slots = policy.slots if policy.algorithm == "sliding_window" else 1
-    for tick_us in _TICKS_US:
-        period, rest = divmod(window * 1_000, tick_us)
-        fits = policy.capacity * period < SAFE_INTEGER and refill < SAFE_INTEGER
-        if rest == 0 and period > 0 and slots > 0 and period % slots == 0 and fits:
-            return Terms(
-                _CODES[policy.algorithm], policy.capacity, max(refill, 1), period, slots, tick_us, policy.strict
-            )
-    return None
-
-
-_WINDOWED: Final = (("capacity", "window_ms"), ("refill_rate", "calendar"))
-_NEEDED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {  # fields that must be given, and must not
-    "token_bucket": (("capacity", "refill_rate"), ("window_ms", "calendar")),
-    "sliding_window": _WINDOWED,
-    "fixed_window": (("capacity",), ("refill_rate",)),
-    "concurrency": _WINDOWED,
-    "unlimited": ((), ("capacity", "refill_rate", "window_ms", "calendar")),
-    "deny": ((), ("capacity", "refill_rate", "window_ms", "calendar")),
-}
-
-
-def wrong_terms(payload: dict[str, Any]) -> list[dict[str, str]]:
-    """Why fields that are each allowed do not go together; empty when the policy can be published."""
-    needed, others = _NEEDED[payload["algorithm"]]
-    wrong = [
-        {"field": f"payload.{name}", "reason": f"is required for a {payload['algorithm']}"}
-        for name in needed
-        if payload[name] is None
-    ]
-    wrong += [
-        {"field": f"payload.{name}", "reason": f"is not a field of a {payload['algorithm']} policy"}
-        for name in others
-        if payload[name] is not None
-    ]
-    if payload["algorithm"] == "fixed_window" and (payload["window_ms"] is None) == (payload["calendar"] is None):
-        reason = "is required for a fixed_window, or a calendar"
-        if payload["calendar"] is not None:
-            reason = "must not be given beside a calendar, which says how long windows are"
-        wrong.append({"field": "payload.window_ms", "reason": reason})
-    if payload["algorithm"] == "concurrency" and payload["consistency"] != "exact":
-        wrong.append({"field": "payload.consistency", "reason": "must be exact for a concurrency limit"})
-    if payload["algorithm"] == "concurrency" and (payload["capacity"] or 0) > limits.LIMIT_PERMITS_MAX:
-        reason = f"must be at most {limits.LIMIT_PERMITS_MAX} for a concurrency limit: permits are kept one by one"
-        wrong.append({"field": "payload.capacity", "reason": reason})
-    if payload["consistency"] == "durable" and "tenant" not in payload["per"] and payload["scope"]["tenant"] == ANY:
-        reason = "must have tenant for durable quotas of all tenants: each tenant's are counted by one owner"
-        wrong.append({"field": "payload.per", "reason": reason})
-    by_network = NETWORK in payload["per"] or NETWORK in payload["scope"]
-    if payload["consistency"] == "durable" and (by_network or payload["algorithm"] in UNCOUNTED):
-        reason = "must not be durable for a policy by network, or one that counts nothing"
-        wrong.append({"field": "payload.consistency", "reason": reason})
-    if (guard := payload["boundary_guard"]) is not None:
-        if (
-            payload["algorithm"] != "fixed_window"
-            or payload["calendar"] is not None
-            or payload["consistency"] == "durable"
-        ):
-            reason = "is only for a fixed_window with window_ms that is exact or leased"
-            wrong.append({"field": "payload.boundary_guard", "reason": reason})
-        elif guard > (payload["capacity"] or 0):
-            wrong.append({"field": "payload.boundary_guard", "reason": "must be at most the capacity"})
-    return wrong or _inexact(as_policy(payload, "", 1)) or _wrong_further(payload)
-
-
-def _wrong_further(payload: dict[str, Any]) -> list[dict[str, str]]:
-    """Why a further limit is none: judged as a policy that has no other limit."""
-    wrong, limits_seen = [], [_limit_in(payload)]
-    for n, further in enumerate(payload["further_limits"] or ()):
-        alone = payload | {"boundary_guard": None, "further_limits": None} | further
-        found = wrong_terms(alone)
-        if payload["algorithm"] in UNCOUNTED or further["algorithm"] in UNCOUNTED:
-            found = [{"field": "payload.algorithm", "reason": "must count: this one decides alone"}]
-        elif _limit_in(alone) in limits_seen:
-            found = [{"field": "payload", "reason": "is another limit of this policy once more"}]
-        limits_seen.append(_limit_in(alone))
-        wrong += [{**one, "field": f"payload.further_limits[{n}]{one['field'][len('payload') :]}"} for one in found]
-    return wrong
-
-
-def _limit_in(payload: dict[str, Any]) -> dict[str, Any]:
-    return {name: payload[name] for name in FurtherLimit.__struct_fields__}
-
-
-def _inexact(policy: LimitPolicy) -> list[dict[str, str]]:
-    """Why the terms of a policy leave exact arithmetic, at every tick of the clock."""
-    if terms(policy) is not None:
-        return []
-    if policy.algorithm == "sliding_window" and (policy.window_ms or 0) * _US_PER_MS % policy.slots:
-        return [{"field": "payload.slots", "reason": "must divide window_ms into slots of whole microseconds"}]
-    window_ms = policy.refill_period_ms if policy.algorithm == "token_bucket" else policy.window_ms or 0
-    slots = policy.slots if policy.algorithm == "sliding_window" else 1
-    ticks = [window_ms * _US_PER_MS // tick_us for tick_us in _TICKS_US if window_ms * _US_PER_MS % tick_us == 0]
-    most = (SAFE_INTEGER - 1) // min(count for count in ticks if count % slots == 0)
-    return [{"field": "payload.capacity", "reason": f"must be at most {most} for this window: counting is exact"}]
-
-
 def as_policy(payload: dict[str, Any], policy_id: str, version: int) -> LimitPolicy:
     """The policy that a validated payload publishes; what it leaves out is as the struct says."""
     given = {name: value for name, value in payload.items() if value is not None}
@@ -329,4 +197,3 @@ def _plain(calendar: Calendar | None) -> dict[str, Any] | None:
 _PLAIN: Final = tuple(
     name for name in LimitPolicy.__struct_fields__ if name not in ("policy_id", "version", "scope", "per", "withdrawn")
 )
-CAPACITY_MAX: Final = SAFE_INTEGER - 1

@@ -1,4 +1,4 @@
-"""What values the payload of a quota policy may have. What they must fulfil together is in ``limit_policy``."""
+"""What values the payload of a quota policy may have. What they must fulfil together is in ``limit_policy_rules``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final, get_args
 from schemas import calendar_windows
 from schemas import value_types as types
 from schemas.client_network import V4_BITS, V6_BITS, client_network
-from schemas.limiter import limit_audit, limit_key, limit_policy, limits
+from schemas.limiter import limit_audit, limit_key, limit_policy, limit_terms, limits
 from schemas.validation import Field, Fields, ValueType, clean_text, normalize, whole
 
-_capacity_range: Final = whole(1, limit_policy.CAPACITY_MAX)
+_capacity_range: Final = whole(1, limit_terms.CAPACITY_MAX)
 
 
 def _capacity(value: object) -> str | None:
@@ -92,7 +92,7 @@ def _calendar(value: object) -> str | None:
 
 
 def _further_limits(value: object) -> str | None:
-    """Of each every field that it must have, and no other; what they must fulfil together is in ``limit_policy``."""
+    """Of each every field that it must have, and no other. Together they are judged in ``limit_policy_rules``."""
     if not isinstance(value, list) or not 1 <= len(value) <= limits.LIMIT_FURTHER_LIMITS_MAX:
         return f"must be a list of 1 to {limits.LIMIT_FURTHER_LIMITS_MAX} limits"
     for n, further in enumerate(value):
@@ -174,8 +174,8 @@ _CALENDAR: Final = ValueType(
     },
 )
 _AUDIT: Final = ValueType(limit_audit.wrong_audit, "string", {"type": "string", "pattern": limit_audit.PATTERN})
-_CAPACITY: Final = types.whole(1, limit_policy.CAPACITY_MAX, _capacity)
-_TOKENS: Final = types.whole(1, limit_policy.CAPACITY_MAX)
+_CAPACITY: Final = types.whole(1, limit_terms.CAPACITY_MAX, _capacity)
+_TOKENS: Final = types.whole(1, limit_terms.CAPACITY_MAX)
 _PERIOD_MS: Final = types.whole(1, limits.LIMIT_WINDOW_MS_MAX)
 _ALGORITHM: Final = Field(
     types.choice(*get_args(limit_policy.Algorithm)),

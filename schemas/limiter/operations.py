@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import identity, senders, validation
-from schemas.limiter import limit_policy, limit_policy_fields, quota_fields
+from schemas.limiter import limit_policy_fields, limit_policy_rules, quota_fields
 from schemas.operation import Named, Operation
 
 _SERVICE: Final = "limiter"
@@ -49,7 +49,7 @@ _ALL: Final = (
         refusals=("not_found", "state_conflict"),
         creates=_POLICY,
         aggregate=_named_policy,
-        together=limit_policy.wrong_terms,
+        together=limit_policy_rules.wrong_terms,
         audited=True,
         senders=(senders.PUBLISHER,),
     ),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from limiter.policy.policies import PolicySet
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.property.limiter.test_limiter_script import OK, Counter, call, server
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import policy

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from dataflows.limiter.domain.exact_counter import ExactCounter
 from schemas.limiter import limits
-from schemas.limiter.limit_policy import LimitPolicy, terms
+from schemas.limiter.limit_policy import LimitPolicy
+from schemas.limiter.limit_terms import terms
 from schemas.records import Denial
 
 _RETENTION_US: Final = limits.LIMIT_DURABLE_RETENTION_S * 1_000_000

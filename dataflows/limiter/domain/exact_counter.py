@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from schemas.calendar_windows import Calendar, window_at
-from schemas.limiter.limit_policy import CALENDAR_CODE, Terms
+from schemas.limiter.limit_terms import CALENDAR_CODE, Terms
 
 TOKEN_BUCKET, SLIDING, FIXED, CALENDAR = 0, 1, 2, CALENDAR_CODE
 ALGORITHMS: Final = (TOKEN_BUCKET, SLIDING, FIXED, CALENDAR)

@@ -17,8 +17,8 @@ from schemas.limiter.limit_policy import (
     guard_of,
     place_of,
     spans_tenants,
-    terms,
 )
+from schemas.limiter.limit_terms import terms
 from schemas.records import Command, Rejection
 from schemas.refusals import version_conflict
 

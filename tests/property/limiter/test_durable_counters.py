@@ -14,7 +14,8 @@ from dataflows.limiter.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET,
 from limiter.policy.policies import PolicySet
 from limiter.store.durable_counters import counted
 from schemas.limiter import limits
-from schemas.limiter.limit_policy import LimitPolicy, Terms
+from schemas.limiter.limit_policy import LimitPolicy
+from schemas.limiter.limit_terms import Terms
 from schemas.records import Denial
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import policy

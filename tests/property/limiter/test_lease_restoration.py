@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from limiter.policy.policies import LeaseTerms
 from limiter.store.restoration import counts_for_us, used_at_least
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.worlds.limiter.counter_server import policies, policy
 from tests.worlds.limiter.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 

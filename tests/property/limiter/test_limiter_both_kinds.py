@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.property.limiter.test_limiter_script import PERMITS, TERMS, Counter, steps
 from tests.seeds import seeds
 from tests.worlds.limiter.limiter_kinds import with_functions, with_script

@@ -13,7 +13,7 @@ from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.policy.policies import Level, PolicySet
 from schemas.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
 from schemas.limiter import limits
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.gate import examples
 from tests.property.limiter.test_limiter_script import DENIED, LEASE_TICKS, NO_KEY, OK, WRONG, Counter, call, server
 from tests.seeds import seeds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.gate import examples
 from tests.property.limiter.test_limiter_script import BASE, LEASE_TICKS, OK, STALE_EPOCH, Counter, call, server
 from tests.seeds import seeds

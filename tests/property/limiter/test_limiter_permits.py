@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.property.limiter.test_limiter_script import BASE, DENIED, OK, PERMITS, Counter, server
 
 if TYPE_CHECKING:

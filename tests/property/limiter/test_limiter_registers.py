@@ -12,7 +12,7 @@ from tests.worlds.limiter.limit_oracle import TOKEN_BUCKET
 if TYPE_CHECKING:
     import redis
 
-    from schemas.limiter.limit_policy import Terms
+    from schemas.limiter.limit_terms import Terms
 
 pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture

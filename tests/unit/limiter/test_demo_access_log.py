@@ -13,7 +13,7 @@ from compose.proof.demo.limiter.policies import ASSETS, DOWNLOADS, FEEDS, PAGES,
 from compose.stack.errors import StackError
 from limiter.policy.keys import key_parts
 from limiter.policy.policies import PolicySet
-from schemas.limiter.limit_policy import terms
+from schemas.limiter.limit_terms import terms
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from compose.proof.demo.limiter.oracle import bound
 from compose.proof.demo.limiter.policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
 from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.frames.frames import ALLOWED, DUPLICATE, Answer
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 from tests.seeds import seeds
 from tests.worlds.limiter.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 

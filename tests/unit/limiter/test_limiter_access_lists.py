@@ -6,7 +6,8 @@ import pytest
 
 from limiter.decide.access_lists import verdict
 from limiter.edge.asgi import fields
-from schemas.limiter.limit_policy import LimitPolicy, rendered, terms
+from schemas.limiter.limit_policy import LimitPolicy, rendered
+from schemas.limiter.limit_terms import terms
 from schemas.limiter.operations import OPERATIONS
 from tests.worlds.limiter.counter_server import listed, policies, policy
 

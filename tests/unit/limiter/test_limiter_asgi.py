@@ -9,7 +9,7 @@ import pytest
 from ingress.http import quotas
 from limiter.edge.asgi import fields, retry_after_s
 from limiter.spending.decision import Decision
-from schemas.limiter.limit_policy import CAPACITY_MAX
+from schemas.limiter.limit_terms import CAPACITY_MAX
 from tests.worlds.limiter.counter_server import policy
 
 BUCKET = {"algorithm": "token_bucket", "window_ms": None}

@@ -13,7 +13,7 @@ from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.decide.in_process import InProcessLimiter, made_policy
 from schemas import errors
 from schemas.limiter import limits
-from schemas.limiter.limit_policy import terms
+from schemas.limiter.limit_terms import terms
 
 TOKENS = {"algorithm": "token_bucket", "capacity": 10, "refill_rate": 7, "refill_period_ms": 3}
 WINDOW = {"algorithm": "fixed_window", "capacity": 10, "window_ms": 3}

@@ -19,7 +19,8 @@ from limiter.policy.policies import PolicySet, calendars_of
 from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
 from schemas.calendar_windows import Calendar, windows_of
-from schemas.limiter.limit_policy import SAFE_INTEGER, LimitPolicy, as_policy, rendered, terms
+from schemas.limiter.limit_policy import LimitPolicy, as_policy, rendered
+from schemas.limiter.limit_terms import SAFE_INTEGER, terms
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
 from tests.worlds.payments import payment_cases as cases

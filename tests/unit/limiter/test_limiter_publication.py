@@ -15,7 +15,7 @@ from ingress.limiter.quota_policies import QuotaPolicies
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign
-from schemas.limiter.limit_policy import SAFE_INTEGER
+from schemas.limiter.limit_terms import SAFE_INTEGER
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
 from sinks import private_file

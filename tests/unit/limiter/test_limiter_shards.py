@@ -26,7 +26,8 @@ from limiter.store.shard_server import Seen
 from limiter.store.sharded_store import ShardedStore
 from limiter.store.store import StoreNotAsked
 from schemas.limiter import limits
-from schemas.limiter.limit_policy import Terms, spans_tenants
+from schemas.limiter.limit_policy import spans_tenants
+from schemas.limiter.limit_terms import Terms
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import policy
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from schemas.calendar_windows import window_at
-from schemas.limiter.limit_policy import Terms
+from schemas.limiter.limit_terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

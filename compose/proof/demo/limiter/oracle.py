@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from dataflows.limiter.domain.exact_counter import FIXED, TOKEN_BUCKET, ExactCounter
 
 if TYPE_CHECKING:
-    from schemas.limiter.limit_policy import Terms
+    from schemas.limiter.limit_terms import Terms
 
 _CARRIED: Final = (TOKEN_BUCKET, FIXED)
 
