@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.store.sharded_store import ShardedStore
 
 LIST: Final = "policies"

@@ -13,7 +13,7 @@ from limiter.spending.decision import Decision
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
 
 
 def verdict(levels: Sequence[Level]) -> tuple[Decision | None, Sequence[Level]]:

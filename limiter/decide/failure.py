@@ -17,7 +17,7 @@ from schemas import errors
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.spending.buckets import Bucket
     from limiter.spending.fields import Identity
     from limiter.spending.key_state import KeyState

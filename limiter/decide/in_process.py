@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from limiter.decide.access_lists import shadows_that_deny, verdict
 from limiter.decide.in_process_counters import counter_of
 from limiter.policy import keys
-from limiter.policy.policies import PolicySet, calendars_of
+from limiter.policy.calendars import calendars_of
+from limiter.policy.policies import PolicySet
 from limiter.spending.decision import UNLIMITED, Decision
 from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from limiter.decide.in_process_counters import Counter
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
 
 _US_PER_S: Final = 1_000_000
 _NS_PER_US: Final = 1_000

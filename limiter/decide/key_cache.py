@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from limiter.frames.frames import Named
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.stream.decisions import Recorder
 
 

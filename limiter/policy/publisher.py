@@ -11,8 +11,8 @@ import msgspec
 import psycopg
 import structlog
 
+from limiter.policy.calendars import calendars_of, named_calendars
 from limiter.policy.denied_keys import digests
-from limiter.policy.policies import calendars_of, named_calendars
 from limiter.policy.shard_map import decoded
 from limiter.policy.snapshot import Snapshot, described, digest, key_id, sign
 from schemas.limiter import limits

@@ -12,7 +12,7 @@ from limiter.store.stored_bucket import bucket_hash, kind_of, store_keys
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.store.store import CounterStore
 
 _SECOND_NS: Final = 1_000_000_000

@@ -9,7 +9,7 @@ from limiter.spending.fields import KeyFields
 from schemas.limiter.limit_audit import auditing
 
 if TYPE_CHECKING:
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.spending.buckets import Bucket
     from limiter.spending.decision import Decision
 

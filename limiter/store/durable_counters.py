@@ -15,7 +15,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     import psycopg
 
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from sinks.postgres.owner_connection import OwnerConnection
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "quotas.sql")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from limiter.policy.calendars import calendars_of
 from limiter.policy.keys import limit_key, parts_of
-from limiter.policy.policies import PolicySet, calendars_of
+from limiter.policy.policies import PolicySet
 from limiter.store import durable_counters
 from limiter.store.store import Counted
 from limiter.store.stored_bucket import bucket_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.store.sharded_store import ShardedStore
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 
-from limiter.policy.policies import unpacked_terms
+from limiter.policy.level import unpacked_terms
 from limiter.policy.shard_map import ShardsRefused, url_of
 from limiter.store.shard_server import connected
 from limiter.store.store import CounterStore, StoreUnavailable
@@ -25,7 +25,7 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from limiter.policy.policies import LeaseTerms
+    from limiter.policy.level import LeaseTerms
     from limiter.policy.shard_map import Shard
 
 SQL: Final = queries("sinks.postgres.queries.limiter", "policies.sql")

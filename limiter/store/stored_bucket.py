@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import xxhash
 
 if TYPE_CHECKING:
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
 
 
 class StoredBucket(Protocol):

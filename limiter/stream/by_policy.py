@@ -16,7 +16,7 @@ from schemas.limiter import limits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.spending.ring import Records
 
 KINDS: Final = ("allowed", "denied", "near_limit")

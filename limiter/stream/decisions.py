@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from limiter.spending.buckets import Bucket
     from limiter.spending.decision import Decision
     from limiter.stream.block_packer import BlockSink

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from compose.cli.dry_run.history import Past
-    from limiter.policy.policies import Level, PolicySet
+    from limiter.policy.level import Level
+    from limiter.policy.policies import PolicySet
 
 _OUTCOMES: Final = {
     (True, True): "still_allowed",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from limiter.policy.policies import calendars_of
+from limiter.policy.calendars import calendars_of
 from schemas.calendar_windows import Calendar, Unit, time_zones, window_at, windows_from
 from schemas.limiter import limits
 from tests.worlds.limiter.counter_server import policy

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiter.policy.policies import LeaseTerms
+from limiter.policy.level import LeaseTerms
 from limiter.store.restoration import counts_for_us, used_at_least
 from schemas.limiter.limit_terms import Terms
 from tests.worlds.limiter.counter_server import policies, policy

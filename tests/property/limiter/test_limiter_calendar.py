@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from dataflows.limiter.domain.exact_counter import ExactCounter
-from limiter.policy.policies import Level, PolicySet
+from limiter.policy.level import Level
+from limiter.policy.policies import PolicySet
 from schemas.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
 from schemas.limiter import limits
 from schemas.limiter.limit_terms import Terms

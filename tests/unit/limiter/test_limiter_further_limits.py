@@ -11,7 +11,8 @@ from dataflows.limiter.domain.durable_quota import Consumption, Governed, decide
 from dataflows.limiter.domain.limit_policy import has_terms
 from dataflows.limiter.quota_rows import named_policies
 from limiter.edge.asgi import fields
-from limiter.policy.policies import PolicySet, calendars_of, named_calendars
+from limiter.policy.calendars import calendars_of, named_calendars
+from limiter.policy.policies import PolicySet
 from limiter.spending.decision import Decision
 from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, further_limits_of, limit_of, policy_of, rendered

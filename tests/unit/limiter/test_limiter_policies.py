@@ -14,8 +14,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dataflows.limiter.domain.limit_policy import OwnedPolicy, decide_publish
+from limiter.policy.calendars import calendars_of
 from limiter.policy.denied_keys import digests
-from limiter.policy.policies import PolicySet, calendars_of
+from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas import validation
 from schemas.calendar_windows import Calendar, windows_of

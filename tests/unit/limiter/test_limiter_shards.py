@@ -8,7 +8,8 @@ import random
 import pytest
 
 from limiter.decide.bucket_migration import lost_at_most
-from limiter.policy.policies import Level, PolicySet
+from limiter.policy.level import Level
+from limiter.policy.policies import PolicySet
 from limiter.policy.shard_map import (
     ONE_SHARD,
     Layout,

@@ -17,7 +17,8 @@ import redis
 from compose.stack.ports import PortLeases
 from compose.stack.valkey import Valkey
 from limiter import Limiter
-from limiter.policy.policies import PolicySet, calendars_of
+from limiter.policy.calendars import calendars_of
+from limiter.policy.policies import PolicySet
 from limiter.store.sharded_store import ShardedStore
 from limiter.stream.charges import Charges
 from limiter.stream.decisions import Recorder

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from compose.proof.demo.limiter.policies import Asked
     from limiter.frames.frames import Answer
-    from limiter.policy.policies import Level
+    from limiter.policy.level import Level
     from schemas.limiter.limit_terms import Terms
 
 CounterName = tuple[str, str]  # policy, values of the key's parts that it counts by
