@@ -6,48 +6,40 @@ follows from the home folder: its remembered ports and generated passwords.
 
 from __future__ import annotations
 
-import base64
-import hmac
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
 
 from compose import limits as compose_limits
 from compose.settings import secret_files
 from compose.settings.addresses import Addresses, secret_text
 from compose.settings.gateway_settings import GatewaySettings
-from compose.settings.kafka_access import ACCESS
+from compose.settings.kafka_settings import KafkaSettings
 from compose.settings.media_settings import MediaSettings
 from compose.settings.preferred_ports import FURTHER_SIMULATORS, PREFERRED_PORTS
 from compose.settings.processes import processes_default
-from compose.settings.processors import ProcessorSettings, port_name, secrets_of
+from compose.settings.processors import port_name
 from compose.settings.role_passwords import RolePasswords
 from compose.settings.secret_files import secret_fields
-from compose.settings.store_transport import StoreTransport
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
+from compose.settings.vault_settings import VaultSettings
+from compose.settings.webhook_settings import WebhookSettings
 from compose.settings.wrong_values import no_json, wrong_value
 from compose.stack import varnish
 from compose.stack.errors import StackError
-from compose.stack.home import Home
 from compose.stack.ports import remembered
-from ingress.payments.webhooks.signatures import PROCESSORS as WEBHOOK_PROCESSORS
-from ingress.payments.webhooks.signatures import read_secrets
 from schemas.client_network import client_network
 from schemas.media_origin import MediaOrigin
 from schemas.payments import limits as payments_limits
-from schemas.payments.processors import adapter_of
-from schemas.payments.webhook_secret import WebhookSecretKeys
 from sinks.kafka.connection import KafkaConnection
-from sinks.kafka.sender_keys import SenderKeys
-from sinks.kafka.user import OPERATOR, KafkaUser, credentials
+from sinks.kafka.user import OPERATOR
 from sinks.postgres.roles import ROLES
 from vault import limits as vault_limits
-from vault.key_file import KeyFile, VaultKeysUnusable
 
 #: our own processes: modules of ``compose.services``
 SERVICES: Final = (
@@ -69,49 +61,17 @@ SERVICES: Final = (
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings, RolePasswords):
+class Settings(KafkaSettings, WebhookSettings, VaultSettings, GatewaySettings, MediaSettings, RolePasswords):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
-    home: Path = Path(".millrace")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-
-    #: begins the name of every topic and consumer group: several installations then share one cluster
-    kafka_prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,64}$")
-    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    kafka_sasl_username: str | None = None
-    kafka_sasl_password: SecretStr | None = None
-    #: by kind of process, as a JSON object: it is then a user of its own name there, as at the embedded broker
-    kafka_sasl_passwords: dict[str, SecretStr] = Field(default_factory=dict)
-    kafka_ssl_ca_location: Path | None = None
-    kafka_ssl_certificate_location: Path | None = None
-    kafka_ssl_key_location: Path | None = None
-    kafka_ssl_key_password: SecretStr | None = None
-
-    #: webhook secrets of each sender, separated by commas: all of them verify, the first is the newest; otherwise made
-    #: in the home, which is for development
-    webhook_secrets_stripe: SecretStr | None = None
-    webhook_secrets_standard: SecretStr | None = None
-    webhook_secrets_adyen: SecretStr | None = None
-    webhook_secrets_simulator: SecretStr | None = None
 
     #: seconds that a new payout destination waits before money goes there; of those that are registered from then on
     payout_cooling_off_s: int = Field(
         default=payments_limits.PAYOUT_COOLING_OFF_S, ge=0, le=payments_limits.PAYOUT_COOLING_OFF_S_MAX
     )
-
-    #: merchants' webhook endpoints may be on this machine and without TLS: for development and tests only
-    merchant_webhooks_loopback: bool = False
-
-    #: keys that secrets of merchants' endpoints are sealed with, in a private file like the vault's; otherwise made in
-    #: the home. A new key is added to the file, then ingress and merchant_webhooks are started again
-    merchant_webhooks_keys_file: Path | None = None
-
-    #: keys of the card vault that a key management system provides, in a private file; otherwise made in the home
-    vault_keys_file: Path | None = None
-    #: what workers prove themselves to the vault with; otherwise made in the home
-    vault_secret: SecretStr | None = Field(default=None, min_length=vault_limits.VAULT_SECRET_LENGTH_MIN)
 
     kafka_port: int | None = Port
     kafka_controller_port: int | None = Port
@@ -142,13 +102,6 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     vault_processes: int = Field(default=1, ge=1, le=vault_limits.VAULT_PROCESSES_MAX)
     owner_processes: int = Field(default_factory=processes_default, ge=1, le=compose_limits.OWNER_PROCESSES_MAX)
 
-    @field_validator("home", mode="before")
-    @classmethod
-    def _is_named(cls, value: object) -> object:
-        if not str(value).strip():  # a script whose own variable is empty would fill the folder that it stands in
-            raise ValueError("name a folder, or leave it out")
-        return value
-
     @field_validator("services", mode="before")
     @classmethod
     def _split_services(cls, value: object) -> object:
@@ -166,15 +119,6 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
             client_network(text)  # a ValueError says what is wrong
         return texts
 
-    @field_validator(
-        "webhook_secrets_stripe", "webhook_secrets_standard", "webhook_secrets_adyen", "webhook_secrets_simulator"
-    )
-    @classmethod
-    def _are_webhook_secrets(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        if value is not None:
-            read_secrets(str(info.field_name).rpartition("_")[2], secrets_of(value))
-        return value
-
     def environment(self) -> dict[str, str]:
         """The variables that make the same settings in a process that is not ours, secrets included."""
         return self.environment_without_secrets() | {
@@ -188,10 +132,6 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
         given = self.model_dump(mode="python", exclude_defaults=True, exclude=set(secret_fields(type(self))))
         given["home"] = self.the_home().path
         return {f"{PREFIX}{name.upper()}": _as_variable(value) for name, value in given.items()}
-
-    def the_home(self) -> Home:
-        """The home folder with an absolute path, so that a process may change its folder."""
-        return Home(self.home.expanduser().absolute())
 
     def keeps_data_here(self) -> bool:
         """Whether servers of this home write what commands come to: then its disk is what fills."""
@@ -215,29 +155,6 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     def _cache_port(self) -> dict[str, int]:
         return self.preferred_cache_port(may=self.may_have_media_cache())
 
-    def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
-        """The security options of a Kafka client, by librdkafka's names.
-
-        At the embedded broker each kind of process is a user of its own; at another those that the settings name are.
-        """
-        if self.kafka_bootstrap is None:
-            return credentials(user, self.the_home().secret(f"kafka_{user}"))
-        if self.kafka_security_protocol == "PLAINTEXT":
-            return {}
-        sasl = self.kafka_security_protocol.startswith("SASL")
-        own = self.kafka_sasl_passwords.get(user)
-        options = {
-            "security.protocol": self.kafka_security_protocol,
-            "sasl.mechanism": self.kafka_sasl_mechanism if sasl else None,
-            "sasl.username": self.kafka_sasl_username if own is None else user,
-            "sasl.password": secret_text(self.kafka_sasl_password if own is None else own),
-            "ssl.ca.location": _text(self.kafka_ssl_ca_location),
-            "ssl.certificate.location": _text(self.kafka_ssl_certificate_location),
-            "ssl.key.location": _text(self.kafka_ssl_key_location),
-            "ssl.key.password": secret_text(self.kafka_ssl_key_password),
-        }
-        return {name: value for name, value in options.items() if value is not None}
-
     def role_password(self, role: str) -> str:
         """That of one role of Postgres; no other is opened."""
         given: SecretStr | None = getattr(self, f"postgres_{role.removeprefix('millrace_')}_password", None)
@@ -246,69 +163,6 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     def role_passwords(self) -> dict[str, str]:
         """Role name to password: for the migrations alone."""
         return {role: self.role_password(role) for role in ROLES}
-
-    def active_webhook_secrets(self) -> dict[str, tuple[str, ...]]:
-        """By processor, every secret that a webhook may be signed with; the newest first."""
-        names = dict.fromkeys((*WEBHOOK_PROCESSORS, *self.processors))
-        return {name: self.active_webhook_secrets_of(name) for name in names}
-
-    def active_webhook_secrets_of(self, name: str) -> tuple[str, ...]:
-        """Those of one processor; no other's is opened."""
-        is_named = name in WEBHOOK_PROCESSORS
-        given = getattr(self, f"webhook_secrets_{name}") if is_named else self.processor_webhook_secrets.get(name)
-        if secrets := secrets_of(given):
-            return secrets
-        made = self.the_home().secret(f"webhook_{adapter_of(name)}")
-        return (made if is_named else _derived(made, name),)
-
-    def webhook_secrets(self) -> dict[str, str]:
-        """By processor, the newest secret: what a sender signs with."""
-        return {name: secrets[0] for name, secrets in self.active_webhook_secrets().items()}
-
-    def vault_keys(self) -> KeyFile:
-        """Where the card vault's keys lie: only the vault and 'millrace vault' may ask."""
-        if self.vault_keys_file is not None:
-            return KeyFile(self.vault_keys_file.expanduser().absolute(), ours=False)
-        return KeyFile(self.the_home().path / "keys" / "vault.json", ours=True)
-
-    def webhook_secret_keys(self) -> WebhookSecretKeys:
-        """What secrets of merchants' endpoints are sealed with: only the ingress and their sender may ask.
-
-        Makes our file when there is none; StackError when it cannot be used.
-        """
-        given = self.merchant_webhooks_keys_file
-        path = given or self.the_home().path / "keys" / "merchant_webhooks.json"
-        file = KeyFile(path.expanduser().absolute(), ours=given is None)
-        try:
-            file.ensure()
-            ring = file.read()
-        except VaultKeysUnusable as error:
-            raise StackError(error.public) from error
-        return WebhookSecretKeys(ring.wrapping_keys, ring.newest)
-
-    def sender_keys(self) -> SenderKeys:
-        """The keys of producers of commands: an owner reads them all."""
-        return SenderKeys(self.the_home().path / "keys" / "senders")
-
-    def kafka_users(self) -> list[KafkaUser]:
-        """Whom the embedded broker knows: for the supervisor alone."""
-        home = self.the_home()
-
-        def named(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(self.kafka_prefix + name for name in names)
-
-        users = [
-            KafkaUser(
-                name=name,
-                password=home.secret(f"kafka_{name}"),
-                writes=named(access.writes),
-                reads=named(access.reads),
-                groups=named(access.groups),
-                watched=named(access.watched),
-            )
-            for name, access in ACCESS.items()
-        ]
-        return [*users, KafkaUser(name=OPERATOR, password=home.secret(f"kafka_{OPERATOR}"))]
 
     def kafka_of(self, process: str, *roles: str) -> KafkaConnection:
         """Kafka as one kind of process uses it, which sends commands in these roles; StackError without their keys."""
@@ -323,13 +177,6 @@ class Settings(ProcessorSettings, GatewaySettings, StoreTransport, MediaSettings
     def kafka_as(self, *roles: str) -> KafkaConnection:
         """Kafka as a tool at the shell uses it, which sends commands in these roles; StackError without their keys."""
         return self.kafka_of(OPERATOR, *roles)
-
-    def vault_forward_secret(self) -> str:
-        """What a worker says to the vault's /v1/forward, as ``Authorization: Bearer``."""
-        given = secret_text(self.vault_secret)
-        if given is not None and len(given) < vault_limits.VAULT_SECRET_LENGTH_MIN:  # from a file: nobody has looked
-            raise StackError(f"MILLRACE_VAULT_SECRET needs {vault_limits.VAULT_SECRET_LENGTH_MIN} characters")
-        return given or self.the_home().secret("vault_forward")
 
     def media_origin(self, *, signs: bool = True) -> MediaOrigin:
         """Where media are, and what their URLs are signed with: for the origin, the ingress and its workers.
@@ -378,11 +225,6 @@ def load_settings(home: Path | None = None, *, opens_files: bool = True) -> Sett
     return found
 
 
-def _derived(secret: str, name: str) -> str:
-    """A development secret of its own for a further processor of the same scheme."""
-    return f"whsec_{base64.b64encode(hmac.digest(secret.encode(), name.encode(), 'sha256')).decode()}"
-
-
 def _as_variable(value: object) -> str:
     if isinstance(value, SecretStr):
         return value.get_secret_value()
@@ -391,7 +233,3 @@ def _as_variable(value: object) -> str:
     if isinstance(value, dict):
         return json.dumps({name: _as_variable(item) for name, item in value.items()})
     return str(value)
-
-
-def _text(value: Path | None) -> str | None:
-    return None if value is None else str(value)
