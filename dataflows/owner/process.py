@@ -117,6 +117,7 @@ class Lane:
         self._process = process
         self._leases = process.leases
         self._reader = process.reader
+        self._rounds = process.reader.rounds
         self._publisher = process.publisher
         self._size = process.size
         self._committer = Committer(connection, process.leases, process.size, self._turns)
@@ -150,7 +151,7 @@ class Lane:
         wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_IDLE_WAIT_MS
         batches = self._reader.next_round(wait_ms / 1_000)
         if not batches:  # the row of a partition in work is locked by its transaction
-            idle = [lease for lease in self._leases.all() if not self._reader.in_work(lease.partition)]
+            idle = [lease for lease in self._leases.all() if lease.partition not in self._rounds.taken]
             self._marks.run(self.connection, idle, self._publisher, self._leases.mark)
         return batches
 
@@ -173,14 +174,14 @@ class Lane:
         except BaseException:
             for batch in batches:
                 self._leases.forget(batch.partition)  # before it is free: no lane may commit what comes after it
-                self._reader.done(batch.partition)
+                self._rounds.done(batch.partition)
             raise
         last = {piece.partition: piece for piece in pieces}
         for batch in batches:
             if batch.partition in last:
                 last[batch.partition].closes = True
             else:
-                self._reader.done(batch.partition)
+                self._rounds.done(batch.partition)
         return pieces
 
     def _share(self, batch: PartitionBatch) -> Share | None:
@@ -232,7 +233,7 @@ class Lane:
                 self._publisher.publish_dead_letters(self.connection, batch.partition)
         finally:
             if batch.closes:
-                self._reader.done(batch.partition)
+                self._rounds.done(batch.partition)
             self._turns()
 
     def step(self) -> None:

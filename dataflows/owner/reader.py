@@ -25,7 +25,7 @@ from dataflows.owner.decoding import record_of
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.publisher import Publisher
-from dataflows.owner.ready import Ready
+from dataflows.owner.rounds import Rounds
 from dataflows.owner.senders import Senders
 from dataflows.owner.takes import Takes
 from schemas import limits
@@ -57,7 +57,7 @@ class _Reading(Struct):
 
 
 class Reader:
-    """The reading half of an owner process: a thread that fills a bounded queue of decoded batches."""
+    """The reading half of an owner process: a thread that decodes batches ahead of the lanes (``rounds``)."""
 
     def __init__(
         self,
@@ -75,13 +75,7 @@ class Reader:
         self._senders = senders
         self._takes = Takes(connection, leases, publisher, TopicOffsets(kafka, leases.service.commands_topic))
         self._stopping = threading.Event()
-        lock = threading.Lock()  # guards what follows, down to the counter
-        self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them
-        self._settled = threading.Condition(lock)  # and here, with a few commands: for no lane to be at work any more
-        self._changed = threading.Condition(lock)  # for room, and for a partition to be idle
-        self._ready = Ready(takes_turns=leases.service.takes_turns)
-        self._taken: set[int] = set()  # partitions of which a lane has a batch in work
-        self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
+        self.rounds = Rounds(self._stopping, takes_turns=leases.service.takes_turns)
         self._reading: dict[int, _Reading] = {}  # of what is assigned, all that does not stand still
         self._assignments = 0  # grows with every change of what is assigned
         self.joined = False  # true from the first assignment, also an empty one, until the group has thrown us out
@@ -108,42 +102,10 @@ class Reader:
         self._thread.start()
 
     def next_round(self, timeout_s: float) -> list[PartitionBatch]:
-        """The oldest batches of partitions that no lane has in work, one of each; none when none came in time.
-
-        Until ``done`` nobody gets another batch of those partitions. While another lane is at work a few commands wait
-        for a moment, for others that go with them. Raises what the reading thread died of.
-        """
+        """As ``Rounds.next``. Raises what the reading thread died of."""
         if self.failure is not None:
             raise self.failure
-        with self._offered:
-            free = self._ready.free(self._taken)
-            if not free and self._offered.wait(self._ready.due_within(timeout_s)):
-                free = self._ready.free(self._taken)
-            if free and self._taken and sum(waiting.worth for waiting in free) < dataflows_limits.ROUND_MESSAGES_ENOUGH:
-                self._settled.wait(dataflows_limits.ROUND_GATHER_MS / 1_000)
-                free = self._ready.free(self._taken)
-            if not free:
-                return []
-            batches = self._ready.take(free)
-            self._taken.update(batch.partition for batch in batches)
-            self._in_work.update(batch.partition for batch in batches if batch.left is not None)
-            self._changed.notify_all()
-            return batches
-
-    def done(self, partition: int) -> None:
-        """The batch that was taken is committed and published, or dropped; a lane or a revocation may wait for that."""
-        with self._changed:
-            self._taken.discard(partition)
-            self._in_work[partition] -= 1
-            if not self._taken:
-                self._settled.notify_all()
-            if self._ready:  # it may be of this partition
-                self._offered.notify()
-            self._changed.notify_all()
-
-    def in_work(self, partition: int) -> bool:
-        """True while a lane has a batch of the partition."""
-        return partition in self._taken
+        return self.rounds.next(timeout_s)
 
     def stop_reading(self) -> None:
         """Reads no further; what was read is still handed out."""
@@ -154,21 +116,16 @@ class Reader:
         """True when reading has ended and everything read was taken. Raises what the reading thread died of."""
         if self.failure is not None:
             raise self.failure
-        return self._stopping.is_set() and not self._thread.is_alive() and not self._ready
+        return self._stopping.is_set() and not self._thread.is_alive() and self.rounds.is_empty
 
     def close(self) -> None:
         """Leaves the group; its other members get the partitions at once."""
         self._stopping.set()
         while self._thread.is_alive():  # it may be waiting for room in the queue
-            self._discard_queued()
+            self.rounds.discard()
             self._thread.join(_POLL_S)
-        self._discard_queued()
+        self.rounds.discard()
         self._consumer.close()
-
-    def _discard_queued(self) -> None:
-        with self._changed:
-            self._in_work.subtract(self._ready.clear())
-            self._changed.notify_all()
 
     def _run(self) -> None:
         try:
@@ -182,7 +139,8 @@ class Reader:
                     self._stopping.wait(_POLL_S)
                     continue
                 for batch in self._read():
-                    self._put(batch)
+                    if self._leases.get(batch.partition) is not None:
+                        self.rounds.put(batch)
         except Exception as error:  # noqa: BLE001 - handed to the committing thread, which raises it
             self.failure = error
             self._stopping.set()
@@ -196,18 +154,6 @@ class Reader:
         if not self.joined and time.monotonic() > self._join_by:
             waited = f"Not in the consumer group for {dataflows_limits.OWNER_JOIN_TIMEOUT_S:.0f} s."
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, waited))  # noqa: SLF001 - the library's name for it
-
-    def _put(self, batch: PartitionBatch) -> None:
-        if self._leases.get(batch.partition) is None:
-            return
-        with self._changed:
-            while self._ready.is_full() and not self._stopping.is_set():
-                self._changed.wait(_POLL_S)
-            if self._stopping.is_set():
-                return
-            if self._ready.put(batch):
-                self._in_work[batch.partition] += 1
-            self._offered.notify()  # what was not due before may be now
 
     def _read(self) -> list[PartitionBatch]:
         assignments = self._assignments
@@ -303,7 +249,7 @@ class Reader:
 
     def _read_again(self) -> None:
         """Goes on with what stood still. A consumer that was told "out of range" cannot seek: it is assigned anew."""
-        places = list(self._begin(self._takes.again(busy=self._taken)).values())
+        places = list(self._begin(self._takes.again(busy=self.rounds.taken)).values())
         if places:
             self._consumer.incremental_unassign(places)
             self._consumer.incremental_assign(places)
@@ -311,7 +257,7 @@ class Reader:
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """A drain: the batch in work commits, its events are acknowledged, then the lease is free."""
         self._unassigned(partitions)
-        self._wait_until_idle({p.partition for p in partitions})
+        self.rounds.wait_until_idle({p.partition for p in partitions})
         leases = [lease for p in partitions if (lease := self._takes.drop(p.partition))]
         if leases:
             self._publisher.drain(limits.PUBLISH_DRAIN_TIMEOUT_S)
@@ -344,12 +290,6 @@ class Reader:
         self._assignments += 1
         for place in partitions:
             self._reading.pop(place.partition, None)
-
-    def _wait_until_idle(self, partitions: set[int]) -> None:
-        deadline = time.monotonic() + dataflows_limits.OWNER_DRAIN_TIMEOUT_S
-        with self._changed:
-            while any(self._in_work[p] > 0 for p in partitions) and time.monotonic() < deadline:
-                self._changed.wait(_POLL_S)
 
 
 def _number(place: int | None) -> int:

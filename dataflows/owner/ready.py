@@ -1,4 +1,4 @@
-"""Batches that wait for a lane, in the order of reading. The reader holds the lock around every call."""
+"""Batches that wait for a lane, in the order of reading. ``Rounds`` holds the lock around every call."""
 
 from __future__ import annotations
 

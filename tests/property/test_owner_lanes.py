@@ -94,7 +94,7 @@ def test_what_follows_a_failed_batch_waits_for_it(owner: OneOwner, monkeypatch: 
     def reach(point: str) -> None:
         if point == "before_commit" and not deaths:
             # every later batch is read by now, so that a lane could take it at once
-            eventually(lambda: len(process.reader._ready) >= 3, what="batches that wait behind this one")
+            eventually(lambda: len(process.reader.rounds._ready) >= 3, what="batches that wait behind this one")
             deaths.append(point)
             raise Death
 

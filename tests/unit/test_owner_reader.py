@@ -1,9 +1,7 @@
-"""How lanes take what was read: nothing waits for a timeout, and a partition is in one lane at a time, in its order."""
+"""What a reader hands on, and what it says when it cannot read."""
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +9,23 @@ import pytest
 from confluent_kafka import KafkaException
 
 from dataflows import limits
-from dataflows.owner.batch import PartitionBatch, Record
+from dataflows.owner.batch import Record
 from dataflows.owner.leases import Lease
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Senders
 from sinks.kafka.connection import KafkaConnection
-from tests.eventually import eventually, patient
+from tests.eventually import eventually
 from tests.worlds.senders import KnownKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARTITIONS = 3
-BATCHES = 600
-#: a lane or the reader that nobody wakes would wait so long: then the test's own bound ends it
+#: a lane that nobody wakes would wait so long: then the test's own bound ends it
 FOR_EVER_S = 600.0
 
 
 class EveryPartitionIsOurs:
-    """Leases and publisher, as far as the queue of a reader asks them."""
+    """Leases and publisher, as far as a reader asks them here."""
 
     owner_id = "test-reader"
     service = type("Service", (), {"commands_topic": "commands.none.v1", "takes_turns": False})
@@ -46,53 +42,12 @@ class EveryPartitionIsOurs:
 
 
 @pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    monkeypatch.setattr("dataflows.owner.reader._POLL_S", FOR_EVER_S)
+def reader() -> Iterator[Reader]:
     ours: Any = EveryPartitionIsOurs()
     nowhere = KafkaConnection(bootstrap="127.0.0.1:1")
-    made = Reader(nowhere, None, ours, ours, "test-reader", Senders(KnownKeys()))  # type: ignore[arg-type] # a queue asks no database
+    made = Reader(nowhere, None, ours, ours, "test-reader", Senders(KnownKeys()))  # type: ignore[arg-type] # nothing is taken from a database
     yield made
     made._consumer.close()
-
-
-@pytest.mark.parametrize("lanes", [1, 2, 3])
-def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch, lanes: int
-) -> None:
-    """The queue is bounded: it is full, and empty, again and again; whoever waits then is woken by the other side."""
-    taken: dict[int, list[int]] = defaultdict(list)
-    in_work: set[int] = set()
-    broken: list[str] = []
-    counting = threading.Lock()
-    all_done = threading.Event()
-    monkeypatch.setattr(limits, "BATCH_MESSAGES_MAX", 1)  # no batch is extended, and a few fill the queue
-
-    def lane() -> None:
-        while not all_done.is_set():
-            for batch in reader.next_round(FOR_EVER_S):
-                if batch.partition in in_work:
-                    broken.append(f"partition {batch.partition} is in two lanes")
-                in_work.add(batch.partition)
-                with counting:
-                    taken[batch.partition].append(batch.records[0].offset)
-                    is_last = sum(map(len, taken.values())) == BATCHES
-                in_work.discard(batch.partition)
-                reader.done(batch.partition)
-                if is_last:
-                    all_done.set()
-                    with reader._offered:
-                        reader._offered.notify_all()
-
-    threads = [threading.Thread(target=lane, daemon=True) for _ in range(lanes)]
-    for thread in threads:
-        thread.start()
-    for n in range(BATCHES):
-        reader._put(PartitionBatch(n % PARTITIONS, [Record(n, b"")], epoch=1))
-    assert all_done.wait(patient(60))
-    assert broken == []
-    for partition, offsets in taken.items():
-        assert offsets == list(range(partition, BATCHES, PARTITIONS))
-    assert len(reader._ready) == 0 < limits.BATCHES_AHEAD_MAX
 
 
 def test_a_reader_that_gets_into_no_group_says_so_to_every_lane(
