@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dataflows.tenancy.mover import endings, feeding, moves
+from dataflows.tenancy.mover import endings, feeding, verifying
 from dataflows.tenancy.mover.moves import Moves
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
@@ -41,7 +41,7 @@ class Clock:
 
 def slowly(monkeypatch: pytest.MonkeyPatch, clock: Clock, meanwhile: Callable[[], None] = lambda: None) -> None:
     """Comparing all rows takes longer than a fence may last."""
-    compare = moves.compare
+    compare = verifying.compare
 
     def compared(*sides: object) -> object:
         found = compare(*sides)  # type: ignore[arg-type] # as it was called
@@ -49,7 +49,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch, clock: Clock, meanwhile: Callable[[]
         meanwhile()
         return found
 
-    monkeypatch.setattr(moves, "compare", compared)
+    monkeypatch.setattr(verifying, "compare", compared)
 
 
 @pytest.mark.parametrize(
