@@ -18,7 +18,8 @@ from dataflows.tenancy.changes import Changes
 from dataflows.tenancy.desk import DeskWorkspace
 from dataflows.tenancy.domain import migration, tenant
 from dataflows.tenancy.domain.resource import Head
-from dataflows.tenancy.partition import Known, TenancyWorkspace
+from dataflows.tenancy.known import Known
+from dataflows.tenancy.workspace import TenancyWorkspace
 from schemas.records import Command
 from schemas.tenancy import limits
 from schemas.tenancy.operations import resource_of, scope_of

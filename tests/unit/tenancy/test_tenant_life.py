@@ -14,7 +14,8 @@ from dataflows.tenancy.domain import migration, resource, tenant
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
-from dataflows.tenancy.partition import Known, TenancyWorkspace
+from dataflows.tenancy.known import Known
+from dataflows.tenancy.workspace import TenancyWorkspace
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy import limits
 from schemas.tenancy.operations import resource_of, scope_of
