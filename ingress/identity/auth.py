@@ -1,59 +1,35 @@
 """Who calls: bearer JWTs, verified with the issuer's public keys. Who a caller is and its scopes come only from here.
 
-The algorithm must be on our list and must fit the key, so ``none``, HMAC with a public key as its secret, and
-keys inside the token (jwk, jku, x5u) lead nowhere. Header and claims have each member once, and no extension is
-understood (``crit``). Times are checked with a bounded skew.
+How a token is signed is in ``signed_token``, in whose name it speaks in ``claims``. Times are checked with a bounded
+skew.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
-import re
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from joserfc import jws
-from joserfc.errors import JoseError
-
 from ingress import limits as ingress_limits
 from ingress.http import strict_json
 from ingress.identity.caller import NAME, Caller
-from ingress.identity.issuer import SCOPES_OF, SERVICES_ISSUER, STAFF_KIND
+from ingress.identity.claims import principal_in, staff_in, time_in, token_id_in
+from ingress.identity.issuer import SERVICES_ISSUER
 from ingress.identity.jwks import KeySource
 from ingress.identity.roles import STAFF
+from ingress.identity.signed_token import KEY_TYPES, issuer_said, read_header, verify
 from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER
-from schemas import errors, limits, validation
-from schemas.senders import MERCHANT, TENANT, USER
+from schemas import errors, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from joserfc._rfc7515.model import JWSAlgModel
-
     from ingress.identity.denials import Denials
-    from ingress.identity.jwks import Key
     from ingress.trust import Trust
 
-#: algorithm to the one kind of key that it may be used with
-_KEY_TYPES: Final = {"Ed25519": "OKP", "EdDSA": "OKP", "ES256": "EC", "RS256": "RSA"}
 _BEARER: Final = "bearer "
-_SEGMENT: Final = re.compile(rb"[A-Za-z0-9_-]+")
-_TIME_MAX_S: Final = 253_402_300_799  # the last second that a date can have: year 9999
-_KINDS: Final = (MERCHANT, TENANT, USER)  # the claims that name who calls
-_SCOPES_OF_CALLERS: Final = frozenset(scope for kind in _KINDS for scope in SCOPES_OF[kind])
-
-
-class _Algorithms(jws.JWSRegistry):
-    """Our allow-list. The older name EdDSA is what most issuers still write, so it is taken without a warning."""
-
-    def get_alg(self, name: str) -> JWSAlgModel:
-        return super().get_alg(str(_same(name)))
-
-
-_registry: Final = _Algorithms(algorithms=list(_KEY_TYPES))
 
 
 class Authenticator:
@@ -133,7 +109,7 @@ class Authenticator:
             self._keys.require_fresh()
             self._refuse_expired(remembered[1].expires_at)
             return remembered[1]
-        if self._further and (other := self._further.get(_issuer_said(token))):
+        if self._further and (other := self._further.get(issuer_said(token))):
             return await other.caller(authorization)
         caller = await self._verify(token)
         self._known[digest] = (self._keys.generation, caller)
@@ -173,7 +149,7 @@ class Authenticator:
             raise errors.Unauthenticated
         header = read_header(token)
         kid = header.get("kid")
-        if not isinstance(kid, str) or header.get("alg") not in _KEY_TYPES:
+        if not isinstance(kid, str) or header.get("alg") not in KEY_TYPES:
             raise errors.Unauthenticated
         key = await self._keys.key(kid)
         if key is None:
@@ -199,12 +175,12 @@ class Authenticator:
         if self._scopes_max is not None:
             scopes &= self._scopes_max
         return Caller(
-            principal=_principal(claims) if scopes.isdisjoint(STAFF) else _staff(claims, subject, scopes),
+            principal=principal_in(claims) if scopes.isdisjoint(STAFF) else staff_in(claims, subject, scopes),
             subject=subject,
             scopes=scopes,
             expires_at=expires_at,
             issued_at=issued_at,
-            token_id=_token_id(claims),
+            token_id=token_id_in(claims),
             is_service=self.issuer == SERVICES_ISSUER,
             grant_id=self._grant_of(claims),
         )
@@ -222,11 +198,11 @@ class Authenticator:
         Rule: a token must say when it ends and when it was made, and may not live longer than a day.
         """
         now, skew = self._clock(), limits.CLOCK_SKEW_MAX_S
-        expires_at, issued_at = _time(claims, "exp"), _time(claims, "iat")
+        expires_at, issued_at = time_in(claims, "exp"), time_in(claims, "iat")
         if expires_at is None or issued_at is None:
             raise errors.Unauthenticated("The token says no exp or no iat.")
         self._refuse_expired(expires_at)
-        not_before = _time(claims, "nbf")
+        not_before = time_in(claims, "nbf")
         if issued_at > now + skew or (not_before is not None and not_before > now + skew):
             raise errors.Unauthenticated("The token is not valid yet.")
         if expires_at - issued_at > limits.TOKEN_TTL_MAX_S:
@@ -236,100 +212,3 @@ class Authenticator:
     def _refuse_expired(self, expires_at: float) -> None:
         if self._clock() >= expires_at + limits.CLOCK_SKEW_MAX_S:
             raise errors.Unauthenticated("The token has expired.")
-
-
-def _token_id(claims: dict[str, Any]) -> str:
-    """By what the token can be revoked; "" where its issuer gives no such name, or one that is none."""
-    found = claims.get("jti")
-    is_name = isinstance(found, str) and validation.clean_text(found, limits.AUDIT_TEXT_LENGTH_MAX) is None
-    return str(found) if is_name else ""
-
-
-def _principal(claims: dict[str, Any]) -> str:
-    """In whose name a token speaks: exactly one merchant, tenant or user."""
-    named = [kind for kind in _KINDS if kind in claims]
-    if len(named) != 1:
-        raise errors.Unauthenticated(f"The token must name one of {', '.join(_KINDS)}.")
-    (kind,) = named
-    name = claims[kind]
-    if not isinstance(name, str) or not NAME.match(name):
-        raise errors.Unauthenticated(f"The token names no {kind}.")
-    return principal_of(kind, name)
-
-
-def _staff(claims: dict[str, Any], subject: str, scopes: frozenset[str]) -> str:
-    """In whose name staff acts: its own alone.
-
-    Rule: who decides about everybody's money has none there, and moves none as a caller.
-    """
-    if any(kind in claims for kind in _KINDS):
-        raise errors.Unauthenticated(f"A token of staff must name no {', '.join(_KINDS)}: its subject is who acts.")
-    if beyond := scopes & _SCOPES_OF_CALLERS:
-        raise errors.Unauthenticated(f"A token of staff must not have the scope {min(beyond)}: it is of callers.")
-    if not validation.is_person(subject):
-        raise errors.Unauthenticated("The subject of a token of staff must name a person.")
-    named = subject if NAME.match(subject) else hashlib.sha256(subject.encode()).hexdigest()[: limits.SCOPE_LENGTH_MAX]
-    return principal_of(STAFF_KIND, named)
-
-
-def principal_of(kind: str, name: str) -> str:
-    """The principal of a merchant, a tenant, a user, or of staff."""
-    return name if kind == MERCHANT else f"{kind}:{name}"
-
-
-def read_header(token: str) -> dict[str, Any]:
-    """The header of a token, believed in nothing yet. Raises Unauthenticated when there is none.
-
-    Rule: a member that is given twice says two things, and an extension that has to be understood (RFC 7515, 4.1.11)
-    is not understood here, whatever it is: nobody may read the token otherwise than we do.
-    """
-    segment = token.partition(".")[0].encode()
-    if not _SEGMENT.fullmatch(segment):
-        raise errors.Unauthenticated
-    try:
-        header = strict_json.parse(base64.urlsafe_b64decode(segment + b"=" * (-len(segment) % 4)))
-    except (ValueError, errors.MalformedRequest) as error:
-        raise errors.Unauthenticated from error
-    if not isinstance(header, dict) or "crit" in header:
-        raise errors.Unauthenticated
-    return header
-
-
-def _issuer_said(token: str) -> str:
-    """Whose token it says it is: only which keys are asked follows from it. "" when it says nothing readable."""
-    try:
-        claims = strict_json.parse(jws.extract_compact(token.encode()).payload)
-    except (JoseError, ValueError, TypeError, errors.MalformedRequest):
-        return ""
-    issuer = claims.get("iss") if isinstance(claims, dict) else None
-    return issuer if isinstance(issuer, str) else ""
-
-
-def verify(token: str, key: Key) -> bytes:
-    """The payload of a token that this key signed with an algorithm of ours. Raises Unauthenticated, nothing else."""
-    algorithm = read_header(token).get("alg")
-    # Rule: the key decides what it may be used for, never the token.
-    if not isinstance(algorithm, str) or key.key_type != _KEY_TYPES.get(algorithm):
-        raise errors.Unauthenticated
-    stated = key.get("alg")
-    if stated is not None and _same(stated) != _same(algorithm):
-        raise errors.Unauthenticated
-    try:
-        payload = jws.deserialize_compact(token, key, registry=_registry).payload
-    except (JoseError, ValueError, TypeError) as error:
-        raise errors.Unauthenticated from error
-    return payload or b""
-
-
-def _same(algorithm: object) -> object:
-    return "Ed25519" if algorithm == "EdDSA" else algorithm
-
-
-def _time(claims: dict[str, Any], name: str) -> float | None:
-    """A NumericDate (RFC 7519), when the claim is there: a number that a date can have, and nothing else."""
-    if name not in claims:
-        return None
-    value = claims[name]
-    if type(value) not in (int, float) or not 0 <= value <= _TIME_MAX_S:  # NaN is in no range, a bool no number
-        raise errors.Unauthenticated(f"The token's {name} is not a time.")
-    return float(value)

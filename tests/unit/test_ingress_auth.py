@@ -15,10 +15,11 @@ from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
 from ingress import limits as ingress_limits
-from ingress.identity.auth import Authenticator, verify
+from ingress.identity.auth import Authenticator
 from ingress.identity.caller import Caller
 from ingress.identity.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource, read_keys
+from ingress.identity.signed_token import verify
 from schemas import errors, limits
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import pytest
 
 from ingress import limits as ingress_limits
 from ingress.http.cursors import Cursors
-from ingress.identity.auth import read_header
 from ingress.identity.caller import NAME
 from ingress.identity.issuer import KEY_OVERLAP_S, SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import read_keys
 from ingress.identity.roles import STAFF
+from ingress.identity.signed_token import read_header
 from schemas import errors, limits
 from sinks import kept_secrets
 from sinks import limits as sinks_limits
