@@ -14,7 +14,7 @@ import msgspec
 
 from compose.simulator import errors, limits, modes, webhooks
 from compose.simulator.evidence import verdict_of
-from compose.simulator.executor import capture_of
+from compose.simulator.known_operations import capture_of
 from compose.simulator.operations import Capture, Identity, MoneyMinor, provider_ref_for
 from compose.simulator.statements import QUERIES
 

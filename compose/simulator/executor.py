@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +14,7 @@ from compose.simulator import errors, limits, modes, webhooks
 from compose.simulator.effects import Effect, decide_effect
 from compose.simulator.evidence import decide_evidence, keep_evidence
 from compose.simulator.fees import fee_of
+from compose.simulator.known_operations import KnownOperations, waiting
 from compose.simulator.operations import Capture, Hold, Operation, OperationBody, Outcome, provider_ref_for
 from compose.simulator.statements import QUERIES
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     import sqlite3
 
     from compose.simulator.operations import Status
-
-_CHALLENGES: Final = "https://acs.simulator.example/challenge"
-_WITH_CHALLENGE: Final = frozenset({"authorize", "purchase"})
-_body_of: Final = msgspec.json.Decoder(OperationBody).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +44,17 @@ class Result:
     webhook_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    outcome: Outcome
-    fingerprint: bytes
-    mode: modes.Mode
-    failed_later: str | None = None
-    released: int | None = None  # of a hold that ended by itself
-
-
 class Executor:
     """The operations of one book; ``tells``: webhooks are written for whoever listens."""
 
     def __init__(self, connection: sqlite3.Connection, *, tells: bool) -> None:
         self._connection = connection
+        self._known = KnownOperations(connection)
         self._tells = tells
 
     def carry_out(self, operation: Operation) -> Result | errors.SimulatorError:
         """Executes a new operation once, repeats the outcome of a known one."""
-        stored = self._stored(operation.operation_id)
+        stored = self._known.operation(operation.operation_id)
         if stored is None:
             return self._execute(operation)
         if stored.fingerprint != operation.fingerprint:
@@ -75,7 +64,7 @@ class Executor:
 
     def query(self, query: Query) -> Result | errors.SimulatorError:
         """What is true of an operation now: a refund that succeeded and failed later has failed."""
-        stored = self._stored(query.operation_id)
+        stored = self._known.operation(query.operation_id)
         if stored is None:
             return errors.NotFound()
         outcome = stored.outcome
@@ -99,7 +88,7 @@ class Executor:
             return errors.KeyReused()
         # 2. The mode is the card's; what follows an authorization or a capture inherits it from there.
         body = operation.body
-        hold, capture = self._parents(body)
+        hold, capture = self._known.parents(body)
         token = _card_of(body, hold or capture)
         mode = modes.mode_of(token)
         # 3. Count the send, durably, where behaviour depends on it.
@@ -116,12 +105,11 @@ class Executor:
 
     def conclude(self, operation_id: str, failure: str | None) -> Outcome | None:
         """Books an operation that waited for its payer, who came, or (with a code) did not; None when none waits."""
-        row = self._connection.execute(QUERIES["action_fetch"], (operation_id,)).fetchone()
-        if row is None:
+        waits = self._known.waits_for_payer(operation_id)
+        if waits is None:
             return None
-        _, fingerprint, token, text = row
-        body = _body_of(text)
-        hold, capture = self._parents(body)
+        fingerprint, token, body = waits
+        hold, capture = self._known.parents(body)
         mode = modes.mode_of(token)
         effect = self._effect(body, mode, hold, capture)
         if failure is not None:
@@ -134,7 +122,7 @@ class Executor:
 
     def let_hold_end(self, operation_id: str) -> int:
         """Frees what is left of a hold and tells so; how much it was."""
-        stored, hold = self._stored(operation_id), self._hold(provider_ref_for(operation_id))
+        stored, hold = self._known.operation(operation_id), self._known.hold(provider_ref_for(operation_id))
         if stored is None or hold is None or not hold.remainder:
             return 0
         now_ms = webhooks.now_ms()
@@ -152,14 +140,10 @@ class Executor:
             QUERIES["action_insert"],
             (operation.operation_id, operation.fingerprint, token, text, now_ms + limits.SIMULATOR_ACTION_MS),
         )
-        outcome = _waiting(operation.operation_id, operation.body, mode)
+        outcome = waiting(operation.operation_id, operation.body, mode)
         if self._tells:
             webhooks.tell(self._connection, webhooks.event_of_outcome(outcome), mode, now_ms)
         return outcome
-
-    def _parents(self, body: OperationBody) -> tuple[Hold | None, Capture | None]:
-        hold = self._hold(body.parent) if body.kind in {"increment", "capture", "void"} else None
-        return hold, self._capture(body.parent) if body.kind == "refund" else None
 
     def _effect(self, body: OperationBody, mode: modes.Mode, hold: Hold | None, capture: Capture | None) -> Effect:
         if body.kind == "evidence":
@@ -231,53 +215,6 @@ class Executor:
              booked_at_ms),
         )  # fmt: skip
 
-    def _stored(self, operation_id: str) -> _Stored | None:
-        row = self._connection.execute(QUERIES["operation_fetch"], (operation_id,)).fetchone()
-        if row is None:
-            return self._waiting(operation_id)
-        _, fingerprint, token, kind, status, reference, amount, currency, decline_code, booked_at_ms = row[:10]
-        failed_later, released = row[10:]
-        mode = modes.mode_of(token)
-        is_hold = (kind, status) == ("authorize", "authorized")
-        outcome = Outcome(
-            provider_ref=provider_ref_for(operation_id),
-            operation_id=operation_id,
-            kind=kind,
-            status=status,
-            reference=reference,
-            amount=amount,
-            currency=currency,
-            decline_code=decline_code,
-            authorized_until_ms=booked_at_ms + mode.hold_ms if is_hold else None,
-        )
-        return _Stored(outcome, fingerprint, mode, failed_later, released)
-
-    def _waiting(self, operation_id: str) -> _Stored | None:
-        row = self._connection.execute(QUERIES["action_fetch"], (operation_id,)).fetchone()
-        if row is None:
-            return None
-        _, fingerprint, token, text = row
-        mode = modes.mode_of(token)
-        return _Stored(_waiting(operation_id, _body_of(text), mode), fingerprint, mode)
-
-    def _hold(self, provider_ref: str | None) -> Hold | None:
-        row = self._connection.execute(QUERIES["hold_fetch"], (provider_ref,)).fetchone()
-        if row is None:
-            return None
-        ref, token, reference, currency, amount, captured, released = row
-        return Hold(
-            provider_ref=ref,
-            token=token,
-            reference=reference,
-            currency=currency,
-            amount=amount,
-            captured=captured,
-            released=released,
-        )
-
-    def _capture(self, provider_ref: str | None) -> Capture | None:
-        return capture_of(self._connection.execute(QUERIES["capture_fetch"], (provider_ref,)).fetchone())
-
     def _sends(self, operation: Operation, mode: modes.Mode) -> int:
         if not mode.is_counted:
             return 1
@@ -285,38 +222,6 @@ class Executor:
             QUERIES["sighting_count_send"], (operation.operation_id, operation.fingerprint)
         ).fetchall()[0]
         return int(row[0])
-
-
-def capture_of(row: tuple[str, str, str, str, str, int, int, int] | None) -> Capture | None:
-    """The capture of a row of QUERIES["capture_fetch"] or ["captures_of_reference"]."""
-    if row is None:
-        return None
-    provider_ref, operation_id, token, reference, currency, amount, refunded, disputed = row
-    return Capture(
-        provider_ref=provider_ref,
-        operation_id=operation_id,
-        token=token,
-        reference=reference,
-        currency=currency,
-        amount=amount,
-        refunded=refunded,
-        disputed=disputed,
-    )
-
-
-def _waiting(operation_id: str, body: OperationBody, mode: modes.Mode) -> Outcome:
-    return Outcome(
-        provider_ref=provider_ref_for(operation_id),
-        operation_id=operation_id,
-        kind=body.kind,
-        status="pending" if mode.refund_pending else "requires_action",
-        reference=body.reference,
-        amount=body.amount,
-        currency=body.currency,
-        decline_code=None,
-        redirect_url=f"{_CHALLENGES}/{operation_id}" if body.kind in _WITH_CHALLENGE else None,
-        pending_reason=mode.refund_pending,
-    )
 
 
 def _ended(authorized: Outcome, released: int) -> Outcome:
