@@ -7,13 +7,21 @@ so that memory does not grow with the report.
 from __future__ import annotations
 
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from reconciliation.payments.settlement.commands import EXCHANGE
+from reconciliation.payments.settlement.candidate import (
+    ATTEMPT_TYPES,
+    Candidate,
+    candidate_of,
+    exchange_row,
+    found_of,
+    is_exchanged,
+    line_row,
+)
 from reconciliation.payments.settlement.line import Line
-from reconciliation.payments.settlement.matching import PAYING, Expected, Settled, Verdict, judge_all
+from reconciliation.payments.settlement.matching import PAYING, Expected, Verdict, judge_all
 from reconciliation.payments.settlement.store import SQL, Found, execute, keep_found, keep_lines, resolve_cases
 from schemas.payments import limits
 
@@ -23,35 +31,10 @@ if TYPE_CHECKING:
     import psycopg
 
 _OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
-_ATTEMPT_TYPES: Final = frozenset({"charge", "capture_reversal", "refund", "refund_reversal"})
 _POSTED_TYPES: Final = frozenset({"charge", "capture_reversal", "refund"})
-_DISPUTES: Final = frozenset({"dispute", "dispute_reversal"})
 _CLASS: Final = 15  # its place in a row
 #: lines that belong to no payment, by type: a person books them
 _UNBOOKED: Final = {"fee": "unbooked_fee", "adjustment": "unbooked_adjustment", "other": "unknown_line"}
-
-
-class Candidate(Struct, frozen=True, kw_only=True):
-    """A line and what it was found to tell of, None when that is nothing that we know."""
-
-    line: Line
-    matched: str | None
-    intent_id: str | None
-    attempt: int | None
-    status: str | None
-    came_back: bool | None
-    amount: int | None
-    expected_currency: str | None
-    expected_fee: int | None
-    settled: Settled
-    is_fee_of_line: bool = False
-
-    @property
-    def reference(self) -> str:
-        """The payment when it is known, else what the line says."""
-        line = self.line
-        said = (line.reference, *line.provider_refs, line.operation_id, line.line_id)
-        return (self.intent_id if self.matched else None) or next(name for name in said if name)
 
 
 class Judged(Struct, kw_only=True):
@@ -70,7 +53,7 @@ def judge_report(connection: psycopg.Connection, processor: str, report_id: str)
         cursor.itersize = limits.SETTLEMENT_COPY_LINES
         cursor.execute(SQL["candidates_to_judge"].encode(), {"paying": list(PAYING)})
         batch: list[Judged] = []
-        for judged in judged_lines(processor, report_id, map(_candidate, cursor)):
+        for judged in judged_lines(processor, report_id, map(candidate_of, cursor)):
             matched += judged.row[_CLASS] in ("matched", "fee_difference")
             batch.append(judged)
             if len(batch) == limits.SETTLEMENT_COPY_LINES:
@@ -118,7 +101,7 @@ def _expected(candidate: Candidate) -> Expected | str:
         return "orphan"
     if status in _OPEN:
         return "waiting"
-    if kind in _ATTEMPT_TYPES and not _is_moved(kind, status, came_back=bool(candidate.came_back)):
+    if kind in ATTEMPT_TYPES and not _is_moved(kind, status, came_back=bool(candidate.came_back)):
         return "orphan"  # the processor did what our record denies
     is_out = kind in ("refund", "dispute")
     return Expected(
@@ -127,11 +110,6 @@ def _expected(candidate: Candidate) -> Expected | str:
         fee=None if is_exchanged(candidate.line) else candidate.expected_fee,
         is_fee_of_line=candidate.is_fee_of_line,
     )
-
-
-def is_exchanged(line: Line) -> bool:
-    """Whether a line tells of a payment's money in another currency than that of its settlement."""
-    return line.currency != line.net_currency and line.type in _ATTEMPT_TYPES | _DISPUTES
 
 
 def _is_moved(kind: str, status: str | None, *, came_back: bool) -> bool:
@@ -184,67 +162,6 @@ def _judged(processor: str, report_id: str, candidate: Candidate, verdict: Verdi
     return Judged(row=row, exchange=exchange, found=found, ends_shortage_of=ends)
 
 
-def exchange_row(processor: str, report_id: str, candidate: Candidate) -> tuple[object, ...]:
-    """A part of a line: what it settled in its own currency is owed to us in the other one, less the fee there.
-
-    The fee of a dispute that was booked with the dispute is in its own currency, and exchanged with the rest.
-    """
-    line = candidate.line
-    booked = candidate.expected_fee or 0 if line.type in _DISPUTES else 0
-    as_part = structs.replace(candidate, line=structs.replace(line, type=EXCHANGE))
-    return line_row(
-        processor,
-        report_id,
-        as_part,
-        "exchanged",
-        posted=(line.gross - booked, 0 if booked else line.fee, 0),
-        posting="due",
-        line_id=f"{line.line_id}/{EXCHANGE}",
-        part_of=line.line_id,
-    )
-
-
-def found_of(candidate: Candidate, found_class: str, amount: int) -> Found:
-    """The finding about one line."""
-    line = candidate.line
-    return Found(
-        subject=line.line_id,
-        found_class=found_class,
-        reference=candidate.reference,
-        amount=amount,
-        currency=line.currency,
-        line_id=line.line_id,
-        matched=candidate.matched,
-        detail=f"{line.type} of {line.gross}, fee {line.fee}, expected {candidate.amount}"
-        if candidate.amount
-        else None,
-    )
-
-
-def line_row(
-    processor: str,
-    report_id: str,
-    candidate: Candidate,
-    line_class: str,
-    *,
-    difference: int = 0,
-    finding: str | None = None,
-    posted: tuple[int | None, int, int] | None = None,
-    posting: str = "none",
-    line_id: str | None = None,
-    part_of: str | None = None,
-) -> tuple[object, ...]:
-    """A row of settlement_line, in the order of the statement ``line_copy``."""
-    line = candidate.line
-    gross, fee, posted_difference = posted or (None, None, 0)
-    return (
-        processor, line_id or line.line_id, report_id, line.line_no, line.type, line.operation_id, line.reference,
-        next(iter(line.provider_refs), None), line.currency, line.gross, line.fee, line.net, line.net_currency,
-        line.batch, line.created, line_class, difference, candidate.matched, candidate.intent_id, candidate.attempt,
-        part_of, finding, gross, fee, posted_difference, posting,
-    )  # fmt: skip
-
-
 def _keep(connection: psycopg.Connection, processor: str, report_id: str, batch: list[Judged]) -> None:
     exchanges = [judged.exchange for judged in batch if judged.exchange is not None]
     keep_lines(connection, processor, report_id, [*(judged.row for judged in batch), *exchanges])
@@ -262,38 +179,3 @@ def _still_wrong(batch: list[Judged]) -> list[Found]:
         if judged.found is not None:
             found.append(judged.found)
     return found
-
-
-def _candidate(row: tuple[Any, ...]) -> Candidate:
-    return Candidate(
-        line=line_of(row[:13]),
-        matched=row[13],
-        intent_id=row[14],
-        attempt=row[15],
-        status=row[16],
-        came_back=row[17],
-        amount=row[18],
-        expected_currency=row[19],
-        expected_fee=row[20],
-        settled=Settled(gross=row[21], fee=row[22], lines=row[23]),
-        is_fee_of_line=row[24],
-    )
-
-
-def line_of(row: tuple[Any, ...]) -> Line:
-    """A line as it was staged."""
-    return Line(
-        line_no=row[0],
-        line_id=row[1],
-        type=row[2],
-        operation_id=row[3],
-        reference=row[4],
-        provider_refs=tuple(row[5]),
-        currency=row[6],
-        gross=row[7],
-        fee=row[8],
-        net=row[9],
-        net_currency=row[10],
-        batch=row[11],
-        created=row[12],
-    )

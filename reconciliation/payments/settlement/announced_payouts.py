@@ -1,0 +1,51 @@
+"""Payouts of a processor as a report tells of them: announced to the ledger when they are the sum of their batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reconciliation.payments.settlement.candidate import Candidate, line_of, line_row, unmatched
+from reconciliation.payments.settlement.store import Found, execute, keep_found, keep_lines
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def announce_payouts(
+    connection: psycopg.Connection, processor: str, report_id: str, batches: dict[tuple[str, str], tuple[int, int]]
+) -> int:
+    """How many are announced; others are a person's."""
+    rows, found, sound = [], [], 0
+    for row in execute(connection, "payouts_of_report"):
+        line = line_of(row)
+        lines_net, paid = batches.get((line.batch or "", line.net_currency), (0, -1))
+        candidate = unmatched(line)
+        if line.gross - line.fee != line.net:
+            found.append(_payout_found(candidate, "does_not_foot", abs(line.gross - line.fee - line.net)))
+        elif abs(lines_net) != paid:
+            found.append(_payout_found(candidate, "payout_difference", abs(abs(lines_net) - paid)))
+        else:
+            towards_us = abs(line.net) if lines_net >= 0 else -abs(line.net)
+            rows.append(
+                line_row(processor, report_id, candidate, "announced", posted=(towards_us, 0, 0),
+                         posting="due" if towards_us else "none")
+            )  # fmt: skip
+            sound += 1
+            continue
+        rows.append(line_row(processor, report_id, candidate, found[-1].found_class, difference=found[-1].amount))
+    keep_lines(connection, processor, report_id, rows)
+    keep_found(connection, processor, report_id, found)
+    return sound
+
+
+def _payout_found(candidate: Candidate, found_class: str, amount: int) -> Found:
+    line = candidate.line
+    return Found(
+        subject=line.line_id,
+        found_class=found_class,
+        reference=candidate.reference,
+        amount=amount,
+        currency=line.currency,
+        line_id=line.line_id,
+        detail=f"{line.type} of {line.net} net",
+    )
