@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ingress.commands import envelope
+from ingress.commands import envelope_fields
 from ingress.http import strict_json
 from schemas import errors, limits, validation
 from vault.card import Card, read_card
@@ -33,7 +33,7 @@ class TokenRequest(Struct, frozen=True):
 
 def read_request(raw: bytes, headers: Headers) -> TokenRequest:
     """The request. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand."""
-    given = envelope.header_fields(headers)
+    given = envelope_fields.header_fields(headers)
     body = _parsed(raw)
     if given.idempotency_key is not None and not any(mark in body for mark in _ENVELOPE_MARKS):
         body = {"payload": body}

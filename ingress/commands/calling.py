@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from ingress import limits
-from ingress.commands import envelope
+from ingress.commands import envelope, envelope_fields
 from ingress.commands.admission import DRY_RUN, Admissions
 from ingress.commands.commands import Commands, Terms
 from ingress.http import answers, preferences, problems, reading
@@ -50,7 +50,7 @@ async def command(
     for id_ in (path_id, *said_by_route.values()):
         if id_ is not None:
             require_id(id_)
-    fields = envelope.header_fields(request.headers)
+    fields = envelope_fields.header_fields(request.headers)
     asked_terms, asked = terms(request)
     raw = await reading.body(request, reading.JSON, operation.body_bytes_max)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)

@@ -6,14 +6,13 @@ reading or a 400.
 
 from __future__ import annotations
 
-import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from ingress import limits as ingress_limits
+from ingress.commands.envelope_fields import Fields, agreed, text_in, version_in
 from ingress.http import strict_json
 from schemas import card_number, errors, identity, limits, validation
 from schemas.operation import Named, Operation
@@ -23,14 +22,11 @@ from schemas.tenancy import limits as tenancy_limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.datastructures import Headers
-
 _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
 _encode: Final = msgspec.json.Encoder().encode
-_ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
 _BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates and "{" not in o.path}
 
 
@@ -44,27 +40,6 @@ class Request(Struct):
     expected_version: int | None
     payload: dict[str, Any]
     request_hash: bytes
-
-
-class Fields(Struct):
-    """What the header fields say; None where they are silent."""
-
-    idempotency_key: str | None = None
-    request_id: str | None = None
-    expected_version: int | None = None
-
-
-def header_fields(headers: Headers) -> Fields:
-    """Idempotency-Key, X-Request-Id and If-Match. Raises MalformedRequest when one is given twice or unreadable."""
-    key = _single(headers, "idempotency-key")
-    match = _single(headers, "if-match")
-    version = None
-    if match is not None and match != "*":
-        found = _ETAG.match(match)
-        if found is None:
-            raise errors.MalformedRequest('If-Match must be one version in quotes, such as "3".')
-        version = int(found.group("version"))
-    return Fields(idempotency_key=key, request_id=_single(headers, "x-request-id"), expected_version=version)
 
 
 def read_call(
@@ -143,15 +118,15 @@ def _read(
     merchant: str,
     said_by_token: Mapping[str, str],
 ) -> Request:
-    key = _text(_agreed("idempotency_key", body, fields.idempotency_key), "idempotency_key")
+    key = text_in(agreed("idempotency_key", body, fields.idempotency_key), "idempotency_key")
     if not key:
         raise errors.IdempotencyKeyRequired
     refuse_card_number(key)
     if not body.keys() <= _FIELDS:
         unknown = next(name for name in body if name not in _FIELDS)
         raise errors.MalformedRequest(f"The envelope has no field {unknown[:40]!r}.")
-    request_id = _text(_agreed("request_id", body, fields.request_id), "request_id")
-    version = _version(_agreed("expected_version", body, fields.expected_version))
+    request_id = text_in(agreed("request_id", body, fields.request_id), "request_id")
+    version = version_in(agreed("expected_version", body, fields.expected_version))
     if version is None and operation.needs_version:
         raise errors.VersionRequired
     given = body.get("payload", {})
@@ -263,37 +238,3 @@ def _wrong_identities(key: str, request_id: str | None) -> list[dict[str, str]]:
     elif request_id is not None and card_number.holds_card_number(request_id):
         wrong.append({"field": "request_id", "reason": card_number.REFUSED})
     return wrong
-
-
-def _agreed(name: str, body: dict[str, Any], header: object) -> object:
-    """The one value that body and header give; MalformedRequest when they differ."""
-    said = body.get(name)
-    if said is None:
-        return header
-    if header is not None and said != header:
-        raise errors.MalformedRequest(f"The header and the field {name} contradict each other.")
-    return said
-
-
-def _text(value: object, name: str) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise errors.MalformedRequest(f"The field {name} must be a string.")
-
-
-def _version(value: object) -> int | None:
-    if value is None:
-        return None
-    if type(value) is not int:  # a bool is an int in Python, and not a version
-        raise errors.MalformedRequest("The field expected_version must be an integer.")
-    if not 0 <= value <= ingress_limits.EXPECTED_VERSION_MAX:
-        reason = f"must be from 0 to {ingress_limits.EXPECTED_VERSION_MAX}"
-        raise errors.InvalidCommand([{"field": "expected_version", "reason": reason}])
-    return value
-
-
-def _single(headers: Headers, name: str) -> str | None:
-    values = headers.getlist(name)
-    if len(values) > 1:
-        raise errors.MalformedRequest(f"The header field {name} is given more than once.")
-    return values[0] if values else None

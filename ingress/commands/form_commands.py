@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from ingress.commands import calling, envelope
+from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
 from ingress.http.parts import parts_of
 from schemas import errors
@@ -59,7 +59,7 @@ async def carry_out(
     caller.require(operation.scope)
     if path_id is not None and not operation.id_form.fullmatch(path_id):
         raise errors.NotFound
-    said = envelope.Fields(idempotency_key=key, expected_version=_version(version))
+    said = envelope_fields.Fields(idempotency_key=key, expected_version=_version(version))
     raw = msgspec.json.encode({"payload": payload})
     call = envelope.read_call(operation, path_id, raw, said, caller.principal)
     terms, _ = calling.terms(request)

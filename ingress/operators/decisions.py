@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ingress.commands import calling, envelope
+from ingress.commands import calling, envelope, envelope_fields
 from ingress.http import reading, strict_json
 from ingress.http.parts import Parts, parts_of
 from ingress.operators import operating
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ingress.commands.envelope import Fields
+    from ingress.commands.envelope_fields import Fields
 
 _ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
 
@@ -67,7 +67,7 @@ async def deciding(request: Request, action: str, audited_id: str, *ids: str) ->
     async with parts.get(Audit).operator(request, action, audited_id, audits_itself=True) as caller:
         for each in (audited_id, *ids):
             calling.require_id(each)
-        fields = envelope.header_fields(request.headers)
+        fields = envelope_fields.header_fields(request.headers)
         yield Decision(parts, operating.person(caller), await body_of(request), fields)
 
 

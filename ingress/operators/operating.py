@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ingress.commands import calling, envelope
+from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
 from ingress.http import answers, reading
 from ingress.http.parts import Parts, parts_of
@@ -39,7 +39,7 @@ async def operate(
     """Carries the command out. ``person_field`` of the payload is filled with who acts, which only the token says."""
     parts = parts_of(request)
     async with parts.get(Audit).operator(request, action, object_id, audits_itself=True) as caller:
-        fields = envelope.header_fields(request.headers)
+        fields = envelope_fields.header_fields(request.headers)
         asked_terms, asked = calling.terms(request)
         raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
         answer, request_id = await carry_out(
@@ -55,7 +55,7 @@ async def carry_out(
     action: str,
     object_id: str,
     raw: bytes,
-    fields: envelope.Fields,
+    fields: envelope_fields.Fields,
     terms: Terms,
     person_field: str | None = None,
 ) -> tuple[answers.Answer, str]:

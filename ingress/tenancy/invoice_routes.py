@@ -13,7 +13,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.commands import calling, envelope
+from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
 from ingress.commands.form_commands import carry_out
 from ingress.http import answers, reading
@@ -120,7 +120,7 @@ async def _settle(request: Request, caller: Caller, stored: StoredInvoice, name:
     """One command on its intent, in the form of every command, answered as any."""
     invoice = json.loads(stored.document)
     biller = as_biller(caller)
-    fields = envelope.header_fields(request.headers)
+    fields = envelope_fields.header_fields(request.headers)
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     intent_id = invoice_payment.intent_of(invoice["invoice_id"])

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.commands import calling, envelope
+from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
 from ingress.http import answers, reading
 from ingress.http.parts import parts_of
@@ -128,7 +128,7 @@ async def _carry_out(
     """One command, in the name of the person that the token names."""
     for id_ in said_by_route.values():
         calling.require_id(id_)
-    fields = envelope.header_fields(request.headers)
+    fields = envelope_fields.header_fields(request.headers)
     asked_terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     said = {"person": operating.person(caller), **said_by_route}

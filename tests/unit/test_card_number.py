@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from ingress.commands import envelope
+from ingress.commands import envelope, envelope_fields
 from ingress.payments.merchants.endpoints import Endpoints, _why_not_description
 from schemas import errors, identity, validation
 from schemas.card_networks import network_of, passes_luhn
@@ -292,7 +292,7 @@ def test_an_endpoints_description() -> None:
 
 def _call(body: dict[str, object], headers: dict[str, str] | None = None, path_id: str | None = None) -> None:
     operation = OPERATIONS["confirm_payment_intent" if path_id else "create_payment_intent"]
-    fields = envelope.header_fields(Headers(headers or {}))
+    fields = envelope_fields.header_fields(Headers(headers or {}))
     envelope.read_call(operation, path_id, json.dumps(body).encode(), fields, "m_1")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from ingress.commands import envelope
+from ingress.commands import envelope, envelope_fields
 from schemas import errors, identity, limits
 from schemas.services import OPERATIONS
 
@@ -28,7 +28,7 @@ def call(
     merchant: str = "m_1",
 ) -> envelope.Request:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return envelope.read_call(operation, path_id, raw, envelope.header_fields(Headers(headers or {})), merchant)
+    return envelope.read_call(operation, path_id, raw, envelope_fields.header_fields(Headers(headers or {})), merchant)
 
 
 def test_the_two_forms_are_one_request() -> None:
@@ -113,7 +113,7 @@ def test_if_match_any_expects_nothing() -> None:
 def test_a_header_given_twice_is_malformed() -> None:
     twice = Headers(raw=[(b"idempotency-key", b"a"), (b"idempotency-key", b"a")])
     with pytest.raises(errors.MalformedRequest):
-        envelope.header_fields(twice)
+        envelope_fields.header_fields(twice)
 
 
 @pytest.mark.parametrize("body", [{"payload": PAYLOAD}, PAYLOAD, {"idempotency_key": "", "payload": {}}, {}])
@@ -270,7 +270,7 @@ def test_what_is_an_operators_is_no_line_of_anybody(operation: str) -> None:
 
 def test_whose_account_an_operator_works_on_stands_in_the_path() -> None:
     raw = json.dumps({"reason": "court order"}).encode()
-    fields = envelope.Fields(idempotency_key="k")
+    fields = envelope_fields.Fields(idempotency_key="k")
     request = envelope.read_call(OPERATIONS["freeze_account"], "m_7", raw, fields, "m_ops")
     assert request.aggregate_key == identity.account_id("m_7")
     assert request.payload == {"merchant_id": "m_7", "reason": "court order"}

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.commands.envelope import Fields
+from ingress.commands.envelope_fields import Fields
 from ingress.console import visit as visits
 from ingress.operators.cases import Cases
 from ingress.payments.console import decision

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.commands.envelope import Fields
+from ingress.commands.envelope_fields import Fields
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.commands import calling, envelope
+from ingress.commands import calling, envelope, envelope_fields
 from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.identity.caller import NAME
@@ -130,7 +130,7 @@ async def _propose(request: Request, operation: str, name: str) -> Response:
         if not declared.id_form.fullmatch(name):
             raise errors.NotFound
         raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
-        fields = envelope.header_fields(request.headers)
+        fields = envelope_fields.header_fields(request.headers)
         call = envelope.read_call(declared, name, raw, fields, caller.principal)
         if call.expected_version is not None:
             reason = "does not belong to a proposal: it is carried out on what there is then"

@@ -12,7 +12,7 @@ from ingress.payments.repair.proposals import Kind, Proposals, identified
 from schemas.payments import case_closing, limits, repair
 
 if TYPE_CHECKING:
-    from ingress.commands.envelope import Fields
+    from ingress.commands.envelope_fields import Fields
 
 _HORIZON: Final = {"horizon_days": limits.SETTLEMENT_HORIZON_DAYS}
 #: why a case cannot be closed, or opened again, by the database's word

@@ -17,7 +17,7 @@ from schemas import errors, identity
 from schemas.payments import repair
 
 if TYPE_CHECKING:
-    from ingress.commands.envelope import Fields
+    from ingress.commands.envelope_fields import Fields
     from ingress.payments.repair.proposals import Found
     from schemas.records import Command
 

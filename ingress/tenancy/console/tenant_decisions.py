@@ -16,7 +16,8 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.commands.commands import Commands
-from ingress.commands.envelope import Fields, read_call
+from ingress.commands.envelope import read_call
+from ingress.commands.envelope_fields import Fields
 from ingress.commands.form_commands import carry_out
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of

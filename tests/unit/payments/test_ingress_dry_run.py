@@ -11,7 +11,7 @@ import pytest
 
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.domain.stored import payments_of
-from ingress.commands import envelope
+from ingress.commands import envelope, envelope_fields
 from ingress.commands.stored import Stored
 from ingress.http.answers import Answer
 from ingress.identity.caller import Caller
@@ -61,7 +61,7 @@ class Database:
 def forecast(operation: str, database: Database, path_id: str | None = cases.INTENT_ID, **payload: Any) -> Answer:
     call = OPERATIONS[operation]
     raw = json.dumps({"idempotency_key": "k", "payload": payload}).encode()
-    request = envelope.read_call(call, None if call.creates else path_id, raw, envelope.Fields(), cases.MERCHANT)
+    request = envelope.read_call(call, None if call.creates else path_id, raw, envelope_fields.Fields(), cases.MERCHANT)
     any_one: Any = database
     return asyncio.run(DryRuns(any_one, any_one, any_one, ("simulator", "simulator_b")).forecast(ME, request))
 
@@ -161,7 +161,7 @@ def test_a_key_that_was_used_answers_as_it_would() -> None:
         OPERATIONS["create_payment_intent"],
         None,
         json.dumps({"idempotency_key": "k", "payload": {"amount": 5, "currency": "USD"}}).encode(),
-        envelope.Fields(),
+        envelope_fields.Fields(),
         cases.MERCHANT,
     )
     done = Stored(call.request_hash, b'{"result":{"id":"pi_known"},"event":{}}', "committed", 0, 0)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ingress.commands.envelope import Fields, read_call
+from ingress.commands.envelope import read_call
+from ingress.commands.envelope_fields import Fields
 from ingress.http.answers import failed
 from ingress.identity.caller import Caller
 from ingress.tenancy.admission import TenancyAdmission
