@@ -20,9 +20,10 @@ from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from dataflows.payments.partition_memory import PartitionMemory
+from dataflows.payments.payment_changes import PaymentChanges
 from schemas import stored_answer
 from schemas.payments import frozen_answers, rendering
-from schemas.payments.records import Dispute, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
+from schemas.payments.records import LedgerTxn
 from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Rejection
 from schemas.topics import partition_for
@@ -54,16 +55,7 @@ class PaymentsWorkspace:
         self.memory = memory
         self.elsewhere = elsewhere  # aggregates that another partition owns
         self.payments = payments
-        self.read_versions = {key: payment.intent.version for key, payment in payments.items()}
-        self.changed: dict[str, PaymentIntent] = {}
-        self.amended: set[str] = set()
-        self.attempts_new: dict[tuple[str, int], ProcessorAttempt] = {}
-        self.attempts_changed: dict[tuple[str, int], ProcessorAttempt] = {}
-        self.refunds_new: dict[str, Refund] = {}
-        self.refunds_changed: dict[str, Refund] = {}
-        self.disputes_new: dict[str, Dispute] = {}
-        self.disputes_changed: dict[str, Dispute] = {}
-        self.assessments: list[RiskAssessment] = []
+        self.changes = PaymentChanges(memory.partition, payments)
         self.reviews = review_cases.ReviewCases()
         self.contradictions = Contradictions()
         self.late_captures = LateCaptures()
@@ -157,7 +149,7 @@ class PaymentsWorkspace:
                 refunds=dict(remembered.refunds),
                 disputes=dict(remembered.disputes),
             )
-            self.read_versions[key] = remembered.intent.version
+            self.changes.read_versions[key] = remembered.intent.version
 
     def _is_misrouted(self, command: Command) -> bool:
         """Whether a producer of its own wrote it to a partition that does not own the aggregate."""
@@ -185,74 +177,25 @@ class PaymentsWorkspace:
         self.reviews.follow(payment.intent.state, decision)
         self.late_captures.follow(payment.intent, decision)
         payment.intent = intent
-        self.changed[intent.id] = intent
-        if decision.amended:
-            self.amended.add(intent.id)
-        for attempt in (decision.caused_by, decision.attempt):
-            if attempt is not None:
-                identity = (attempt.intent_id, attempt.attempt)
-                is_new = attempt.attempt not in payment.attempts or identity in self.attempts_new
-                (self.attempts_new if is_new else self.attempts_changed)[identity] = attempt
-                payment.attempts[attempt.attempt] = attempt
-        if decision.risk is not None:
-            self.assessments.append(decision.risk)
-        if (refund := decision.refund) is not None:
-            is_new = refund.id not in payment.refunds or refund.id in self.refunds_new
-            (self.refunds_new if is_new else self.refunds_changed)[refund.id] = refund
-            payment.refunds[refund.id] = refund
-        if (dispute := decision.dispute) is not None:
-            is_new = dispute.id not in payment.disputes or dispute.id in self.disputes_new
-            (self.disputes_new if is_new else self.disputes_changed)[dispute.id] = dispute
-            payment.disputes[dispute.id] = dispute
+        self.changes.keep(payment, decision)
 
     def writes(self) -> list[Statement]:
         """The rows that changed, in an order in which no two owners can wait for one another."""
-        new = [i for i in self.changed.values() if i.id not in self.read_versions]
-        old = [i for i in self.changed.values() if i.id in self.read_versions]
-        found: list[Statement] = []
-        if new:
-            found.append(statements.intents_insert(new, self.memory.partition))
-        if old:
-            found.append(statements.intents_update(old, [self.read_versions[i.id] for i in old]))
-        amended = [i for i in old if i.id in self.amended] if self.amended else []
-        amended += [i for i in new if i.next_action or i.authorized_until]  # what no insert writes
-        if amended:
-            found.append(statements.intents_amend(amended))
-        if self.attempts_changed:  # first: a refused charge makes room for the next one in the index of live charges
-            found.append(statements.attempts_update(list(self.attempts_changed.values())))
-        if self.attempts_new:
-            found.append(statements.attempts_insert(list(self.attempts_new.values())))
-        found.extend(self._parts())
-        found.extend(self.accounts.writes())
-        found.extend(self.ledger.writes())
-        return found
-
-    def _parts(self) -> list[Statement]:
-        """Refunds, disputes and journal entries. A batch without any, as most are, sends nothing for them."""
-        found: list[Statement] = []
-        if self.refunds_new:
-            found.append(statements.refunds_insert(list(self.refunds_new.values())))
-        if self.refunds_changed:
-            found.append(statements.refunds_update(list(self.refunds_changed.values())))
-        if self.disputes_new:
-            found.append(statements.disputes_insert(list(self.disputes_new.values())))
-        evidenced = [d for d in self.disputes_new.values() if d.evidence is not None]  # what no insert writes
-        if self.disputes_changed or evidenced:
-            found.append(statements.disputes_update([*self.disputes_changed.values(), *evidenced]))
-        if self.assessments:
-            found.append(statements.assessments_insert(self.assessments))
+        found = self.changes.writes()
         found.extend(self.reviews.writes())
         found.extend(self.contradictions.writes())
         found.extend(self.late_captures.writes())
         if self.journals_new:
             found.append(statements.journals_insert(self.journals_new, self.memory.partition))
+        found.extend(self.accounts.writes())
+        found.extend(self.ledger.writes())
         return found
 
     def committed(self) -> None:
         """The chain is one link longer, if the batch posted anything; what changed is remembered."""
-        for key in self.changed:
+        for key in self.changes.intents:
             self.memory.remember(self.payments[key])
-        review_cases.count(self.assessments)
+        review_cases.count(self.changes.assessments)
         self.contradictions.committed()
         self.late_captures.committed()
         self.ledger.committed()

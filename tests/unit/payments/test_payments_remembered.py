@@ -72,7 +72,7 @@ def test_the_versions_of_remembered_payments_are_compared_when_written() -> None
     batch(partition, cases.create())
     workspace = partition.begin([])
     workspace.decide(cases.confirm(), 1, cases.CONTEXT.now)
-    assert workspace.read_versions == {cases.create().aggregate_key: 1}
+    assert workspace.changes.read_versions == {cases.create().aggregate_key: 1}
     assert "update payment_intent" in workspace.writes()[0][0]
 
 
@@ -118,13 +118,13 @@ def test_parts_are_inserted_when_new_and_updated_when_known() -> None:
     batch(partition, cases.create(), cases.confirm())
     payment = cases.told(partition.memory.remembered[key], "captured")
     workspace = partition.begin([])
-    workspace.payments[key], workspace.read_versions[key] = payment, payment.intent.version
+    workspace.payments[key], workspace.changes.read_versions[key] = payment, payment.intent.version
     assert isinstance(workspace.decide(cases.refund(1_000), 1, cases.CONTEXT.now), Committed)
     assert isinstance(workspace.decide(cases.fact(payment, "refunded"), 2, cases.CONTEXT.now), Committed)
     written = [sql.split("\n")[0] for sql, _ in workspace.writes() if "refund (" in sql or "update refund" in sql]
     assert len(written) == 1, "a refund made and settled in one batch is written once"
     again = partition.begin([])
-    again.payments[key], again.read_versions[key] = payment, payment.intent.version
+    again.payments[key], again.changes.read_versions[key] = payment, payment.intent.version
     again.decide(cases.failed_later(payment, 2), 3, cases.CONTEXT.now)
     assert any("update refund" in sql for sql, _ in again.writes())
     assert not any("insert into refund" in sql for sql, _ in again.writes())
