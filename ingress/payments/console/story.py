@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import limits
-from ingress.payments.console import timeline
+from ingress.payments.console import review_entries, timeline
 from ingress.payments.console.timeline import Entry, Row
 from schemas import errors
 
@@ -141,10 +141,10 @@ _MAKERS: Final[dict[str, Callable[[Row], Entry]]] = {
     "posting": timeline.posting,
     "delivery": timeline.delivery,
     "webhook": timeline.webhook,
-    "settlement": timeline.settlement,
-    "discrepancy": timeline.discrepancy,
-    "case": timeline.case,
-    "repair": timeline.repair,
-    "closing": timeline.closing,
-    "outcome": timeline.outcome,
+    "settlement": review_entries.settlement,
+    "discrepancy": review_entries.discrepancy,
+    "case": review_entries.case,
+    "repair": review_entries.repair,
+    "closing": review_entries.closing,
+    "outcome": review_entries.outcome,
 }

@@ -45,9 +45,9 @@ def ordered(entries: Sequence[Entry]) -> list[Entry]:
 def command(row: Row) -> Entry:
     """A command that was decided: a caller's, or a fact of a processor or of reconciliation."""
     is_fact = row["merchant_id"].startswith(_PROCESSOR_SCOPE) or row["merchant_id"].startswith("ledger:")
-    more = [("answer", _address("command", scope=row["merchant_id"], key=row["key"]))]
+    more = [("answer", detail_address("command", scope=row["merchant_id"], key=row["key"]))]
     if row["event_id"]:
-        more.append(("event", _address("event", id=row["event_id"])))
+        more.append(("event", detail_address("event", id=row["event_id"])))
     return Entry(
         at=row["created_at"],
         kind="command",
@@ -193,7 +193,7 @@ def webhook(row: Row) -> Entry:
             ("tries", row["tries"]),
             ("settled", row["settled_at"]),
         ),
-        more=[("body as it came", _address("webhook", processor=row["processor"], id=row["provider_event_id"]))],
+        more=[("body as it came", detail_address("webhook", processor=row["processor"], id=row["provider_event_id"]))],
     )
 
 
@@ -214,125 +214,6 @@ def posting(row: Row) -> Entry:
             ("trace", row["trace_id"]),
         ),
         lines=row["lines"],
-    )
-
-
-def settlement(row: Row) -> Entry:
-    """A line of a settlement report, at the moment it was taken in."""
-    return Entry(
-        at=row["ingested_at"],
-        kind="settlement",
-        title=row["type"],
-        id=row["line_id"],
-        state=row["class"],
-        amount=row["net"],
-        currency=row["net_currency"],
-        by=f"{row['processor']}, {row['report_id']}",
-        facts=(
-            ("line", row["line_id"]),
-            ("matched", row["matched"]),
-            ("difference", row["difference"] or None),
-            ("posting", row["posting"]),
-            ("case", row["case_id"]),
-        ),
-        more=[("the line as it was read", _address("line", processor=row["processor"], id=row["line_id"]))],
-    )
-
-
-def discrepancy(row: Row) -> Entry:
-    """What reconciliation misses."""
-    return Entry(
-        at=row["first_seen"],
-        kind="discrepancy",
-        title=f"reconciliation: {row['class']}",
-        id=row["subject"],
-        state=row["class"],
-        amount=row["amount"],
-        currency=row["currency"],
-        by=row["processor"],
-        link=f"/console/cases/{row['case_id']}" if row["case_id"] else None,
-        facts=(("subject", row["subject"]), ("detail", row["detail"]), ("case", row["case_id"])),
-    )
-
-
-def case(row: Row) -> Entry:
-    """Something that waits, or waited, for a person."""
-    return Entry(
-        at=row["opened_at"],
-        kind="case",
-        title=f"case: {row['kind']}",
-        id=row["id"],
-        state=row["state"],
-        by=row["processor"],
-        link=f"/console/cases/{row['id']}",
-        facts=(
-            ("about", row["reference"]),
-            ("resolved", row["resolved_at"]),
-            ("resolved by", row["resolved_by"]),
-            ("note", row["note"]),
-        ),
-    )
-
-
-def repair(row: Row) -> Entry:
-    """A proposal to the ledger, and what two persons made of it."""
-    return Entry(
-        at=row["proposed_at"],
-        kind="repair",
-        title=f"repair: {row['template']}",
-        id=row["id"],
-        state=row["state"],
-        by=row["author"],
-        link=f"/console/repairs/{row['id']}",
-        facts=(
-            ("note", row["note"]),
-            ("proposed by", row["author"]),
-            ("decided by", row["decided_by"]),
-            ("posted", row["posted_at"]),
-            ("transaction", row["txn_id"]),
-        ),
-    )
-
-
-def closing(row: Row) -> Entry:
-    """A case that persons closed without money, and opened again perhaps."""
-    return Entry(
-        at=row["proposed_at"],
-        kind="closing",
-        title=f"closing: {row['reason']}",
-        id=row["id"],
-        state=row["state"],
-        by=row["author"],
-        link=f"/console/cases/{row['case_id']}",
-        facts=(
-            ("note", row["note"]),
-            *_two_persons(row),
-            ("opened again by", row["reopened_by"]),
-            ("opened again", row["reopened_at"]),
-            ("note of it", row["reopen_note"]),
-        ),
-    )
-
-
-def outcome(row: Row) -> Entry:
-    """What persons say became of an attempt, with evidence."""
-    return Entry(
-        at=row["proposed_at"],
-        kind="outcome",
-        title=f"outcome by hand: {row['status']}",
-        id=row["id"],
-        state=row["state"],
-        amount=row["amount"],
-        currency=row["currency"],
-        by=row["author"],
-        link=f"/console/cases/{row['case_id']}",
-        facts=(
-            ("attempt", row["operation_id"]),
-            ("evidence", row["note"]),
-            *_two_persons(row),
-            ("recorded", row["recorded_at"]),
-            ("refused", row["refusal"]),
-        ),
     )
 
 
@@ -357,15 +238,6 @@ def delivery(row: Row) -> Entry:
     )
 
 
-def _two_persons(row: Row) -> tuple[tuple[str, Any], ...]:
-    """Who proposed, and who decided, when and why."""
-    return (
-        ("proposed by", row["author"]),
-        ("decided by", row["decided_by"]),
-        ("decided", row["decided_at"]),
-        ("why", row["decision_note"]),
-    )
-
-
-def _address(what: str, **query: str) -> str:
+def detail_address(what: str, **query: str) -> str:
+    """Where an entry says more when it is opened."""
     return f"{DETAIL}/{what}?{urlencode(query)}"
