@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from textwrap import wrap
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from ingress.commands import envelope, envelope_fields
-from ingress.payments.merchants.endpoints import Endpoints, _why_not_description
+from ingress.payments.merchants.endpoint_values import _why_not_description, _why_not_url
 from schemas import errors, identity, validation
 from schemas.card_networks import network_of, passes_luhn
 from schemas.card_number import REFUSED, holds_card_number, url_holds_card_number
@@ -96,15 +95,14 @@ def test_escapes_of_an_address_hide_nothing(text: str) -> None:
 
 
 def test_who_is_refused_for_a_setting_is_told_its_name() -> None:
-    config: Any = SimpleNamespace(_loopback=False)
     for url in ("http://127.0.0.1:8000/told", "https://localhost:8000/told"):
-        assert "MILLRACE_MERCHANT_WEBHOOKS_LOOPBACK" in str(Endpoints._why_not_url(config, url))
+        assert "MILLRACE_MERCHANT_WEBHOOKS_LOOPBACK" in str(_why_not_url(url, loopback=False))
     for url in ("http://10.0.0.1/told", "https://intranet/told", "ftp://localhost/"):
-        assert "MILLRACE" not in str(Endpoints._why_not_url(config, url))
+        assert "MILLRACE" not in str(_why_not_url(url, loopback=False))
 
 
 def webhook_url_refused(url: str) -> bool:
-    return Endpoints._why_not_url(SimpleNamespace(_loopback=False), url) == REFUSED  # type: ignore[arg-type]
+    return _why_not_url(url, loopback=False) == REFUSED
 
 
 @pytest.mark.parametrize(

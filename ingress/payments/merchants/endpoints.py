@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.http.pages import NewestFirst
 from ingress.http.store import Store
-from schemas import card_number, errors, limits, rendering
+from ingress.payments.merchants.endpoint_values import FIELDS, checked
+from schemas import errors, rendering
 from schemas.payments import limits as payments_limits
-from schemas.payments import webhook_url
-from schemas.payments.event_names import EVENT_NAMES
-from schemas.payments.operations import OPERATIONS
-from schemas.validation import free_text
 
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
 
 LIST: Final = "webhook_endpoints"
 DELIVERIES: Final = "webhook_deliveries"
-EVERYTHING: Final = "*"
-#: what an endpoint may ask for: events by their names, or by the operations that they come from
-EVENTS: Final = (*EVENT_NAMES, *(name for name in OPERATIONS if name != "post_journal"))
 STATES: Final = ("unverified", "active", "disabled")
 DELIVERY_STATES: Final = ("waiting", "delivered", "given_up")
 _ENDPOINT: Final = (
@@ -56,7 +50,6 @@ _DELIVERY: Final = (
     "created_at",
     "finished_at",
 )
-_FIELDS: Final = frozenset({"url", "events", "description"})
 _ID_BYTES: Final = 16
 Json = dict[str, Any]
 
@@ -84,7 +77,7 @@ class Endpoints:
 
         Raises InvalidCommand, and StateConflict when that one has other values or there are too many.
         """
-        wanted = self._checked(payload)
+        wanted = checked(payload, loopback=self._loopback)
         key = {"merchant": merchant, "url": wanted["url"]}
         # Looked at first: the insert would not tell a URL that is taken from a merchant that has too many.
         if (found := await self._one("endpoints_by_url", key)) is None:
@@ -103,7 +96,7 @@ class Endpoints:
             raise errors.StateConflict(
                 f"There are {payments_limits.MERCHANT_WEBHOOK_ENDPOINTS_MAX} endpoints; delete one first."
             )
-        if any(found[name] != wanted[name] for name in _FIELDS):
+        if any(found[name] != wanted[name] for name in FIELDS):
             raise errors.StateConflict("An endpoint with this URL has other values; delete it first.")
         return _endpoint(found), True
 
@@ -185,52 +178,6 @@ class Endpoints:
     async def _one(self, query: str, parameters: Json) -> Json | None:
         rows = await self._store.rows(query, parameters)
         return _read_endpoint(rows[0]) if rows else None
-
-    def _checked(self, payload: object) -> Json:
-        if not isinstance(payload, dict):
-            raise errors.MalformedRequest("The body must be a JSON object.")
-        if "merchant_id" in payload or "tenant_id" in payload:
-            raise errors.MalformedRequest("The merchant is the token's; it does not belong in the body.")
-        found = {"events": [EVERYTHING], "description": None, **payload}
-        reasons = {
-            **dict.fromkeys(map(str, found.keys() - _FIELDS), "is not a field of an endpoint"),
-            "url": self._why_not_url(found.get("url")),
-            "events": _why_not_events(found["events"]),
-            "description": _why_not_description(found["description"]),
-        }
-        wrong = [{"field": name[: limits.TEXT_LENGTH_MAX], "reason": why} for name, why in reasons.items() if why]
-        if wrong:
-            raise errors.InvalidCommand(wrong)
-        return {**found, "events": sorted(set(found["events"])), "description": found["description"] or None}
-
-    def _why_not_url(self, value: object) -> str | None:
-        if not isinstance(value, str):
-            return "must be a URL"
-        try:
-            webhook_url.parse(value, loopback=self._loopback)
-        except webhook_url.RefusedUrl as refusal:
-            return f"{refusal}{_of_the_switch(value) if not self._loopback else ''}"
-        return card_number.REFUSED if card_number.url_holds_card_number(value) else None
-
-
-def _of_the_switch(url: str) -> str:
-    """What whoever tries things out has to set, where that alone is missing."""
-    try:
-        webhook_url.parse(url, loopback=True)
-    except webhook_url.RefusedUrl:
-        return ""
-    return "; for development MILLRACE_MERCHANT_WEBHOOKS_LOOPBACK=true allows this machine"
-
-
-def _why_not_events(value: object) -> str | None:
-    if not isinstance(value, list) or not value or len(value) > len(EVENTS) + 1:
-        return 'must be a list of operations, or ["*"]'
-    unknown = [item for item in value if item not in (EVERYTHING, *EVENTS)]
-    return f"must be of {', '.join((EVERYTHING, *EVENTS))}" if unknown else None
-
-
-def _why_not_description(value: object) -> str | None:
-    return None if value is None else free_text(value, limits.TEXT_LENGTH_MAX, 0)
 
 
 def _new_id(prefix: str) -> str:

@@ -7,14 +7,18 @@ from typing import Any, Final
 from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
-from ingress.payments.merchants import endpoints
+from ingress.payments.merchants import endpoint_values, endpoints
 from schemas import limits
 from schemas.legible_text import LEGIBLE
 from schemas.payments import limits as payments_limits
 
 Json = dict[str, Any]
 
-_EVENTS: Final[Json] = {"type": "array", "minItems": 1, "items": {"enum": [endpoints.EVERYTHING, *endpoints.EVENTS]}}
+_EVENTS: Final[Json] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"enum": [endpoint_values.EVERYTHING, *endpoint_values.EVENTS]},
+}
 _WRITE_CODES: Final = ("malformed_request", "too_large", "unsupported_media_type")
 _DOC: Final = (
     "Every event of the caller's payments that the endpoint asks for is posted to it, at least once, in the order"
