@@ -15,24 +15,9 @@ import psycopg
 from msgspec import Struct, field
 
 from reconciliation.payments.repair.lists import aged_cases_open
-from reconciliation.payments.settlement import simulator_report
-from reconciliation.payments.settlement.bank import take_in_statements
-from reconciliation.payments.settlement.contracts import contracts_of, plain_bps
-from reconciliation.payments.settlement.file_result import (
-    Discrepancy,
-    FileResult,
-    discrepancy_of,
-    open_about,
-    state_of,
-)
-from reconciliation.payments.settlement.ingest import (
-    ReportFile,
-    Taken,
-    early_lines_wait,
-    rejected_before_resolve,
-    take_in,
-    take_in_waiting,
-)
+from reconciliation.payments.settlement.file_result import Discrepancy, FileResult, discrepancy_of, open_about
+from reconciliation.payments.settlement.ingest import early_lines_wait, take_in_waiting
+from reconciliation.payments.settlement.intake import Intake
 from reconciliation.payments.settlement.posting import (
     Posted,
     Teller,
@@ -41,14 +26,7 @@ from reconciliation.payments.settlement.posting import (
     refused_tell_anew,
     tell_outcomes,
 )
-from reconciliation.payments.settlement.sources import (
-    READERS,
-    GivenFile,
-    download,
-    fetched_file,
-    given_file,
-    listed_reports,
-)
+from reconciliation.payments.settlement.sources import GivenFile
 from reconciliation.payments.settlement.store import execute, found_table, keep_found, missing_find
 from schemas.errors import Unavailable
 from schemas.payments import limits as payments_limits
@@ -129,10 +107,8 @@ class _Run:
         self._settings = settings
         self._connection = connection
         self._on_step = on_step
-        self._on_lines = on_lines
+        self._intake = Intake(connection, on_step, on_lines)
         self._teller = Teller(connection, settings.kafka, settings.decision_wait_s)
-        self._new_lines = 0
-        self._files: list[FileResult] = []
         self._unavailable: list[str] = []
 
     def run(self, files: list[GivenFile]) -> ReconcileReport:
@@ -141,11 +117,11 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="millrace-reconcile-") as folder:
             for processor, url in self._settings.processors.items():
                 try:
-                    self._fetch(processor, url, Path(folder) / "report")
+                    self._intake.fetch(processor, url, Path(folder) / "report")
                 except Unavailable as error:
                     self._unavailable.append(f"{processor}: {error.public}")
         for given in files:
-            self._take_file(given)
+            self._intake.take_file(given)
         # 2. Lines of attempts that are open here: the line is the fact's door, and then it is a line like any other.
         if tell_outcomes(self._connection, self._teller):
             self._on_step("outcomes told")
@@ -164,77 +140,6 @@ class _Run:
         aged_cases_open(self._connection)
         return self._report(posted)
 
-    def _fetch(self, processor: str, url: str, path: Path) -> None:
-        for report_id in listed_reports(url):
-            known = self._known(processor, report_id)
-            if known is not None and known[0] == "taken_in":
-                continue
-            self._on_step(f"fetching {report_id} of {processor}")
-            download(url, report_id, path)
-            report = fetched_file(processor, report_id, path)
-            if known is None or known[1] != report.sha256:
-                self._take_report(report, path)
-
-    def _take_file(self, given: GivenFile) -> None:
-        self._on_step(f"reading {given.path.name}")
-        report = given_file(given)
-        if given.format == "camt053":
-            result = self._take_statements(given, report)
-        elif self._is_known(report):
-            result = FileResult(name=given.path.name, format=given.format, state="known")
-            result.reports.append((report.processor, report.report_id))
-        else:
-            taken = self._take_report(report, given.path)
-            result = FileResult(
-                name=given.path.name,
-                format=given.format,
-                state=taken.state,
-                new_lines=taken.lines,
-                matched=taken.matched,
-                reasons=[taken.reason] if taken.reason else [],
-                reports=[(report.processor, report.report_id)],
-            )
-        if result.state != "rejected":
-            rejected_before_resolve(self._connection, [report.report_id, given.path.name])
-        self._files.append(result)
-        self._on_step(f"took in {given.path.name}")
-
-    def _take_statements(self, given: GivenFile, report: ReportFile) -> FileResult:
-        name = given.path.name[: payments_limits.SETTLEMENT_NAME_LENGTH_MAX]
-        taken = take_in_statements(
-            self._connection, (name, report.sha256), lambda: given.path.open("rb"), self._on_lines
-        )
-        self._new_lines += taken.lines
-        return FileResult(
-            name=given.path.name,
-            format=given.format,
-            state=state_of([state for _, _, state, _ in taken.reports]),
-            new_lines=taken.lines,
-            matched=taken.matched,
-            reasons=[note for _, _, state, note in taken.reports if state == "rejected" and note],
-            reports=[(processor, report_id) for processor, report_id, _, _ in taken.reports],
-        )
-
-    def _take_report(self, report: ReportFile, path: Path) -> Taken:
-        read = READERS[report.format]
-        if report.format == "simulator" and plain_bps(contracts_of(self._connection, report.processor)) is None:
-            read = simulator_report.read_lines  # the fee depends on the line: none of them is plain
-        with path.open("rb") as stream:
-            taken = take_in(self._connection, report, read(stream), self._on_lines)
-        self._new_lines += taken.lines
-        self._on_step(f"took in {report.report_id}")
-        return taken
-
-    def _known(self, processor: str, report_id: str) -> tuple[str, bytes, str] | None:
-        row = execute(self._connection, "report_known", processor=processor, report_id=report_id).fetchone()
-        return None if row is None else (row[0], bytes(row[1]), row[2])
-
-    def _is_known(self, report: ReportFile) -> bool:
-        """Whether all of a given file was taken in. One with lines that could not be read is read again."""
-        names = {"processor": report.processor, "report_id": report.report_id}
-        is_taken_in = self._known(**names) == ("taken_in", report.sha256, report.format)
-        return is_taken_in and execute(self._connection, "unreadable_lines", **names).fetchone() is None
-
     def _find_missing(self) -> None:
         for (processor,) in execute(self._connection, "reporting_processors").fetchall():
             with found_table(self._connection):
@@ -245,16 +150,16 @@ class _Run:
     def _report(self, posted: Posted) -> ReconcileReport:
         connection = self._connection
         rows = execute(connection, "summary_discrepancies").fetchall()
-        for file in self._files:
+        for file in self._intake.files:
             file.discrepancies = open_about(connection, file.reports)
         return ReconcileReport(
-            files=self._files,
+            files=self._intake.files,
             matched=_number(execute(connection, "summary_matched")),
             discrepancies=[discrepancy_of(row) for row in rows],
             unmatched_older_than_horizon=_number(
                 execute(connection, "summary_overdue", horizon_days=payments_limits.SETTLEMENT_HORIZON_DAYS)
             ),
-            new_lines=self._new_lines,
+            new_lines=self._intake.new_lines,
             posted=posted,
             unavailable=self._unavailable,
         )
