@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compose.proof.bench.limiter.outage import PHASES, WAITED_MS, Phases, Plan
+from compose.proof.bench.limiter.outage_phases import PHASES, WAITED_MS, Phases, Plan
 
 PLAN = Plan(outage_s=10, around_s=2, blocks_max=1)
 DURING = PHASES.index("during")

@@ -11,20 +11,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import multiprocessing
-import os
-import signal
 import tempfile
-import threading
 import time
-from array import array
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from compose.proof.bench.limiter.outage_gateway import serve, streaming_limiter
+from compose.proof.bench.limiter.outage_phases import PHASES, WAITED_MS, Phases, Plan, passing
 from compose.proof.bench.limiter.world import key_places, zipf
 from compose.proof.bench.world import bench_world
 from compose.stack.errors import StackError
@@ -34,7 +31,7 @@ from limiter.stream.blocks import decisions_in, decode
 from schemas.limiter import limits, topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
     from compose.proof.bench.limiter.outage_gateway import Account
@@ -46,54 +43,6 @@ BATCH: Final = 16  # entries of a frame
 _A_TURN: Final = 16  # decisions of a caller before the loop has its turn, as long as none waits
 _FRAME_TIMEOUT_S: Final = 120.0  # whoever waits is to be measured, not given up
 _ARRIVAL_S: Final = 120.0  # for the broker to take what was queued
-#: a decision asks the store at most twice: what takes longer has waited for something else
-WAITED_MS: Final = 2 * limits.LIMIT_STORE_TIMEOUT_S * 1_000
-
-PHASES: Final = ("warming", "before", "during", "after")
-
-
-class Plan(NamedTuple):
-    """How long each phase lasts, and how much may be queued for Kafka."""
-
-    outage_s: float
-    around_s: float
-    blocks_max: int
-
-    def lengths_s(self) -> tuple[float, ...]:
-        """Of the phases."""
-        return (self.around_s, self.around_s, self.outage_s, self.around_s)
-
-
-class Phases:
-    """Which phase it is, and the latencies of each."""
-
-    def __init__(self) -> None:
-        self.now = 0
-        self.samples = [array("d") for _ in PHASES]
-        self.asked = array("q", [0] * len(PHASES))
-
-    def took(self, began: int, seconds: float, decisions: int) -> None:
-        """Of one call, in the phase in which it began: the outage's calls are those that were asked during it."""
-        self.samples[began].append(seconds * 1_000)
-        self.asked[began] += decisions
-
-    @property
-    def decided(self) -> int:
-        """All decisions."""
-        return sum(self.asked)
-
-    def figures(self, lengths_s: Sequence[float]) -> dict[str, Any]:
-        """Rate, percentiles and maximum of every phase that counts."""
-        return {
-            name: {"decisions": asked, "decisions_per_s": round(asked / length_s), **_latency(samples)}
-            for name, asked, length_s, samples in list(zip(PHASES, self.asked, lengths_s, self.samples, strict=True))[
-                1:
-            ]
-        }
-
-    def waited(self) -> int:
-        """Calls of the outage that took longer than any decision may without Kafka."""
-        return int(np.count_nonzero(np.array(self.samples[PHASES.index("during")]) > WAITED_MS))
 
 
 def outage(plan: Plan) -> dict[str, Any]:
@@ -132,7 +81,7 @@ def _in_process(world: World, folder: Path, plan: Plan) -> dict[str, Any]:
                         phase = min(phases.now, len(PHASES) - 1)
                     await asyncio.sleep(0)
 
-            with _phases_passing(world, plan, phases):
+            with passing(world, plan, phases):
                 await asyncio.gather(*(caller() for _ in range(CALLERS)))
             return await gateway.ended()
 
@@ -144,7 +93,7 @@ def _frames(world: World, folder: Path, plan: Plan) -> dict[str, Any]:
     asked = [Check(*place) for _, place in _questions()]
     batches = itertools.cycle([asked[at : at + BATCH] for at in range(0, len(asked), BATCH)])
     with _gateway(world, folder, plan) as (path, end):
-        with FrameClient(str(path), timeout_s=_FRAME_TIMEOUT_S) as client, _phases_passing(world, plan, phases):
+        with FrameClient(str(path), timeout_s=_FRAME_TIMEOUT_S) as client, passing(world, plan, phases):
             while (phase := phases.now) < len(PHASES):
                 began = time.perf_counter()
                 client.check_many(next(batches))
@@ -156,44 +105,6 @@ def _frames(world: World, folder: Path, plan: Plan) -> dict[str, Any]:
 def _questions() -> list[tuple[int, tuple[str, str, str]]]:
     places = key_places(KEYS)
     return [(n, places[n]) for n in zipf(2**16, KEYS)]
-
-
-@contextmanager
-def _phases_passing(world: World, plan: Plan, phases: Phases) -> Iterator[None]:
-    """A thread that says when the next phase begins; the broker goes on whatever happens here."""
-    broker = _broker(world)
-    over = threading.Event()
-
-    def passing() -> None:
-        for at, length_s in enumerate(plan.lengths_s()):
-            phases.now = at
-            is_outage = PHASES[at] == "during"
-            if is_outage:
-                os.kill(broker, signal.SIGSTOP)
-            try:
-                over.wait(length_s)
-            finally:
-                if is_outage:
-                    os.kill(broker, signal.SIGCONT)
-        phases.now = len(PHASES)
-
-    thread = threading.Thread(target=passing, name="phases")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _broker(world: World) -> int:
-    from compose.supervise import launch  # noqa: PLC0415
-    from compose.supervise.state import read_state  # noqa: PLC0415
-
-    state = read_state(world.settings.the_home())
-    if state is None:
-        raise StackError("the benchmark's servers have ended")
-    return int(next(s["pid"] for s in launch.world(world.settings, state)["services"] if s["name"] == "kafka"))
 
 
 @contextmanager
@@ -243,14 +154,6 @@ def _judged(world: World, before: list[int], account: Account, phases: Phases, p
         "store_calls": account.store_calls,
         "flush_max_ms": account.flush_max_ms,
     }
-
-
-def _latency(samples: array[float]) -> dict[str, float]:
-    if not samples:
-        return {}
-    found = np.percentile(np.array(samples), (50, 99, 99.9, 100))
-    names = ("p50_ms", "p99_ms", "p999_ms", "max_ms")
-    return {name: round(float(value), 3) for name, value in zip(names, found, strict=True)}
 
 
 def _ends(world: World) -> list[int]:

@@ -30,7 +30,8 @@ def limiter_outage(
 
     Exit 1 when a decision waited for it, or the gap that the gateway counted is not what is missing.
     """
-    from compose.proof.bench.limiter.outage import Plan, outage  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.bench.limiter.outage import outage  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.bench.limiter.outage_phases import Plan  # noqa: PLC0415
 
     result = outage(Plan(seconds, around, blocks))
     if as_json:
