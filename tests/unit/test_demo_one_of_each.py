@@ -12,9 +12,9 @@ from msgspec import structs
 from compose.proof.demo.acts import CURRENCY, Act, Stage, acts
 from compose.proof.demo.breaks import Break, Settlement, breaks, compare
 from compose.proof.demo.one_of_each import OneOfEach
-from compose.proof.demo.run import Verdict
 from compose.proof.demo.stories import stories_of
 from compose.proof.demo.tally import Tally
+from compose.proof.demo.verdict import Verdict
 from ingress.client import Undecided
 from reconciliation.payments.settlement.file_result import Discrepancy
 from tests.unit.test_demo_stories import invoices_of
@@ -69,9 +69,8 @@ def test_a_problem_of_any_act_or_break_fails_the_demo():
     for payment in played.payments:
         payment.problem = "wrong"
         assert played.problems == ["wrong"]
-        assert not Verdict(
-            tally, played.problems, 0, killed=True, played=played, quotas=quotas, social=social, tenancy=social
-        ).is_ok
+        found: Any = SimpleNamespace(differences=played.problems, gaps=0)
+        assert not Verdict(tally, None, played, quotas, social, social, evidence=found, checked=found).is_ok
         payment.problem = ""
     played.settlement.problems.append("second run differs")
     assert played.problems == ["second run differs"]

@@ -17,19 +17,17 @@ def told(**changes: Any) -> list[str]:
     act = SimpleNamespace(problem="")
     settlement = SimpleNamespace(planted=["a", "b"], breaks_found=changes.get("found", 2))
     out = io.StringIO()
-    sum_up(
-        Console(file=out, width=80),
-        tally=SimpleNamespace(problems=[], created=[1] * 400, duplicates_replayed=812),  # type: ignore[arg-type]
-        kill=SimpleNamespace(moved_after_s=changes.get("moved_after_s", 1.5)),  # type: ignore[arg-type]
-        checked=SimpleNamespace(invariants=[1] * 40, gaps=changes.get("gaps", 0)),  # type: ignore[arg-type]
-        played=SimpleNamespace(  # type: ignore[arg-type]
-            settlement=settlement, repair=SimpleNamespace(is_done=True), payments=[act, act]
-        ),
-        quotas=SimpleNamespace(is_ok=True),  # type: ignore[arg-type]
+    verdict = SimpleNamespace(
+        tally=SimpleNamespace(created=[1] * 400, duplicates_replayed=812, problems=[]),
+        kill=SimpleNamespace(moved_after_s=changes.get("moved_after_s", 1.5)),
+        checked=SimpleNamespace(invariants=[1] * 40, gaps=changes.get("gaps", 0)),
+        played=SimpleNamespace(settlement=settlement, repair=SimpleNamespace(is_done=True), payments=[act, act]),
+        quotas=SimpleNamespace(is_ok=True),
         social=SocialPlay(posts=12, homes=12),
         tenancy=TenancyPlay(events=240, writes=60),
         differences=changes.get("differences", []),
     )
+    sum_up(Console(file=out, width=80), verdict)  # type: ignore[arg-type]
     return out.getvalue().splitlines()
 
 

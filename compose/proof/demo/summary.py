@@ -7,49 +7,26 @@ from typing import TYPE_CHECKING
 from compose.proof import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import Console
 
-    from compose.proof.demo.limiter.run import LimiterVerdict
-    from compose.proof.demo.one_of_each import OneOfEach
-    from compose.proof.demo.owner_kill import Kill
-    from compose.proof.demo.social_act import SocialPlay
-    from compose.proof.demo.tally import Tally
-    from compose.proof.demo.tenancy_act import TenancyPlay
-    from reconciliation.check.run import Report
+    from compose.proof.demo.verdict import Verdict
 
 
-def sum_up(
-    console: Console,
-    *,
-    tally: Tally,
-    kill: Kill | None,
-    checked: Report,
-    played: OneOfEach,
-    quotas: LimiterVerdict,
-    social: SocialPlay,
-    tenancy: TenancyPlay,
-    differences: Sequence[str],
-) -> None:
+def sum_up(console: Console, verdict: Verdict) -> None:
     """Prints it."""
     console.print()
-    for is_well, line in _acts(tally, kill, checked, played, quotas, social, tenancy):
+    for is_well, line in _acts(verdict):
         console.print(f"{'[green]✓[/green]' if is_well else '[red]✗[/red]'} {line}", soft_wrap=True)
-    for difference in differences[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
+    for difference in verdict.differences[: limits.DEMO_PROBLEMS_SHOWN_MAX]:
         console.print(f"[red]differs[/red] {difference}", markup=True, soft_wrap=True)
     console.print("[dim]--verbose shows what was compared, --keep leaves it running[/dim]")
 
 
-def _acts(
-    tally: Tally,
-    kill: Kill | None,
-    checked: Report,
-    played: OneOfEach,
-    quotas: LimiterVerdict,
-    social: SocialPlay,
-    tenancy: TenancyPlay,
-) -> Iterator[tuple[bool, str]]:
+def _acts(verdict: Verdict) -> Iterator[tuple[bool, str]]:
+    tally, kill, played, checked = verdict.tally, verdict.kill, verdict.played, verdict.checked
+    quotas, social, tenancy = verdict.quotas, verdict.social, verdict.tenancy
     settlement, repair = played.settlement, played.repair
     acts = [act.problem for act in played.payments]
     yield not tally.problems, f"{len(tally.created)} payments made, {tally.duplicates_replayed} retries replayed"

@@ -16,11 +16,11 @@ from compose.proof.demo.limiter.act import limiter_differences, limiter_pairs
 from compose.proof.demo.limiter.command import line, show
 from compose.proof.demo.limiter.run import LimiterVerdict, replay_through_gateways
 from compose.proof.demo.one_of_each import OneOfEach
-from compose.proof.demo.run import Verdict
 from compose.proof.demo.social_act import SocialPlay
 from compose.proof.demo.stories import stories_of
 from compose.proof.demo.tally import StoryOutcome, Tally
 from compose.proof.demo.tenancy_act import TenancyPlay
+from compose.proof.demo.verdict import Verdict
 from compose.proof.kit.journal import Journal
 from compose.proof.kit.narrator import Narrator
 from tests.unit.test_demo_stories import invoices_of
@@ -50,7 +50,10 @@ def demo_verdict(quotas: LimiterVerdict) -> Verdict:
     created: Any = SimpleNamespace(event={"aggregate_key": "pi_1"})
     tally.told.append(StoryOutcome(stories_of(invoices_of([500]))[0], Journal(), 0, commands={"create": created}))
     played = OneOfEach([], Settlement([]))
-    return Verdict(tally, [], 0, True, played, quotas, SocialPlay(), TenancyPlay())
+    evidence: Any = SimpleNamespace(differences=[])
+    checked: Any = SimpleNamespace(gaps=0)
+    kill: Any = SimpleNamespace()
+    return Verdict(tally, kill, played, quotas, SocialPlay(), TenancyPlay(), evidence, checked)
 
 
 def test_a_replay_with_a_killed_gateway_and_a_policy_change_proves_itself(capsys: pytest.CaptureFixture[str]) -> None:
