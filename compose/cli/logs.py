@@ -44,10 +44,7 @@ def logs(
 
 def _print_tail(name: str, path: Path, lines: int, *, label: bool) -> int:
     size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size - limits.LOG_TAIL_BYTES_MAX))
-        text = file.read(size - file.tell()).decode(errors="replace")
-    _print(name, text.splitlines()[-lines:], label=label)
+    _print(name, _lines_of(path, max(0, size - limits.LOG_TAIL_BYTES_MAX), size)[-lines:], label=label)
     return size
 
 
@@ -59,14 +56,17 @@ def _follow(chosen: dict[str, Path], offsets: dict[str, int]) -> None:
                 if size < offsets[name]:
                     offsets[name] = 0  # the file was turned over
                 if size > offsets[name]:
-                    with path.open("rb") as file:
-                        file.seek(offsets[name])
-                        text = file.read(size - offsets[name]).decode(errors="replace")
+                    _print(name, _lines_of(path, offsets[name], size), label=len(chosen) > 1)
                     offsets[name] = size
-                    _print(name, text.splitlines(), label=len(chosen) > 1)
             time.sleep(limits.SUPERVISOR_TICK_S)
     except KeyboardInterrupt:
         return
+
+
+def _lines_of(path: Path, begin: int, end: int) -> list[str]:
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read(end - begin).decode(errors="replace").splitlines()
 
 
 def _print(name: str, lines: list[str], *, label: bool) -> None:
