@@ -1,32 +1,28 @@
-"""The soak of the limiter: clients at three gateways, everything killed in turn, policies changed, and then the proof.
-
-Quotas are fixed windows that last longer than the soak, so that nothing refills and every token can be found again.
-"""
+"""The soak of the limiter: clients at three gateways, everything killed in turn, policies changed; then the proof."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
 import psycopg
 
 from compose.proof import limits as proof_limits
 from compose.proof.soak import limiter_analytics, limiter_books
-from compose.proof.soak.caller import Unexpected, answered, until
+from compose.proof.soak.caller import Unexpected
 from compose.proof.soak.disturbance import Disturber
-from compose.proof.soak.limiter_ledger import COST_MAX, QUOTAS, Ledger, Quota, prove
-from compose.proof.soak.limiter_load import SHARES, Clients, draw
+from compose.proof.soak.limiter_ledger import QUOTAS, Ledger, prove
+from compose.proof.soak.limiter_load import Clients, draw
+from compose.proof.soak.limiter_policies import Policies
 from compose.proof.soak.outages import Answers, died_alone, missed, outages
 from compose.proof.soak.proof import Proof
 from compose.proof.soak.verdict import Verdict
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder, issue_token
-from limiter.frames.frame_requests import Check, GatewayUnavailable
 from schemas import limits
 from schemas.errors import PlatformError
 
@@ -42,19 +38,6 @@ SERVICES: Final = (
 )
 GATEWAYS: Final = 3
 _GATEWAY: Final = "limiter_gateway"
-_DAY_MS: Final = 86_400_000
-_CAPACITY_MIN: Final = 100
-_TERMS: Final[dict[Quota, dict[str, str]]] = {
-    "exact": {"consistency": "exact", "failure_mode": "closed"},
-    "leased": {"consistency": "leased", "failure_mode": "stale"},
-    "open": {"consistency": "exact", "failure_mode": "open"},
-}
-#: what each version makes of the first capacity: what leases hold outlives a smaller one
-_STEPS: Final[dict[Quota, tuple[float, ...]]] = {
-    "exact": (1.0, 1.15, 1.3, 1.45),
-    "leased": (1.0, 0.8, 1.3, 1.1),
-    "open": (1.0, 1.15, 1.3, 1.45),
-}
 
 
 @dataclass(slots=True)
@@ -68,7 +51,6 @@ class Run:
     disturber: Disturber
     answers: Answers = field(default_factory=Answers)
     by_kind: dict[str, int] = field(default_factory=dict)
-    ids: dict[Quota, str] = field(default_factory=dict)  # of the policies
     started: int = 0
 
 
@@ -90,12 +72,7 @@ class _Soak:
         sockets = [one["socket"] for one in run.stack.world["limiter_gateways"]]
         self._clients = Clients(sockets)
         self._is_calm = asyncio.Event()  # nothing is killed any more
-        self._window_ms = _window_ms(time.time(), seconds)
-        # what is asked by a user who is as hot as the average: hotter ones find their quota used up
-        self._capacities = {
-            quota: max(_CAPACITY_MIN, int(rate * seconds * share * (1 + COST_MAX) / 2 / users))
-            for quota, (share, users) in SHARES.items()
-        }
+        self._policies = Policies(run.ledger.capacities, self._is_calm, seconds, rate)
 
     async def run(self) -> Verdict:
         """Load, kills and changes for so long, then rest, then the proofs."""
@@ -105,9 +82,8 @@ class _Soak:
         async with httpx.AsyncClient(
             base_url=self._addresses.base_url, headers=headers, timeout=proof_limits.SOAK_CALL_WAIT_S, trust_env=False
         ) as http:
-            for quota in QUOTAS:
-                await self._publish(http, quota)
-            await self._followed()
+            await self._policies.publish_all(http)
+            await self._policies.are_followed(self._clients)
             what = f"seed {run.seed}: {self._rate:g} checks per second at {GATEWAYS} gateways"
             with run.narrator.busy(f"{what}, kills for {self._seconds:.0f} s"):
                 telling = asyncio.create_task(self._tell())
@@ -115,7 +91,7 @@ class _Soak:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._ask(tasks))
                         tasks.create_task(self._disturb())
-                        tasks.create_task(self._guarded("policies", self._change(http)))
+                        tasks.create_task(self._guarded("policies", self._policies.change(http)))
                 finally:
                     telling.cancel()
         self._clients.close()
@@ -123,49 +99,6 @@ class _Soak:
             await self._guarded("rest", self._rest())
         with run.narrator.busy("comparing clients, store and stream"):
             return await self._verdict()
-
-    async def _publish(self, http: httpx.AsyncClient, quota: Quota) -> None:
-        """The next version of a quota's policy, once whatever is killed meanwhile."""
-        versions = self._run.ledger.capacities[quota]
-        capacity = int(self._capacities[quota] * _STEPS[quota][len(versions) % len(_STEPS[quota])])
-        payload: dict[str, Any] = {
-            "scope": {"tenant": quota, "user": "*", "route": "*"},
-            "per": ["tenant", "user"],
-            "algorithm": "fixed_window",
-            "capacity": capacity,
-            "window_ms": self._window_ms,
-            **_TERMS[quota],
-        }
-        body: dict[str, Any] = {"idempotency_key": uuid.uuid4().hex, "payload": payload}
-        if versions:
-            payload["policy_id"] = self._run.ids[quota]
-            body["expected_version"] = len(versions)
-        versions.append(capacity)  # from here on a gateway may decide by it
-
-        async def published() -> str | None:
-            answer = await answered(lambda: http.post("/v1/policies", json=body))
-            if answer.is_error:
-                raise Unexpected(f"a policy was not published: {answer.status_code} {answer.text[:200]}")
-            if answer.status_code == httpx.codes.ACCEPTED:  # its owner is away: the same identity gets the answer later
-                return None
-            return str(answer.json()["result"]["policy_id"])
-
-        self._run.ids[quota] = await until(published, f"the policy of {quota} was not published")
-
-    async def _followed(self) -> None:
-        """Every gateway decides by the first versions."""
-
-        async def look() -> bool | None:
-            try:
-                for client in self._clients.gateways:
-                    found = await client.check_many([Check(quota, "nobody", "/", 0) for quota in QUOTAS])
-                    if any(answer.policy_version == 0 for answer in found):
-                        return None
-            except GatewayUnavailable:
-                return None
-            return True
-
-        await until(look, "not every gateway has the policies")
 
     # --- at once ---------------------------------------------------------------------------------------------
 
@@ -200,17 +133,6 @@ class _Soak:
         finally:
             self._is_calm.set()
 
-    async def _change(self, http: httpx.AsyncClient) -> None:
-        """Every policy again and again, while gateways come and go."""
-        while not self._is_calm.is_set():
-            for quota in QUOTAS:
-                try:
-                    async with asyncio.timeout(self._seconds / (len(QUOTAS) * len(_STEPS[quota]))):
-                        await self._is_calm.wait()
-                except TimeoutError:
-                    if len(self._run.ledger.capacities[quota]) < len(_STEPS[quota]):
-                        await self._publish(http, quota)
-
     async def _guarded(self, what: str, act: Awaitable[None]) -> None:
         """What goes wrong is a problem of the run, not its end."""
         try:
@@ -241,7 +163,7 @@ class _Soak:
         ledger.killed = sum(name.startswith(_GATEWAY) for one in done for name in one.ended)
         try:
             books = await limiter_books.booked(self._addresses, ledger.heard())
-            proofs = prove(ledger, books, limiter_books.leases(self._addresses, run.ids))
+            proofs = prove(ledger, books, limiter_books.leases(self._addresses, self._policies.ids))
             proofs.append(limiter_books.each_lease(self._addresses))
             proofs.append(await limiter_analytics.same_decisions(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S))
         except (PlatformError, psycopg.Error, OSError, ValueError) as error:
@@ -277,11 +199,3 @@ class _Soak:
             "maybe": sum(one.maybe for one in heard),
             "policy_versions": sum(map(len, self._run.ledger.capacities.values())),
         }
-
-
-def _window_ms(now_s: float, seconds: float) -> int:
-    """A fixed window of about a month that does not end before the soak has."""
-    days = 30
-    while (now_s * 1_000) % (days * _DAY_MS) > days * _DAY_MS - (seconds + proof_limits.SOAK_SETTLE_WAIT_S * 4) * 1_000:
-        days += 1
-    return days * _DAY_MS
