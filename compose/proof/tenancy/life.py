@@ -6,11 +6,12 @@ import json
 import random
 import time
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof import limits
 from compose.proof.kit.patient_caller import CallRefused, PatientCaller
+from compose.proof.tenancy.accounts import DIMENSION, OLD, bill_is_exact, usage_is_exact
 from compose.proof.tenancy.model import ENDED, Move, TenantModel
 from ingress.identity.issuer import issue_token
 from schemas import limits as schemas_limits
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 MODES: Final = ("pooled", "partitioned", "dedicated")
-DIMENSION: Final = "tokens"
 _MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
 _BATCH: Final = "application/cloudevents-batch+json"
 _LINES: Final = "application/x-ndjson"
 _MANY: Final = 25  # live resources: with more a delete is as likely as a create
 _BURST: Final = 40
-_OLD: Final = timedelta(hours=2)
 _REFUSED, _MISSING, _CONFLICT, _GONE = 403, 404, 409, 410
 
 
@@ -127,7 +126,7 @@ class Life:
 
     def meter(self) -> None:
         """Usage twice over, and one event with another content."""
-        at = (datetime.now(UTC) - _OLD).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = (datetime.now(UTC) - OLD).strftime("%Y-%m-%dT%H:%M:%SZ")
         quantities = [self.random.randrange(100) for _ in range(self.random.randrange(1, 20))]
         events = [_usage(at, quantity) for quantity in quantities]
         other = events[0] | {"data": {"dimension": DIMENSION, "quantity": quantities[0] + 1}}
@@ -205,38 +204,8 @@ class Life:
             time.sleep(limits.SOAK_POLL_MS / 1_000)
             self.relocate()
         for tenant_id, member, model in (*self.past, (self.tenant_id, self.member, self.model)):
-            self._usage_is_exact(member, model)
-            self._bill_is_exact(tenant_id, model)
-
-    def _usage_is_exact(self, member: PatientCaller, model: TenantModel) -> None:
-        now = datetime.now(UTC)
-        span = {"from": f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}", "to": f"{now + _OLD:%Y-%m-%dT%H:%M:%SZ}"}
-        for dimension, wanted in model.usage().items():
-
-            def counted(dimension: str = dimension) -> list[tuple[int, int]]:
-                rows = member.read("/v1/usage", dimension=dimension, window="none", **span)["data"]
-                return [(row["quantity"], row["events"]) for row in rows]
-
-            member.becomes(f"usage of {dimension}", counted, [wanted])
-        found = {one["event_id"] for one in member.walk("/v1/usage_conflicts")}
-        if found != model.contradicted:
-            raise CallRefused(f"{len(found)} contradictions are told of {len(model.contradicted)}")
-
-    def _bill_is_exact(self, tenant_id: str, model: TenantModel) -> None:
-        """The period of all events, over by now; made again the invoice has the same bytes."""
-        now = datetime.now(UTC)
-        period = {"from": f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}", "to": f"{now:%Y-%m-%dT%H:%M:%SZ}"}
-        path = f"/v1/tenants/{tenant_id}/billing_runs"
-        run = self._staff.do("POST", path, period | {"grace_s": 0})["billing_run_id"]
-        read = f"{path}/{run}"
-        self._staff.becomes("a billing run", lambda: self._staff.read(read)["state"], "finalized")
-        document = f"/v1/invoices/{self._staff.read(read)['invoice_id']}/document"
-        stored, again = self._staff.get(document).content, self._staff.get(document, recompute="true").content
-        total = json.loads(stored)["total"]
-        if (total, stored) != (model.used[DIMENSION], again):
-            raise CallRefused(
-                f"an invoice of {total}, must be {model.used[DIMENSION]}; made again equal: {stored == again}"
-            )
+            usage_is_exact(member, model)
+            bill_is_exact(self._staff, tenant_id, model)
 
     # --- what they share -------------------------------------------------------------------------------------
 
