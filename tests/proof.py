@@ -30,6 +30,7 @@ _PYTHON: Final = sys.executable
 _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
 MUTATED: Final = [
     "ledger",
+    "posting",
     "refund",
     "refund_outcome",
     "dispute",

@@ -16,7 +16,7 @@ from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.account_commands import OPERATIONS_OF_ACCOUNTS
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.journal import JournalEntry
-from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.posting import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from dataflows.payments.partition_memory import PartitionMemory

@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct, field, structs
 
 from dataflows.payments.domain import account_postings
-from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.posting import Posting
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.operations import OPERATIONS

@@ -7,8 +7,8 @@ in one currency and owes in the other stays visible there. Source: reference pos
 
 from __future__ import annotations
 
-from dataflows.payments.domain.ledger import Posting
-from schemas.payments.records import LedgerEntry, Payout
+from dataflows.payments.domain.posting import Posting, moved
+from schemas.payments.records import Payout
 
 
 def available(merchant: str, currency: str) -> str:
@@ -53,13 +53,13 @@ def payout_came_back(payout: Payout, bank: str) -> Posting:
 
 def reserve_held(reference: str, merchant: str, amount: int, currency: str) -> Posting:
     """Set aside."""
-    lines = _moved(available(merchant, currency), reserved(merchant, currency), amount, currency)
+    lines = moved(available(merchant, currency), reserved(merchant, currency), amount, currency)
     return Posting(f"{reference}:reserve_held", "reserve_held", lines)
 
 
 def reserve_released(reference: str, merchant: str, amount: int, currency: str) -> Posting:
     """Given back."""
-    lines = _moved(reserved(merchant, currency), available(merchant, currency), amount, currency)
+    lines = moved(reserved(merchant, currency), available(merchant, currency), amount, currency)
     return Posting(f"{reference}:reserve_released", "reserve_released", lines)
 
 
@@ -70,14 +70,14 @@ def exchanged(reference: str, merchant: str, source: tuple[int, str], target: tu
         f"{reference}:exchanged",
         "exchanged",
         [
-            *_moved(available(merchant, sold), f"fx_clearing:{sold}", given, sold),
-            *_moved(f"fx_clearing:{bought}", available(merchant, bought), got, bought),
+            *moved(available(merchant, sold), f"fx_clearing:{sold}", given, sold),
+            *moved(f"fx_clearing:{bought}", available(merchant, bought), got, bought),
         ],
     )
 
 
 def _of_payout(payout: Payout, what: str, kind: str, debit: str, credit: str) -> Posting:
-    return Posting(f"{payout.id}:{what}", kind, _moved(debit, credit, payout.amount, payout.currency))
+    return Posting(f"{payout.id}:{what}", kind, moved(debit, credit, payout.amount, payout.currency))
 
 
 def _available(payout: Payout) -> str:
@@ -90,7 +90,3 @@ def _in_transit(payout: Payout) -> str:
 
 def _cash(bank: str, payout: Payout) -> str:
     return f"cash:{bank}:{payout.currency}"
-
-
-def _moved(debit: str, credit: str, amount: int, currency: str) -> list[LedgerEntry]:
-    return [LedgerEntry(debit, amount, 0, currency), LedgerEntry(credit, 0, amount, currency)]

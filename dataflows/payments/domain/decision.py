@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies
+from dataflows.payments.domain.posting import Posting
 from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from schemas.records import Command
 

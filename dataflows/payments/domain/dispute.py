@@ -20,8 +20,8 @@ from msgspec import structs
 
 from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.ledger import Posting
 from dataflows.payments.domain.payment_intent import advance
+from dataflows.payments.domain.posting import Posting
 from schemas import identity
 from schemas.payments.records import Dispute, DisputeFunds, DisputeState
 from schemas.records import Command, Rejection

@@ -12,18 +12,11 @@ from typing import Final
 from msgspec import Struct
 
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.posting import Posting, moved
 from schemas.payments.records import LedgerEntry
 
 #: kind of the posting of a fee that a settlement line brings beside what was accrued
 SETTLEMENT_FEE: Final = "settlement_fee"
-
-
-class Posting(Struct, frozen=True):
-    """A balanced ledger transaction before it has its place: what happened (kind), its unique reference, its lines."""
-
-    reference: str
-    kind: str
-    entries: list[LedgerEntry]
 
 
 class Parties(Struct, frozen=True):
@@ -38,21 +31,8 @@ def transfer(debit: str, credit: str, amount_minor: int, parties: Parties) -> li
     """Two lines that move an amount from one account to another; none for an amount of zero."""
     if amount_minor == 0:
         return []
-    ccy = parties.currency
-    return [
-        LedgerEntry(f"{debit}:{ccy}", amount_minor, 0, ccy),
-        LedgerEntry(f"{credit}:{ccy}", 0, amount_minor, ccy),
-    ]
-
-
-def is_balanced(entries: list[LedgerEntry]) -> bool:
-    """True when debits equal credits per currency and every line is one-sided and above zero."""
-    totals: dict[str, int] = {}
-    for entry in entries:
-        if (entry.debit > 0) == (entry.credit > 0) or entry.debit < 0 or entry.credit < 0:
-            return False
-        totals[entry.currency] = totals.get(entry.currency, 0) + entry.debit - entry.credit
-    return bool(entries) and not any(totals.values())
+    currency = parties.currency
+    return moved(f"{debit}:{currency}", f"{credit}:{currency}", amount_minor, currency)
 
 
 def authorize(operation_id: str, amount_minor: int, parties: Parties) -> Posting:

@@ -20,7 +20,7 @@ from dataflows.payments.domain.account import (
     advanced,
     insufficient,
 )
-from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.posting import Posting
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import Payout

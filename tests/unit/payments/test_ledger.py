@@ -6,6 +6,7 @@ import pytest
 
 from dataflows.payments.domain import ledger
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.posting import Posting, is_balanced
 from schemas.payments.records import LedgerEntry
 from tests.worlds.payments import payment_cases as cases
 
@@ -14,8 +15,8 @@ NO_FEES = FeeSchedule(platform_bps=0, processor_bps=0)
 FEES = FeeSchedule(platform_bps=150, processor_bps=60)
 
 
-def lines(posting: ledger.Posting) -> list[tuple[str, int, int]]:
-    assert ledger.is_balanced(posting.entries)
+def lines(posting: Posting) -> list[tuple[str, int, int]]:
+    assert is_balanced(posting.entries)
     assert all(e.account_id.endswith(":USD") and e.currency == "USD" for e in posting.entries)
     return [(e.account_id.removesuffix(":USD"), e.debit, e.credit) for e in posting.entries]
 
@@ -42,7 +43,7 @@ def test_a_hold_that_ended_by_itself_is_a_posting_of_its_own() -> None:
 @pytest.mark.parametrize("made", [PARTIES, ledger.void("op_2", 300, PARTIES)], ids=["parties", "posting"])
 def test_what_is_posted_is_never_changed(made: object) -> None:
     with pytest.raises(AttributeError, match="immutable"):
-        setattr(made, "reference" if isinstance(made, ledger.Posting) else "merchant", "another")
+        setattr(made, "reference" if isinstance(made, Posting) else "merchant", "another")
 
 
 @pytest.mark.parametrize(
@@ -205,15 +206,15 @@ def entry(debit: int, credit: int, currency: str = "USD") -> LedgerEntry:
     ids=["empty", "one line", "unequal", "two currencies", "two-sided", "a zero line", "negative", "mixed signs"],
 )
 def test_what_is_not_balanced(entries: list[LedgerEntry]) -> None:
-    assert not ledger.is_balanced(entries)
+    assert not is_balanced(entries)
 
 
 def test_each_currency_balances_for_itself() -> None:
-    assert ledger.is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 7, "EUR")])
+    assert is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 7, "EUR")])
 
 
 def test_one_balanced_currency_excuses_no_other() -> None:
-    assert not ledger.is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 8, "EUR")])
+    assert not is_balanced([entry(1, 0), entry(0, 1), entry(7, 0, "EUR"), entry(0, 8, "EUR")])
 
 
 def test_references_of_one_payment_are_unique_for_ever() -> None:

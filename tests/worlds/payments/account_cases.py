@@ -8,7 +8,7 @@ from typing import Any, Final
 from dataflows.payments.domain import account_commands
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, PayoutTerms
 from dataflows.payments.domain.account_postings import available
-from dataflows.payments.domain.ledger import Posting
+from dataflows.payments.domain.posting import Posting
 from schemas import identity
 from schemas.payments import repair
 from schemas.payments.records import Payout, PayoutDestination
