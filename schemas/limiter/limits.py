@@ -85,8 +85,8 @@ LIMIT_LEASE_GRACE_S: Final = (
 )
 LIMIT_LEASE_MESSAGES_MAX: Final = 500  # reports of leases that are folded at once
 LIMIT_LEASE_POLL_S: Final = 0.2
-LIMIT_LEASE_FETCH_WAIT_MS: Final = 500  # a question for the end of a partition waits behind a fetch that is parked
 LIMIT_LEASE_WATERMARK_S: Final = 0.5  # between two questions for the end of a partition
+LIMIT_LEASE_WATERMARK_IDLE_S: Final = 10  # while no lease of it is open: well below LIMIT_REFUND_WAIT_S
 LIMIT_LEASE_ASK_S: Final = 2.0
 LIMIT_LEASE_SETTLE_S: Final = 1.0  # the store's answer to a settlement: nobody waits for it
 LIMIT_LEASES_SETTLED_MAX: Final = 256  # at the store at once
