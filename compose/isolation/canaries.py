@@ -6,12 +6,13 @@ import hashlib
 import hmac
 import itertools
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import httpx
 from msgspec import Struct
 
 from compose import limits
+from compose.isolation.api_connection import ApiConnection
 from ingress.identity.issuer import issue_token
 from ingress.trust import MONITOR_ISSUER
 from schemas.errors import Unavailable
@@ -19,6 +20,7 @@ from schemas.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from compose.isolation.api_connection import Answer
     from ingress.identity.issuer import KeyFolder
 
 T = TypeVar("T")
@@ -31,10 +33,10 @@ _SHREDDED: Final = "shredded"
 _ENDED: Final = ("offboarding", "exported", "deleting", "deleted", _SHREDDED)
 #: not carried out: not decided yet, not let in now, asked too often
 _NOT_NOW: Final = (
-    httpx.codes.ACCEPTED,
-    httpx.codes.UNAUTHORIZED,
-    httpx.codes.REQUEST_TIMEOUT,
-    httpx.codes.TOO_MANY_REQUESTS,
+    HTTPStatus.ACCEPTED,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_MANY_REQUESTS,
 )
 
 
@@ -52,21 +54,18 @@ class Doors:
     def __init__(self, base_url: str, issuer: KeyFolder, marking_key: bytes) -> None:
         self._issuer = issuer
         self._marking_key = marking_key
-        self._http = httpx.Client(base_url=base_url, timeout=limits.ISOLATION_ANSWER_S, trust_env=False)
+        self._http = ApiConnection(base_url, limits.ISOLATION_ANSWER_S)
         self._tokens: dict[str, tuple[str, float]] = {}
         self._remembered: dict[tuple[str, ...], tuple[Any, float]] = {}
 
     def close(self) -> None:
-        """Disconnects."""
+        """Disconnects, until the next question."""
         self._http.close()
 
-    def ask(self, tenant_id: str, method: str, path: str, **more: Any) -> httpx.Response:
+    def ask(self, tenant_id: str, method: str, path: str, **more: Any) -> Answer:
         """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not yet."""
         headers = {"Authorization": f"Bearer {self._token(tenant_id)}", **more.pop("headers", {})}
-        try:
-            answer = self._http.request(method, path, headers=headers, **more)
-        except httpx.HTTPError as error:
-            raise Unavailable(f"the API does not answer: {type(error).__name__}") from error
+        answer = self._http.request(method, path, headers=headers, **more)
         if answer.is_server_error or answer.status_code in _NOT_NOW:
             raise Unavailable(f"{method} {path}: {answer.status_code}")
         return answer

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-
-import httpx
 
 from compose.isolation.found import Found
 
 if TYPE_CHECKING:
+    from compose.isolation.api_connection import Answer
     from compose.isolation.canaries import Canary, Doors
 
 _HOUR_S: Final = 3_600
@@ -32,9 +32,7 @@ def _ghost(id_: str) -> str:
     return id_[:3] + id_[:2:-1]
 
 
-def _compared(
-    doors: Doors, asks: Canary, place: str, id_: str, ask: Callable[[str], httpx.Response], other: Canary
-) -> Found:
+def _compared(doors: Doors, asks: Canary, place: str, id_: str, ask: Callable[[str], Answer], other: Canary) -> Found:
     """``ask`` with the id of the other's, and with nobody's.
 
     What is told of nobody's is remembered for a minute; it is asked for anew before a difference is evidence.
@@ -48,11 +46,11 @@ def _compared(
     remembered = partial(doors.remembered, ("nobody's", place, asks.tenant_id), lambda: _told(ask(_ghost(id_))))
     if told != remembered() and told != (nobodys := remembered(anew=True)):
         return Found(place, f"another tenant's is told from nobody's: {told[0]} and {nobodys[0]}")
-    is_missing = theirs.status_code == httpx.codes.NOT_FOUND
+    is_missing = theirs.status_code == HTTPStatus.NOT_FOUND
     return Found(place, None if is_missing else f"{theirs.status_code} in place of 404")
 
 
-def _told(answer: httpx.Response) -> tuple[int, set[str]]:
+def _told(answer: Answer) -> tuple[int, set[str]]:
     """The status and the names of header fields.
 
     A round that got no answer to its first write is told so by the next: of itself alone.
@@ -68,7 +66,7 @@ def _seen(place: str, text: str, other: Canary) -> Found:
 def _by_id(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for method in ("GET", "PUT", "DELETE"):
 
-        def ask(id_: str, method: str = method) -> httpx.Response:
+        def ask(id_: str, method: str = method) -> Answer:
             return doors.ask(asks.tenant_id, method, f"/v1/resources/{id_}", **_said(method, id_))
 
         yield _compared(doors, asks, method, other.resource_id, ask, other)
@@ -87,7 +85,7 @@ def _said(method: str, id_: str) -> dict[str, Any]:
 def _below_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for below in _BELOW:
 
-        def ask(id_: str, below: str = below) -> httpx.Response:
+        def ask(id_: str, below: str = below) -> Answer:
             return doors.ask(asks.tenant_id, "GET", f"/v1/tenants/{id_}{below}")
 
         yield _compared(doors, asks, f"tenants/..{below}", other.tenant_id, ask, other)
@@ -105,7 +103,7 @@ def _named_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     }
     for where, more in tries.items():
         answer = doors.ask(asks.tenant_id, "GET", "/v1/resources", **more)
-        is_refused = answer.status_code == httpx.codes.BAD_REQUEST
+        is_refused = answer.status_code == HTTPStatus.BAD_REQUEST
         seen = _seen(where, answer.text, other)
         taken = Found(where, f"a tenant named in the {where} was taken: {answer.status_code}")
         yield seen if seen.is_leak or is_refused else taken

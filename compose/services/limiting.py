@@ -86,8 +86,9 @@ class OwnSnapshots:
         """From now on."""
         self._policies.set_result(policies)
 
-    async def newer(self, known: str) -> tuple[str, bytes] | None:
-        """As ``limiter.policy.follower.Published``."""
+    async def newer(self, known: str, wait_s: int) -> tuple[str, bytes] | None:
+        """As ``limiter.policy.follower.Published``; it never waits, as others wait for what it sees."""
+        del wait_s
         return await (await self._policies).newer(known)
 
 

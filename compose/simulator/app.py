@@ -147,8 +147,8 @@ class Processor:
             await asyncio.sleep(limits.SIMULATOR_CLOCK_MS / 1_000)
             try:
                 tells = self._sender is not None
-                ended = await self.writer.do(FailDueRefunds(now_ms(), tells=tells))
-                ended += await self.writer.do(due_now(tells=tells))
+                both = self.writer.do(FailDueRefunds(now_ms(), tells=tells)), self.writer.do(due_now(tells=tells))
+                ended = sum(await asyncio.gather(*both))  # in one commit
             except errors.SimulatorError as error:
                 log.warning("simulator_clock_stands", error=error.message)  # the next turn finds them due still
                 continue

@@ -22,7 +22,7 @@ SIMULATOR_DRAIN_TIMEOUT_S: Final = 5
 
 # --- refunds, webhooks, disputes, settlements
 SIMULATOR_REFUND_FAILS_AFTER_MS: Final = 2_000  # of the card whose refunds fail later
-SIMULATOR_CLOCK_MS: Final = 250  # how often the book is asked for refunds whose time to fail has come
+SIMULATOR_CLOCK_MS: Final = 500  # how often the book is asked for refunds whose time to fail has come
 SIMULATOR_DUE_REFUNDS_MAX: Final = 500  # refunds that fail in one commit
 SIMULATOR_DISPUTE_FEE_MINOR: Final = 1_500
 SIMULATOR_FEE_BPS: Final = 60  # what it keeps of a capture, rounded half up
@@ -30,7 +30,8 @@ SIMULATOR_WEBHOOK_BATCH_MAX: Final = 64  # deliveries under way before what came
 SIMULATOR_WEBHOOK_LANES: Final = 4  # connections to the receiver; what is about one reference goes over one
 SIMULATOR_WEBHOOK_TIMEOUT_S: Final = 5
 SIMULATOR_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024  # read of a receiver's answer, which says nothing to us
-SIMULATOR_WEBHOOK_POLL_MS: Final = 250  # how often the outbox is looked at when nothing wakes the sender
+SIMULATOR_WEBHOOK_POLL_MS: Final = 250  # how often a sender looks at its outbox that nothing wakes
+SIMULATOR_WEBHOOK_IDLE_MS: Final = 1_000  # the same of one that everything new wakes
 SIMULATOR_WEBHOOK_BACKOFF_FIRST_MS: Final = 500  # after a refusal of one delivery; doubles
 SIMULATOR_WEBHOOK_BACKOFF_MAX_MS: Final = 60_000
 SIMULATOR_WEBHOOK_PAUSE_FIRST_MS: Final = 250  # after a receiver that cannot be reached at all; doubles

@@ -93,7 +93,7 @@ UPDATE capture SET refunded = refunded + ?, disputed = disputed + ? WHERE provid
 INSERT INTO refund_to_fail (operation_id, due_at_ms) VALUES (?, ?);
 
 -- name: refunds_due_to_fail
--- The book's clock, four times a second; a handful of rows.
+-- The book's clock, twice a second; a handful of rows.
 SELECT o.operation_id, o.token, o.reference, o.amount, o.currency, o.parent
   FROM refund_to_fail r JOIN operation o USING (operation_id)
  WHERE r.due_at_ms <= ? ORDER BY r.due_at_ms, o.sequence LIMIT ?;
@@ -148,6 +148,10 @@ INSERT INTO webhook (event_id, reference, operation_id, body, due_at_ms, booked_
 -- The sender, whenever it is idle. Index webhook_due.
 SELECT sequence, event_id, reference, body, tries, booked_at_ms
   FROM webhook WHERE due_at_ms <= ? ORDER BY due_at_ms, sequence LIMIT ?;
+
+-- name: webhook_next_due
+-- The sender, before it waits. Index webhook_due.
+SELECT min(due_at_ms) FROM webhook;
 
 -- name: webhook_delete
 -- The writer, after a delivery. Primary key.

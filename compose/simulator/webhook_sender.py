@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -93,7 +93,7 @@ class WebhookSender:
                 self._wake.clear()  # before the look: what is written after it wakes again
                 deliveries = self._due(outbox)
                 if not deliveries:
-                    self._wake.wait(simulator_limits.SIMULATOR_WEBHOOK_POLL_MS / 1_000)
+                    self._wake.wait(self._rest_s(outbox))
                     continue
                 is_healthy = self._deliver(pool, deliveries)
                 if is_healthy:
@@ -113,6 +113,15 @@ class WebhookSender:
             log.warning("simulator_outbox_unreadable", error=str(error))
             return []
         return [_Delivery(*row) for row in rows]
+
+    def _rest_s(self, outbox: sqlite3.Connection) -> float:
+        """Until the next delivery is due; what is new wakes sooner, unless who booked it went away meanwhile."""
+        rest_ms = simulator_limits.SIMULATOR_WEBHOOK_IDLE_MS
+        with suppress(sqlite3.Error):  # the next look says so
+            (next_due_ms,) = outbox.execute(QUERIES["webhook_next_due"]).fetchone()
+            if next_due_ms is not None:
+                rest_ms = max(0, min(rest_ms, next_due_ms - now_ms()))
+        return rest_ms / 1_000
 
     def _deliver(self, pool: ThreadPoolExecutor, deliveries: Sequence[_Delivery]) -> bool:
         """False when the receiver is away or the outcome could not be booked: then it is all tried again."""

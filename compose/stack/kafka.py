@@ -106,6 +106,7 @@ class Kafka:
     users: Callable[[], Sequence[KafkaUser]] = tuple
     name: str = "kafka"
     stop_signal: signal.Signals = signal.SIGTERM
+    _asking: AdminClient | None = field(default=None, init=False, repr=False)  # while it answers
 
     @property
     def address(self) -> str:
@@ -192,11 +193,14 @@ class Kafka:
             # First the plain port: librdkafka would go on trying for the whole timeout.
             socket.create_connection((LOOPBACK, self.port), limits.HEALTH_CHECK_TIMEOUT_S).close()
         except OSError as error:
+            self._asking = None
             return str(error)
-        client = AdminClient(self._as_broker(), logger=_QUIET)
+        if self._asking is None:
+            self._asking = AdminClient(self._as_broker(), logger=_QUIET)
         try:
-            client.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
+            self._asking.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
         except KafkaException as error:
+            self._asking = None  # it would wait before it connects again, longer each time
             return str(error.args[0].str())
         return None
 

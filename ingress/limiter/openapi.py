@@ -95,7 +95,7 @@ def paths() -> Json:
             {"200": elements.answer("The policy", elements.JSON, "QuotaPolicyWithVersions")}, ("not_found",),
         ),
         "/v1/policy_snapshots/newest": _read(
-            "get_policy_snapshot", "What gateways decide by, signed", [elements.NONE_MATCH],
+            "get_policy_snapshot", "What gateways decide by, signed", [elements.PREFER, elements.NONE_MATCH],
             {"200": elements.answer("The snapshot", elements.JSON, "QuotaSnapshot"), **same}, ("not_found",),
         ),
         "/v1/policy_snapshots/{digest}": _read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
+from ingress.commands.arrivals import woken
 from ingress.http.pages import NewestFirst
 from limiter.policy.keys import limit_key, parts_of, signed_hash
 from limiter.policy.policies import PolicySet
@@ -47,6 +49,9 @@ class QuotaPolicies:
         self._digest = ""
         self._set = PolicySet([], 0)
         self._reading = asyncio.Lock()
+        self._seen, self._seen_at = "", -math.inf  # the newest snapshot, as somebody was told
+        self._news = asyncio.Event()  # of the next one
+        self._is_draining = False
 
     async def get(self, publisher: str, policy_id: str) -> dict[str, Any]:
         """The policy in force with its versions, newest first. Raises NotFound."""
@@ -71,11 +76,35 @@ class QuotaPolicies:
 
         Raises NotFound before the first.
         """
+        asked_at = time.monotonic()
         rows = await self._store.rows("limit_snapshot_newest", {"known": known})
         if not rows:
             raise errors.NotFound
         digest, document = rows[0]
+        self._seen_at = asked_at
+        if digest != self._seen:
+            self._seen = digest
+            self._news.set()
+            self._news = asyncio.Event()
         return None if document is None else (digest, bytes(document))
+
+    async def newer_within(self, known: str, wait_s: float) -> tuple[str, bytes] | None:
+        """As ``newer``, waiting while ``known`` is the newest: for what anybody sees, and whoever waits looks in time.
+
+        The limiter in front of this process looks by itself, so that waiting asks the database nothing.
+        """
+        until = time.monotonic() + wait_s
+        found = await self.newer(known)
+        while found is None and not self._is_draining and (left := until - time.monotonic()) > 0:
+            await woken(self._news, min(left, limits.LIMIT_SNAPSHOT_LOOK_S))
+            if self._seen != known or time.monotonic() - self._seen_at >= limits.LIMIT_SNAPSHOT_LOOK_S:
+                found = await self.newer(known)
+        return found
+
+    def drain(self) -> None:
+        """Ends every wait."""
+        self._is_draining = True
+        self._news.set()
 
     async def snapshot_of(self, digest: str) -> bytes:
         """The signed snapshot of that digest. Raises NotFound when there is none, or none any more."""

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
+from ingress.http import preferences
 from ingress.http.parts import parts_of
 from ingress.identity.auth import Authenticator
 from ingress.limiter.admission import Reach
@@ -80,17 +81,20 @@ async def get_policy(request: Request, policy_id: str) -> Response:
 
 @router.get("/v1/policy_snapshots/newest")
 async def newest_snapshot(request: Request) -> Response:
-    """What gateways decide by: signed, named by its digest, told only when it changed."""
+    """What gateways decide by: signed, named by its digest, told when it changed; with Prefer: wait=N, as soon."""
     parts = parts_of(request)
     await _gateway(request)
     known = request.headers.get("if-none-match", "").strip('"')
-    found = await parts.get(QuotaPolicies).newer(known)
+    asked = preferences.parse(request.headers.getlist("prefer"))
+    found = await parts.get(QuotaPolicies).newer_within(known, min(asked.wait_s or 0, limits.LIMIT_SNAPSHOT_WAIT_S))
     digest = known if found is None else found[0]
     headers = {
         "Cache-Control": f"private, max-age=0, stale-if-error={limits.LIMIT_SNAPSHOT_RENEW_S}",
         "ETag": f'"{digest}"',
         "Content-Location": f"/v1/policy_snapshots/{digest}",
     }
+    if asked.wait_s is not None:
+        headers["Preference-Applied"] = f"wait={asked.wait_s}"
     return Response(status_code=304, headers=headers) if found is None else calling.json(found[1], headers)
 
 

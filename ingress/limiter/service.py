@@ -27,7 +27,11 @@ class LimiterHttp(HttpService):
         config, url = platform.parts.get(LimiterConfig), platform.config.redis_url
         self.admission = platform.parts.add(Reach(merchants_are_bound=config.merchants_are_bound))
         self._counters = None if url is None else ShardedStore(url, encrypted=config.encrypted)
-        platform.parts.add(QuotaPolicies(platform.store, platform.cursors, self._counters))
+        self._policies = platform.parts.add(QuotaPolicies(platform.store, platform.cursors, self._counters))
+
+    def drain(self) -> None:
+        """Whoever waits for a newer snapshot is told that there is none."""
+        self._policies.drain()
 
     async def close(self) -> None:
         """Disconnects from the counter store."""

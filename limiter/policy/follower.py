@@ -34,8 +34,11 @@ _log: Final = structlog.get_logger(__name__)
 class Published(Protocol):
     """Where snapshots are read."""
 
-    async def newer(self, known: str) -> tuple[str, bytes] | None:
-        """The tag and the document of the newest one; None while ``known`` is its tag. Raises PlatformError."""
+    async def newer(self, known: str, wait_s: int) -> tuple[str, bytes] | None:
+        """The tag and the document of the newest one; None while ``known`` is its tag. Raises PlatformError.
+
+        It may wait for so long until there is a newer one.
+        """
 
 
 class SnapshotFollower:
@@ -59,6 +62,7 @@ class SnapshotFollower:
         self._remembered = remembered
         self._use_shards = use_shards
         self._hurried = asyncio.Event()
+        self._patience: asyncio.Timeout | None = None  # of a look that waits
         self._lapse = lapse
         self._max_stale_s = max_stale_s
         self._chosen = chosen
@@ -97,16 +101,30 @@ class SnapshotFollower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.LIMIT_SNAPSHOT_FOLLOW_S - limits.LIMIT_MAP_SOONEST_S):
                     await self._hurried.wait()
-            self._hurried.clear()
 
     def hurry(self) -> None:
-        """Looks soon: a store says that the map in use is old."""
+        """Looks soon, and waits no more for what is published: a store says that the map in use is old."""
         self._hurried.set()
+        patience, self._patience = self._patience, None
+        if patience is not None:
+            patience.reschedule(asyncio.get_running_loop().time())
+
+    async def _newer(self) -> tuple[str, bytes] | None:
+        """What is newer, as soon as it is published; in a hurry without a wait, as it stands from now on."""
+        if not self._hurried.is_set():
+            with suppress(TimeoutError):
+                try:
+                    async with asyncio.timeout(None) as self._patience:
+                        return await self._published.newer(self._tag, limits.LIMIT_SNAPSHOT_WAIT_S)
+                finally:
+                    self._patience = None
+        self._hurried.clear()
+        return await self._published.newer(self._tag, 0)
 
     async def _round(self) -> None:
         self.judge_age(time.time())
         try:
-            found = await self._published.newer(self._tag)
+            found = await self._newer()
             if found is not None:
                 tag, document = found
                 # a loop that decides does not wait for signatures, the disk, and tens of thousands of policies

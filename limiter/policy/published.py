@@ -23,9 +23,11 @@ class PublishedOverHttp:
         self._client = httpx.AsyncClient(base_url=base_url, timeout=limits.POLICIES_READ_TIMEOUT_S, trust_env=False)
         self._token = token
 
-    async def newer(self, known: str) -> tuple[str, bytes] | None:
+    async def newer(self, known: str, wait_s: int) -> tuple[str, bytes] | None:
         """As ``limiter.policy.follower.Published``; the tag is that of HTTP (RFC 9110, 8.8.3)."""
         headers = {"Authorization": f"Bearer {self._token()}", "If-None-Match": known}
+        if wait_s:
+            headers["Prefer"] = f"wait={wait_s}"
         try:
             answer = await self._client.get(PATH, headers=headers)
         except httpx.HTTPError as error:

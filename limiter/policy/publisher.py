@@ -33,13 +33,12 @@ def publish(connection: psycopg.Connection[Any], key: Ed25519PrivateKey) -> bool
     Raises psycopg.Error.
     """
     signer = key_id(key.public_key())
-    newest = connection.execute(SQL["snapshot_newest"]).fetchone()
-    row = connection.execute(SQL["snapshot_revision"]).fetchone()
+    row = connection.execute(SQL["snapshot_standing"]).fetchone()
     assert row is not None  # noqa: S101 - an aggregate gives one row
-    revision, now = row
-    if newest:
-        is_young = newest[1] + limits.LIMIT_SNAPSHOT_RENEW_S > now
-        if newest[0] >= revision and is_young and newest[2] == signer:
+    revision, now, signed, issued_at, signed_by = row
+    if signed is not None:
+        is_young = issued_at + limits.LIMIT_SNAPSHOT_RENEW_S > now
+        if signed >= revision and is_young and signed_by == signer:
             return False
     rows = connection.execute(SQL["snapshot_contents"]).fetchall()
     revision, shards, _ = rows[0]

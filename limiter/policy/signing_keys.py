@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -47,8 +48,8 @@ class SigningKeys:
             private_file.write_once(self.public, json.dumps([_text(key) for key in keys]))
 
     def signing_key(self) -> Ed25519PrivateKey:
-        """The newest private key."""
-        return _private(_read(self.private)[-1])
+        """The newest private key, as the file has it now."""
+        return _newest(_read(self.private)[-1])
 
     def verifying_keys(self) -> dict[str, Ed25519PublicKey]:
         """Every public key by its id."""
@@ -103,6 +104,12 @@ class SigningKeys:
 
     def _alone(self) -> AbstractContextManager[None]:
         return private_file.alone(self.folder / "policy_keys.lock")
+
+
+@lru_cache(maxsize=1)
+def _newest(text: str) -> Ed25519PrivateKey:
+    """Made once: a publisher asks several times a second, and the file says the same."""
+    return _private(text)
 
 
 def _private(text: str) -> Ed25519PrivateKey:

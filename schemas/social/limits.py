@@ -68,6 +68,7 @@ MEDIA_SCAN_AGAIN_MAX_S: Final = 120  # between two scans of one medium
 MEDIA_CRASHES_MAX: Final = 6  # of its decoder; then a medium is rejected, within some 3 minutes
 MEDIA_WANTED_LOOK_S: Final = 1.0  # how often is looked whether a scan under way is still of use
 MEDIA_SCAN_POLL_S: Final = 0.2
+MEDIA_SCAN_IDLE_S: Final = 0.5  # the same while no upload comes
 MEDIA_SWEEP_S: Final = 5.0  # how often what nobody may see is looked for
 MEDIA_SWEEP_MAX: Final = 200
 MEDIA_SWEEP_AGAIN_S: Final = 60  # of what could not be taken away

@@ -66,6 +66,7 @@ USAGE_BATCH_MAX: Final = 5_000  # records of one read
 USAGE_POLL_S: Final = 0.1
 USAGE_FEED_BLOCK_MAX: Final = 20_000  # rows of one block for ClickHouse
 USAGE_FEED_POLL_S: Final = 0.25
+USAGE_FEED_IDLE_AFTER_S: Final = 10  # without usage it looks once a heartbeat
 USAGE_IN_FLIGHT_MAX: Final = 50_000  # events of one ingress process that Kafka has not acknowledged
 
 # --- support grants

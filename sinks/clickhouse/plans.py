@@ -43,7 +43,10 @@ class Plan:
 
 
 class Fence:
-    """The right to feed ClickHouse, held by one process; its methods raise errors.Fenced once it is lost."""
+    """The right to feed ClickHouse, held by one process; its methods raise errors.Fenced once it is lost.
+
+    Over a connection that commits each statement by itself.
+    """
 
     def __init__(self, connection: psycopg.Connection, *, sink: str, topic: str, owner_id: str) -> None:
         self.sink = sink
@@ -68,14 +71,12 @@ class Fence:
         self._run("fence_request")
 
     def hold(self) -> None:
-        """Renews the lease. Raises errors.Fenced, or LetGo when a swap waits."""
-        with self._connection.transaction():
-            self._hold()
+        """Renews the lease, in a transaction of its own. Raises errors.Fenced, or LetGo when a swap waits."""
+        self._hold()
 
     def hold_through(self) -> None:
         """Renews the lease within work that must be finished even though a swap waits. Raises errors.Fenced."""
-        with self._connection.transaction():
-            self._hold(may_let_go=False)
+        self._hold(may_let_go=False)
 
     def release(self) -> None:
         """Gives the sink up after a drain."""

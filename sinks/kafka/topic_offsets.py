@@ -54,15 +54,34 @@ class Inquiry:
             except FutureTimeoutError:
                 raise _not_said() from None
 
-        def offset(future: Future[Any]) -> int:
-            """A broker that is killed or just started may answer without an offset, and without an error."""
-            found = int(settled(future).offset)
-            if found < 0:
-                raise _not_said()
-            return found
-
         topic_id = str(settled(self._identity).topic_id)
-        return {p: Held(topic_id, offset(low), offset(self._highs[p])) for p, low in self._lows.items()}
+        return {
+            p: Held(topic_id, _offset(settled(low)), _offset(settled(self._highs[p]))) for p, low in self._lows.items()
+        }
+
+
+class Ends:
+    """A question for the ends of partitions that is under way."""
+
+    def __init__(self, client: AdminClient, highs: dict[int, Future[Any]]) -> None:
+        self._client = client  # as that of an inquiry
+        self._highs = highs
+
+    def is_done(self) -> bool:
+        """True when ``answer`` may be asked for."""
+        return all(future.done() for future in self._highs.values())
+
+    def answer(self) -> dict[int, int]:
+        """The end of each, as it was at some time since the question. Raises KafkaException when it was not said."""
+        return {partition: _offset(future.result()) for partition, future in self._highs.items()}
+
+
+def _offset(said: Any) -> int:
+    """A broker that is killed or just started may answer without an offset, and without an error."""
+    found = int(said.offset)
+    if found < 0:
+        raise _not_said()
+    return found
 
 
 def _not_said() -> KafkaException:
@@ -87,3 +106,10 @@ class TopicOffsets:
             {p.partition: f for p, f in self._admin.list_offsets(dict.fromkeys(places, earliest), **timeout).items()},
             {p.partition: f for p, f in self._admin.list_offsets(dict.fromkeys(places, latest), **timeout).items()},
         )
+
+    def ask_ends(self, partitions: Iterable[int], timeout_s: float) -> Ends:
+        """Asks for the ends alone, in one request, which waits behind no fetch; nor does this method wait."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the wheel has it
+        places = {TopicPartition(self._name, partition): latest for partition in partitions}
+        asked = self._admin.list_offsets(places, request_timeout=timeout_s)
+        return Ends(self._admin, {place.partition: future for place, future in asked.items()})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from sinks.kafka.topic_offsets import Held, Inquiry
+from sinks.kafka.topic_offsets import Ends, Held, Inquiry
 
 #: librdkafka's word for an offset that nobody said, as of a broker that just started
 UNKNOWN = -1001
@@ -36,3 +36,14 @@ def test_an_offset_that_kafka_does_not_say_is_no_offset(low: int, high: int) -> 
     with pytest.raises(KafkaException) as raised:
         asked(low, high).answer()
     assert raised.value.args[0].code() == KafkaError._TIMED_OUT
+
+
+def test_ends_are_what_each_partition_says_once_all_have() -> None:
+    late: Future[Any] = Future()
+    ends = Ends(None, {0: settled(offset=7), 3: late})  # type: ignore[arg-type] # as above
+    assert not ends.is_done()
+    late.set_result(SimpleNamespace(offset=9))
+    assert ends.is_done()
+    assert ends.answer() == {0: 7, 3: 9}
+    with pytest.raises(KafkaException):
+        Ends(None, {0: settled(offset=UNKNOWN)}).answer()  # type: ignore[arg-type]

@@ -38,11 +38,8 @@ class LeaseStream(PositionedStream[LeaseBatch, Settled]):
     @contextmanager
     def opened(self) -> Iterator[tuple[Read[LeaseBatch], Fold[LeaseBatch, Settled]]]:
         """From the positions on."""
-        with (
-            closing(LeaseSettler(self._dsn, self._redis_url, encrypted=self._encrypted)) as settler,
-            closing(LeaseReader(self._kafka, self._client_id, self._begins(settler))) as reader,
-        ):
-            yield reader.read, settler.settle
-
-    def _begins(self, settler: LeaseSettler) -> dict[int, int]:
-        return settler.begins(TopicOffsets(self._kafka, topics.LEASES).ask(settler.positions()).answer())
+        offsets = TopicOffsets(self._kafka, topics.LEASES)
+        with closing(LeaseSettler(self._dsn, self._redis_url, encrypted=self._encrypted)) as settler:
+            begins = settler.begins(offsets.ask(settler.positions()).answer())
+            with closing(LeaseReader(self._kafka, self._client_id, begins, offsets, settler.is_open)) as reader:
+                yield reader.read, settler.settle

@@ -3,10 +3,12 @@
 The watermark does not trust the clocks of gateways: it is the time at which the broker was asked for the end of the
 partition, and it counts once everything before that end is read. A broker that does not answer moves no watermark. By
 Kafka's own clock that time is at least the newest message's and what has passed here since that was read.
+Where no lease is open nobody is settled by it, and it is asked for rarely.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,15 +18,18 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException,
 from dataflows.streams.positioned_stream import raise_unless_passing
 from limiter.stream.lease_book import LeaseReport, decode_reports
 from schemas.limiter import limits, topics
+from sinks import limits as sinks_limits
+from sinks.kafka.reading import next_messages
 from sinks.streams.intake import undecodable
 from sinks.streams.metrics import missed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import Message
 
     from sinks.kafka.connection import KafkaConnection
+    from sinks.kafka.topic_offsets import Ends, TopicOffsets
 
 _NS_PER_US: Final = 1_000
 _US_PER_MS: Final = 1_000
@@ -49,13 +54,17 @@ class _Place:
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
         self.asked_us = 0
-        self.end_then: int | None = None  # of the partition, at ``asked_us``
-        self.asked_at = 0.0
-        self.end_asked_at = 0.0  # when ``end_then`` was
+        self.asked_at = -math.inf  # the same time, by the clock that runs evenly
+        self.end_then: int | None = None  # of the partition, then
         self.watermark_us = 0
         self.kafka_us = 0
         self.newest_us = 0  # when Kafka appended what was read last
         self.newest_at = 0.0  # and when that was read, by this machine
+
+    def is_due(self, now: float, *, is_open: bool) -> bool:
+        """Whether the end of the partition is to be asked for."""
+        every_s = limits.LIMIT_LEASE_WATERMARK_S if is_open else limits.LIMIT_LEASE_WATERMARK_IDLE_S
+        return self.end_then is None and now - self.asked_at >= every_s
 
     def heard(self, appended_us: int, now: float) -> None:
         """A message was read."""
@@ -70,8 +79,19 @@ class _Place:
 class LeaseReader:
     """A consumer of all partitions. Positions come from Postgres and go there; Kafka keeps none."""
 
-    def __init__(self, kafka: KafkaConnection, client_id: str, positions: Mapping[int, int]) -> None:
-        fetch = {"fetch.wait.max.ms": limits.LIMIT_LEASE_FETCH_WAIT_MS, "auto.offset.reset": "error"}
+    def __init__(
+        self,
+        kafka: KafkaConnection,
+        client_id: str,
+        positions: Mapping[int, int],
+        offsets: TopicOffsets,
+        is_open: Callable[[int], bool],
+    ) -> None:
+        """``is_open``: whether a lease of a partition waits for its settlement."""
+        self._offsets = offsets
+        self._is_open = is_open
+        self._ends: Ends | None = None
+        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS, "auto.offset.reset": "error"}
         self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **fetch))
         self._topic = kafka.topic(topics.LEASES)
         self._places = {partition: _Place(offset) for partition, offset in positions.items()}
@@ -79,11 +99,11 @@ class LeaseReader:
 
     def read(self) -> list[LeaseBatch]:
         """One batch of every partition that has something new. Raises KafkaException."""
-        for partition, place in self._places.items():
-            if not self._ask_for_the_end(partition, place):
-                break  # the others would be waited for in vain too
+        self._ask_for_ends()
         found: dict[int, list[tuple[int, int, LeaseReport]]] = {partition: [] for partition in self._places}
-        for message in self._consumer.consume(limits.LIMIT_LEASE_MESSAGES_MAX, limits.LIMIT_LEASE_POLL_S):
+        gather_s = limits.LIMIT_LEASE_POLL_S
+        idle_s = gather_s if any(map(self._is_open, self._places)) else sinks_limits.KAFKA_IDLE_WAIT_S
+        for message in next_messages(self._consumer, limits.LIMIT_LEASE_MESSAGES_MAX, idle_s, gather_s):
             if error := message.error():
                 raise_unless_passing(error, "leases")
                 continue
@@ -102,26 +122,35 @@ class LeaseReader:
         """Leaves Kafka."""
         self._consumer.close()
 
-    def _ask_for_the_end(self, partition: int, place: _Place) -> bool:
-        """At most every so often: it is a question to the broker. False when it did not answer."""
-        if place.end_then is not None or time.monotonic() - place.asked_at < limits.LIMIT_LEASE_WATERMARK_S:
-            return True
-        place.asked_at = time.monotonic()
-        asked_us, asked_at = time.time_ns() // _NS_PER_US, time.monotonic()
+    def _ask_for_ends(self) -> None:
+        """Now and then, of all partitions at once: it is a question to the broker. Never waits for its answer."""
+        if self._ends is not None:
+            if self._ends.is_done():
+                self._take(self._ends)
+                self._ends = None
+            return  # one at a time
+        now, now_us = time.monotonic(), time.time_ns() // _NS_PER_US
+        due = [p for p, place in self._places.items() if place.is_due(now, is_open=self._is_open(p))]
+        for partition in due:
+            place = self._places[partition]
+            place.asked_at, place.asked_us = now, now_us
+        if due:
+            self._ends = self._offsets.ask_ends(due, limits.LIMIT_LEASE_ASK_S)
+
+    def _take(self, ends: Ends) -> None:
         try:
-            asked = TopicPartition(self._topic, partition)
-            _, place.end_then = self._consumer.get_watermark_offsets(asked, timeout=limits.LIMIT_LEASE_ASK_S)
+            said = ends.answer()
         except KafkaException as error:
             raise_unless_passing(error.args[0], "leases")
-            return False
-        place.asked_us, place.end_asked_at = asked_us, asked_at
-        return True
+            return
+        for partition, end in said.items():
+            self._places[partition].end_then = end
 
     def _moves_watermark(self, place: _Place) -> bool:
         if place.end_then is None or place.next_offset < place.end_then:
             return False
         place.watermark_us, place.end_then = place.asked_us, None
-        place.kafka_us = place.kafka_at(place.end_asked_at)
+        place.kafka_us = place.kafka_at(place.asked_at)
         return True
 
 

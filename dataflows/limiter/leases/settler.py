@@ -80,6 +80,10 @@ class LeaseSettler:
         """The same in a topic that holds so much, as far as it can be. Raises psycopg.Error."""
         return self._positions.begin(self._connection, held)
 
+    def is_open(self, partition: int) -> bool:
+        """Whether a lease of it is not settled."""
+        return bool(self._open.get(partition))
+
     def settle(self, batch: LeaseBatch) -> Settled:
         """Folds a batch in and settles what is due. Raises psycopg.Error or Fenced: then everything is read again."""
         leases = self._open.setdefault(batch.partition, OpenLeases())

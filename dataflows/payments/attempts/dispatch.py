@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from dataflows.payments.attempts.adapter import CHARGES, DEFINITIVE_STATUSES, FOR_PAYER, Call
 
@@ -47,6 +47,13 @@ class AttemptLease:
     ends_at: float  # by the same clock, no later than by the database's
     only_asked: bool = False  # a person has it: the processor is asked about it, and nothing is sent
     is_unwanted: bool = False  # a charge of a payment that was canceled meanwhile: nobody waits for its payer
+
+
+class Due(NamedTuple):
+    """What waits in the table now."""
+
+    processors: frozenset[str]  # that have attempts to be carried out
+    has_late_facts: bool  # of which no event came back in time
 
 
 def changes_of(event: Event) -> list[Change]:

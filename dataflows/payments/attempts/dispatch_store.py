@@ -10,10 +10,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from psycopg.pq import ExecStatus
 from psycopg_pool import AsyncConnectionPool
 
 from dataflows.payments.attempts.adapter import Call
-from dataflows.payments.attempts.dispatch import AttemptLease, Change
+from dataflows.payments.attempts.dispatch import AttemptLease, Change, Due
 from dataflows.payments.attempts.facts import Fact
 from schemas import limits
 from schemas.payments import limits as payments_limits
@@ -132,6 +133,11 @@ class DispatchStore:
         )
         return [_lease_of(row, asked_at) for row in rows]
 
+    async def due(self, processors: Collection[str]) -> Due:
+        """What a worker would find that looks for all of these at once."""
+        ((names, has_late_facts),) = await self._run("attempts_due", {"processors": sorted(processors)})
+        return Due(frozenset(names), has_late_facts)
+
     async def record(self, records: Iterable[DispatchRecord]) -> None:
         """Writes down what came of turns. The facts of these records must be durable before."""
         ordered = sorted(records, key=lambda record: record.operation_id)
@@ -223,7 +229,8 @@ class DispatchStore:
     async def _run(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         async with self._pool.connection() as connection:
             cursor = await connection.execute(self._sql[name].encode(), parameters)
-            return await cursor.fetchall() if cursor.description else []
+            is_answered = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+            return await cursor.fetchall() if is_answered else []
 
 
 def _lease_end(asked_at: float) -> float:

@@ -68,6 +68,7 @@ class AttemptWorker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._give_up_at: dict[str, float] = {}
         self._worked_at = time.monotonic()
+        self._looks_for_late_facts = True
         self._group = asyncio.TaskGroup()
         self._is_drained = False
 
@@ -151,17 +152,21 @@ class AttemptWorker:
 
     async def _sweep(self) -> None:
         while not self._stop.is_set():
-            for lane in self._lanes.values():
-                await self._sweep_lane(lane)
             is_idle = time.monotonic() - self._worked_at > limits.ATTEMPT_IDLE_AFTER_S
+            due = await self._retried("due", lambda: self._store.due(self._lanes.keys())) if is_idle else None
+            self._looks_for_late_facts = due is None or due.has_late_facts
+            for lane in self._lanes.values():
+                await self._sweep_lane(lane, has_due=due is None or lane.name in due.processors)
             interval_ms = limits.ATTEMPT_SWEEP_IDLE_INTERVAL_MS if is_idle else limits.ATTEMPT_SWEEP_INTERVAL_MS
             if await self._waited(interval_ms, self._wake_sweep):
                 self._wake_sweep.clear()
 
-    async def _sweep_lane(self, lane: ProcessorLane) -> None:
+    async def _sweep_lane(self, lane: ProcessorLane, *, has_due: bool) -> None:
         if lane.wants_probe():
             self._spawn(lane.probe())
         await self._give_up(lane)
+        if not (has_due or lane.has_backlog):
+            return
         count = lane.reserve(limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
         if not count:
             return
@@ -211,7 +216,8 @@ class AttemptWorker:
 
     async def _repeat(self) -> None:
         while not self._stop.is_set():
-            for fact in await self._retried("repeat", self._store.repeat):
+            late = await self._retried("repeat", self._store.repeat) if self._looks_for_late_facts else []
+            for fact in late:
                 self._metrics.facts_repeated.inc()
                 self._spawn(self._told_again(fact))
             await self._waited(limits.ATTEMPT_REPEAT_INTERVAL_MS, self._stop)

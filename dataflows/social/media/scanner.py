@@ -83,6 +83,7 @@ class Scanner:
         return self._session.why_away
 
     def _follow(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> None:
+        idle_s = limits.MEDIA_SCAN_POLL_S
         while self._scans or not self._session.is_stopped:
             if not self._session.is_stopped:
                 self.begin(connection, pool)
@@ -97,8 +98,9 @@ class Scanner:
             elif ended:
                 looked_at = {"media_ids": ended, "most_s": limits.MEDIA_SCAN_AGAIN_MAX_S}
                 connection.execute(SQL["scans_looked"], looked_at)
+            idle_s = limits.MEDIA_SCAN_POLL_S if ended or self._scans else min(2 * idle_s, limits.MEDIA_SCAN_IDLE_S)
             if not self._scans:
-                self._session.pause(limits.MEDIA_SCAN_POLL_S)
+                self._session.pause(idle_s)
 
     def begin(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> list[str]:
         """Takes media that nobody scans while their lease lasts, as many as there is room for beside the others."""

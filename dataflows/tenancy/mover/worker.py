@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover import endings, feeding
+from dataflows.tenancy.mover.feeding import SQL
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.tenant_rows import Places
 from dataflows.tenancy.mover.wrapping import Wrapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dataflows.worker.contract import WorkerPlace
 
 _LOCK: Final = 0x6D6F7665  # "move"
+_SECOND_US: Final = 1_000_000
 
 
 class Mover:
@@ -69,20 +71,27 @@ class Mover:
             lambda now: endings.export(places, root_keys, now),
             lambda now: endings.delete(places, self._certificates, now),
             lambda now: endings.certify_shredded(places, self._certificates, now),
-            wrapping.further,
         )
         idle_ms = limits.MOVER_IDLE_MS
         try:
             while not self._session.is_stopped:
-                clock.ask()  # once for a round: an idle one asks little else
-                done = [step(clock.now_us()) for step in steps]
-                idle_ms = (
-                    limits.MOVER_IDLE_MS if any(done) or moves.are_open else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
-                )
+                done = []
+                if something_waits := _something_waits(connection):
+                    clock.ask()  # once for a round
+                    done = [step(clock.now_us()) for step in steps]
+                done.append(wrapping.further(clock.now_us()))
+                is_busy = any(done) or (something_waits and moves.are_open)
+                idle_ms = limits.MOVER_IDLE_MS if is_busy else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
                 if not any(done):
                     self._session.pause(idle_ms / 1_000)
         finally:
             places.close()
+
+
+def _something_waits(connection: Connection[Any]) -> bool:
+    """False only where no step would find anything to do."""
+    asked = {"certified_after_us": limits.SHRED_CERTIFIED_AFTER_S * _SECOND_US}
+    return connection.execute(SQL["anything_waits"].encode(), asked).fetchone() != (False,)
 
 
 def build(place: WorkerPlace) -> Mover:

@@ -7,6 +7,7 @@ restart reads the same rows again.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,7 @@ class UsageFeed:
         self._connection = connection
         self._partitions = partitions
         self._last: dict[int, int] = {}
+        self._found_at = -math.inf
 
     def close(self) -> None:
         """The connection is the sink's."""
@@ -64,10 +66,11 @@ class UsageFeed:
         deadline = started + sinks_limits.SINK_HEARTBEAT_MS / 1_000
         while not stop.is_set():
             if rows := self._next():
+                self._found_at = time.monotonic()
                 return UsageBlock(rows), started
             if time.monotonic() >= deadline:
                 break
-            stop.wait(tenancy_limits.USAGE_FEED_POLL_S)
+            stop.wait(look_again_in_s(time.monotonic() - self._found_at))
             started = time.monotonic()
         return None, started
 
@@ -97,6 +100,12 @@ class UsageFeed:
     def _rows(self, partition: int, after: int, until: int, limit: int) -> list[Row]:
         asked = {"partition": partition, "after": after, "until": until, "limit": limit}
         return self._connection.execute(_SQL["usage_feed_rows"].encode(), asked).fetchall()
+
+
+def look_again_in_s(idle_s: float) -> float:
+    """How long to wait for usage where none has come for so long: an idle feed looks as often as it beats."""
+    is_idle = idle_s > tenancy_limits.USAGE_FEED_IDLE_AFTER_S
+    return sinks_limits.SINK_HEARTBEAT_MS / 1_000 if is_idle else tenancy_limits.USAGE_FEED_POLL_S
 
 
 class UsageBlock:

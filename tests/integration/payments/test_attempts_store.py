@@ -256,3 +256,31 @@ def test_health_is_the_sum_over_workers_that_told_lately(stage: Stage) -> None:
         return row
 
     with_stores(stage, work)
+
+
+def test_one_look_finds_what_both_sweeps_would(stage: Stage) -> None:
+    """Else an idle worker leaves what became due to nobody: a retry, a lease that ran out, a fact without its event."""
+    waiting, leased, told = (new_attempt(processor=name) for name in ("due_a", "due_b", "due_c"))
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        async def look() -> tuple[set[str], bool]:
+            found = await two.due({"due_a", "due_b", "due_c", "none"})
+            return set(found.processors), found.has_late_facts
+
+        sql(stage, "update attempt_dispatch set status = 'done', lease_owner = null, lease_until = null")
+        await one.take([change(waiting)], set())
+        await one.take([change(leased)], {leased["operation_id"]})
+        (lease,) = await one.take([change(told)], {told["operation_id"]})
+        await one.record([settle(lease, Unknown("timeout"), 0.0, 0.0).record])
+        sql(stage, "update attempt_dispatch set next_at = now() + interval '1 hour' where processor like 'due_%%'")
+        assert await look() == (set(), False)
+        aged(stage, waiting, 1)
+        assert await look() == ({"due_a"}, False)
+        aged(stage, leased, 1)
+        aged(stage, told, 1)
+        assert await look() == ({"due_a", "due_b", "due_c"}, False)
+        sql(stage, "update attempt_dispatch set status = 'reported', outcome = 'failed' where processor = 'due_c'")
+        assert await look() == ({"due_a", "due_b"}, True)
+        assert await two.lease("none", 1) == []
+
+    with_stores(stage, work)

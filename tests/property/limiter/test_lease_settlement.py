@@ -130,6 +130,17 @@ def test_kafkas_clock_is_never_thought_further_than_it_is() -> None:
     assert place.kafka_at(103.0) == 8_500_000
 
 
+def test_the_end_of_a_partition_is_asked_for_often_while_a_lease_is_open_and_rarely_else() -> None:
+    place = _Place(0)
+    assert place.is_due(100.0, is_open=False)
+    place.asked_at = 100.0
+    soon, late = 100.0 + limits.LIMIT_LEASE_WATERMARK_S, 100.0 + limits.LIMIT_LEASE_WATERMARK_IDLE_S
+    assert [place.is_due(at, is_open=True) for at in (100.0, soon, late)] == [False, True, True]
+    assert [place.is_due(at, is_open=False) for at in (100.0, soon, late)] == [False, False, True]
+    place.end_then = 7  # not read so far yet
+    assert not place.is_due(late, is_open=True)
+
+
 def test_a_returned_lease_is_nobody_elses_business() -> None:
     leases = OpenLeases()
     leases.take(report(allowed_cost=3), 7, FIRST_US)

@@ -86,7 +86,7 @@ def test_a_snapshot_is_computed_beside_the_loop(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(follower, "verified", made)
 
     class Published:
-        async def newer(self, _known: str) -> tuple[str, bytes]:
+        async def newer(self, _known: str, _wait_s: int) -> tuple[str, bytes]:
             return "", b"{}"
 
     found = follower.SnapshotFollower(Published(), dict, lambda _: None, tmp_path / "r")

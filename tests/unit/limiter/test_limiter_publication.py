@@ -15,6 +15,7 @@ from ingress.limiter.quota_policies import QuotaPolicies
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign
+from schemas.limiter import limits
 from schemas.limiter.limit_terms import SAFE_INTEGER
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
@@ -72,7 +73,7 @@ class Known:
     def __init__(self, document: bytes | None = None) -> None:
         self._document = document
 
-    async def newer(self, known: str) -> tuple[str, bytes] | None:
+    async def newer(self, known: str, _wait_s: int) -> tuple[str, bytes] | None:
         return None if self._document is None or known else ("1", self._document)
 
 
@@ -155,6 +156,76 @@ def test_the_loop_that_decides_computes_no_policies(tmp_path: Path, monkeypatch:
         return threading.get_ident()
 
     assert asyncio.run(test()) not in threads
+
+
+async def _turns_of_the_loop() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Patient:
+    """A place where nothing new is published, and a look that may wait does so until it is given up."""
+
+    def __init__(self) -> None:
+        self.waits: list[int] = []
+        self.asked = asyncio.Event()
+
+    async def newer(self, _known: str, wait_s: int) -> None:
+        self.waits.append(wait_s)
+        self.asked.set()
+        if wait_s:
+            await asyncio.Event().wait()
+
+
+def test_a_look_waits_for_what_is_published_and_no_more_when_a_store_says_that_the_map_is_old(tmp_path: Path) -> None:
+    async def test() -> None:
+        place = Patient()
+        follower = SnapshotFollower(place, lambda: KEYS, lambda _: None, tmp_path / "r")
+        waiting = asyncio.create_task(follower._round())
+        await place.asked.wait()
+        follower.hurry()
+        follower.hurry()  # by another shard
+        await waiting
+        assert place.waits == [limits.LIMIT_SNAPSHOT_WAIT_S, 0]
+        follower.hurry()  # between two looks, or while one that does not wait is answered
+        await follower._round()
+        assert place.waits == [limits.LIMIT_SNAPSHOT_WAIT_S, 0, 0]
+        ended = asyncio.create_task(follower._round())
+        await _turns_of_the_loop()
+        ended.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ended
+        assert place.waits[3:] == [limits.LIMIT_SNAPSHOT_WAIT_S]
+
+    asyncio.run(test())
+
+
+def test_who_waits_for_a_snapshot_hears_of_it_from_whoever_looks_first_and_of_none_at_the_end() -> None:
+    class Published:
+        """The database of an ingress."""
+
+        digest, looks = "7", 0
+
+        async def rows(self, _query: str, parameters: dict[str, Any]) -> list[tuple[str, bytes | None]]:
+            self.looks += 1
+            return [(self.digest, None if parameters["known"] == self.digest else b"the document")]
+
+    async def test() -> None:
+        store: Any = Published()
+        shown = QuotaPolicies(store, None, None)  # type: ignore[arg-type]
+        assert await shown.newer_within("6", 60) == ("7", b"the document")
+        assert await shown.newer_within("7", 0) is None
+        waiting = [asyncio.create_task(shown.newer_within("7", 60)) for _ in range(2)]
+        await _turns_of_the_loop()
+        store.digest = "8"
+        assert await shown.newer("7") == ("8", b"the document")  # the limiter in front of this process
+        assert await asyncio.gather(*waiting) == [("8", b"the document")] * 2
+        waiting = [asyncio.create_task(shown.newer_within("8", 60)) for _ in range(2)]
+        await _turns_of_the_loop()
+        shown.drain()
+        assert await asyncio.gather(*waiting, shown.newer_within("8", 60)) == [None] * 3
+
+    asyncio.run(test())
 
 
 def _signed(revision: int) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from limiter.policy.follower import SnapshotFollower
 from limiter.policy.published import PublishedOverHttp
 from limiter.policy.signing_keys import SigningKeys
-from limiter.policy.snapshot import Snapshot, SnapshotRefused, sign, verified
+from limiter.policy.snapshot import Snapshot, SnapshotRefused, key_id, sign, verified
 from schemas.errors import NotFound, StateConflict
 from schemas.limiter import limits
 
@@ -47,6 +47,14 @@ def test_rotation_overlaps_and_a_removed_key_is_refused(keys: SigningKeys) -> No
     with pytest.raises(SnapshotRefused, match="not known"):
         verified(old, keys.verifying_keys(), 1, NOW)
     assert verified(signed(keys), keys.verifying_keys(), 1, NOW).revision == 1
+
+
+def test_a_publisher_makes_its_key_once_and_sees_a_rotation_at_once(keys: SigningKeys) -> None:
+    first = keys.signing_key()
+    assert keys.signing_key() is first
+    keys.rotate()
+    assert keys.signing_key() is not first
+    assert key_id(keys.signing_key().public_key()) == keys.signer()
 
 
 def test_a_prepared_key_verifies_before_it_signs(keys: SigningKeys) -> None:

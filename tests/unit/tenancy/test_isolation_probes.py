@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import http.server
+import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from compose.isolation.api_connection import ApiConnection
 from compose.isolation.canaries import Canary, Doors
 from compose.isolation.route_probes import _ghost, route_probes
 from ingress.identity.issuer import KeyFolder
 from schemas.errors import Unavailable
+from tests.eventually import becomes, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,10 +79,13 @@ def test_what_is_told_of_nobodys_is_remembered_and_hides_no_difference(
     """A later round asks for the other's alone, and once more for nobody's before it tells of a difference."""
     assert asked(doors, monkeypatch) == {}
     paths: list[str] = []
-    answer = doors._http.request
-    monkeypatch.setattr(
-        doors._http, "request", lambda method, path, **more: paths.append(path) or answer(method, path, **more)
-    )
+    answer: Any = doors._http.request
+
+    def noted(method: str, path: str, **more: Any) -> Any:
+        paths.append(path)
+        return answer(method, path, **more)
+
+    monkeypatch.setattr(doors._http, "request", noted)
     assert not [found for found in route_probes(doors, ONE, TWO) if found.evidence]
     assert not [path for path in paths if _ghost(TWO.resource_id) in path or _ghost(TWO.tenant_id) in path]
     odd = httpx.Response(404, headers={"X-More": "1"}, json={})
@@ -137,6 +145,38 @@ def test_who_is_slow_or_away_was_not_probed(doors: Doors, monkeypatch: pytest.Mo
     """A write that is accepted and not decided yet is neither refused nor done: a busy owner is no leak."""
     with pytest.raises(Unavailable):
         asked(doors, monkeypatch, PUT=httpx.Response(status, json={}))
+
+
+class _Served(http.server.BaseHTTPRequestHandler):
+    """Says what it was asked, and cuts the connection without a word, as an ingress does with an idle one."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        said = f"{self.path} {self.headers['Content-Type']} {body.decode()}".encode()
+        self.send_response(409)
+        self.send_header("Content-Length", str(len(said)))
+        self.send_header("X-More", "1")
+        self.end_headers()
+        self.wfile.write(said)
+        self.close_connection = True
+
+
+def test_a_probe_is_sent_whole_and_an_idle_connection_that_was_cut_is_no_outage() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Served) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with closing(ApiConnection(f"http://127.0.0.1:{server.server_port}", patient(5))) as api:
+            for n in (1, 2):
+                answer = api.request("PUT", "/a", headers={}, json={"n": n}, params={"tenant_id": "tn b"})
+                assert (answer.status_code, answer.is_success, answer.headers["x-more"]) == (409, False, "1")
+                assert answer.text == f'/a?tenant_id=tn+b application/json {{"n": {n}}}'
+                becomes(api._is_cut, True)
+                with pytest.raises(Unavailable, match="does not answer in JSON"):
+                    answer.json()
+        server.shutdown()
+    with pytest.raises(Unavailable, match="does not answer"):
+        api.request("GET", "/", headers={})
 
 
 def test_nobody_can_write_down_what_a_canary_holds(issuer: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> None:

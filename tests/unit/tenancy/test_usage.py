@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 import pytest
@@ -19,6 +20,8 @@ from schemas.tenancy.invoice import InvoicePlace, basis, made
 from schemas.tenancy.usage_decoding import decoded
 from schemas.tenancy.usage_event import UsageEvent, read, read_all, record_key, refuse_tenant
 from schemas.tenancy.value_types import prices
+from sinks import limits as sinks_limits
+from sinks.clickhouse.tenancy.usage_stream import look_again_in_s
 
 NOW_US = 1_790_000_000_000_000
 GOOD: dict[str, Any] = {
@@ -369,3 +372,9 @@ def test_windows_are_those_of_the_zone_and_are_cut_to_the_span() -> None:
     assert asked("2026-01-01T00:00:30Z", "2026-01-01T00:02:00Z", "minute", "UTC")[1:-1] == ["2026-01-01T00:01:00Z"]
     with pytest.raises(errors.InvalidCommand):
         asked("2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z", "minute", "UTC")
+
+
+def test_a_feed_without_usage_looks_once_a_heartbeat_and_one_with_usage_soon() -> None:
+    idle_after = limits.USAGE_FEED_IDLE_AFTER_S
+    assert [look_again_in_s(idle) for idle in (0, idle_after)] == [limits.USAGE_FEED_POLL_S] * 2
+    assert look_again_in_s(idle_after + 1) == look_again_in_s(math.inf) == sinks_limits.SINK_HEARTBEAT_MS / 1_000

@@ -44,17 +44,14 @@ select t.policy_id, t.version, t.body, t.publisher, timestamptz 'epoch' + t.publ
 from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
          as t (policy_id, version, body, publisher, published_at);
 
--- name: snapshot_newest
--- The newest signed snapshot: its revision, when and by which key it was signed. Primary key, from the right.
-select revision, issued_at, key_id, extract(epoch from clock_timestamp())::bigint from policy_snapshot order by revision desc, issued_at desc limit 1;
-
--- name: snapshot_revision
--- The revision that policies, shard map and denied callers stand at: every publication and every change of the others
--- raises it by one.
-select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_shard_map)
-         + (select version from access_denied_version),
-       extract(epoch from clock_timestamp())::bigint
-from policy;
+-- name: snapshot_standing
+-- The revision that policies, shard map and denied callers stand at, which every publication and every change of the
+-- others raises by one; and of the newest signed snapshot its revision, and when and by which key it was signed. Primary
+-- key, from the right.
+select stands.revision, extract(epoch from clock_timestamp())::bigint, s.revision, s.issued_at, s.key_id
+from (select coalesce(sum(version), 0)::bigint + (select max(version) from limiter_shard_map)
+             + (select version from access_denied_version) as revision from policy) stands
+left join (select revision, issued_at, key_id from policy_snapshot order by revision desc, issued_at desc limit 1) s on true;
 
 -- name: snapshot_contents
 -- Revision, shard map and everything in force, in one snapshot of the database; a row without policy for each that was

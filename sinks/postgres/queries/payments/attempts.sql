@@ -70,6 +70,14 @@ returning d.operation_id, d.intent_id, d.attempt, d.processor, d.kind, d.amount,
     coalesce(d.kind in ('authorize', 'purchase') and (
         select i.state = 'canceled' from payment_intent i where i.id = d.intent_id), false);
 
+-- name: attempts_due
+-- In place of both sweeps while there is nothing to carry out: of these processors those that have due attempts, and
+-- whether a fact is late. Indexes attempt_dispatch_due, attempt_dispatch_unconfirmed.
+select array(select p.name from unnest(%(processors)s::text[]) p (name)
+             where exists (select from attempt_dispatch
+                           where status in ('waiting', 'leased') and processor = p.name and next_at <= now())),
+    exists (select from attempt_dispatch where status = 'reported' and next_at <= now());
+
 -- name: attempts_record
 -- After the facts of a batch are durable in Kafka. Primary key. A definitive outcome is true whoever holds the lease by now;
 -- a postponement only counts while the lease is still ours, and the same one: a worker that slept through a lease of its
