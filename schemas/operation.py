@@ -88,12 +88,24 @@ class Operation:
         result, wrong = validation.normalize(self.payload, payload)
         return result, wrong or (self.together(result) if self.together else [])
 
+    @property
+    def _names_what_it_makes(self) -> bool:
+        return self.creates is not None and self.aggregate is None
+
     def names(self, aggregate_key: str) -> bool:
         """Whether an aggregate of that key, where somebody else chose it, is one that this API can show."""
-        made_here = self.creates is not None and self.aggregate is None
         return ID.fullmatch(aggregate_key) is not None and (
-            not made_here or aggregate_key.startswith(f"{self.creates}_")
+            not self._names_what_it_makes or aggregate_key.startswith(f"{self.creates}_")
         )
+
+    def takes_anothers_id(self, aggregate_key: str, scope: str, idempotency_key: str) -> bool:
+        """Whether it would make, under an id that somebody else chose, what another call over HTTP is to make.
+
+        Who knows a caller's name and guesses its next key can reckon that id; what is in its place refuses the call.
+        """
+        if not self._names_what_it_makes or not identity.is_derived(aggregate_key):
+            return False
+        return aggregate_key != self.aggregate_key(Named(None, {}, scope, idempotency_key))
 
     def request_hash(self, aggregate_key: str, payload: dict[str, Any]) -> bytes:
         """What tells a retry of this call from another request. The payload is normal (``normalize``)."""

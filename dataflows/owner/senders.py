@@ -119,6 +119,8 @@ def _why_unfit(command: Command, operation: Operation) -> str | None:
     """Why a producer outside may not name it so: names are stored, shown and looked up, as those at the ingress are."""
     if not operation.names(command.aggregate_key):
         return "key_unreadable"
+    if operation.takes_anothers_id(command.aggregate_key, command.scope, command.idempotency_key):
+        return "key_of_another"
     named = (command.aggregate_key, command.request_id, command.idempotency_key)
     is_unfit = not REQUEST_ID.match(command.request_id) or any(map(card_number.holds_card_number, named))
     return "identity_unfit" if is_unfit else None
