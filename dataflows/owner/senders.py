@@ -105,7 +105,9 @@ class Senders:
             return "scope_not_allowed"
         if operation is None or sender == PARKED:
             return None  # an operation of another service is refused where it would be decided
-        may_send = sender in operation.senders if scopes is None else operation.is_from_outside(command.scope)
+        may_send = (
+            operation.is_from_role(sender, command) if scopes is None else operation.is_from_outside(command.scope)
+        )
         if not may_send:
             return "operation_not_allowed"
         return None if scopes is None else _why_unfit(command, operation)

@@ -14,7 +14,18 @@ from ingress.identity.issuer import SCOPES_OF, STAFF_KIND
 from reconciliation.check.invariant import invariants
 from schemas import senders
 from schemas.operation import Named
-from schemas.senders import INGRESS, OUTSIDE, PARKED, PUBLISHER, ROLES, Sender, of_worker, speaks_for
+from schemas.senders import (
+    INGRESS,
+    OUTSIDE,
+    PARKED,
+    PROCESSOR_WORKER,
+    PUBLISHER,
+    REPAIRS,
+    ROLES,
+    Sender,
+    of_worker,
+    speaks_for,
+)
 from schemas.services import OPERATIONS, SERVICES, senders_to
 from sinks.kafka.sender_keys import SenderKeys
 from tests.worlds.payments.payment_cases import create
@@ -109,6 +120,25 @@ def test_a_program_outside_takes_no_id_that_the_call_of_another_merchant_is_to_h
     confirming = OPERATIONS["confirm_payment_intent"]
     theirs = structs.replace(create(), scope="m_1", operation=confirming.name, aggregate_key=of("m_1", "order-2"))
     assert known.why_not("producer.erp", theirs, confirming, theirs.aggregate_key.encode()) is None
+
+
+def test_what_is_sent_for_persons_is_what_an_owner_looks_up(tmp_path: Path) -> None:
+    """The key of repairs tells no fact in a processor's own name, and no attempt's in that of another's proposal."""
+    keys = SenderKeys(tmp_path / "senders", frozenset({REPAIRS, PROCESSOR_WORKER}))
+    keys.ensure()
+    known = Senders(keys)
+    known.look()
+    telling = OPERATIONS["record_attempt_outcome"]
+
+    def why_not(sender: str, key: str) -> str | None:
+        one = structs.replace(create(), operation=telling.name, scope="processor:simulator", idempotency_key=key)
+        one.payload = {"operation_id": "op_case_1", "status": "captured"}
+        return known.why_not(sender, one, telling, one.aggregate_key.encode())
+
+    assert why_not(REPAIRS, "op_case_1:ao_1") is None
+    for key in ("op_case_1:captured", "op_case_2:ao_1", "op_case_1:pending:ao_1", "ao_1", ""):
+        assert why_not(REPAIRS, key) == "operation_not_allowed"
+        assert why_not(PROCESSOR_WORKER, key) is None
 
 
 @pytest.mark.parametrize("role", [INGRESS, PUBLISHER])
