@@ -32,7 +32,9 @@ class EveryPartitionIsOurs:
     """Leases and publisher, as far as the queue of a reader asks them."""
 
     owner_id = "test-reader"
-    service = type("Service", (), {"commands_topic": "commands.none.v1", "takes_turns": False})
+    service = type(
+        "Service", (), {"commands_topic": "commands.none.v1", "events_topic": "events.none.v1", "takes_turns": False}
+    )
     halted: tuple[int, ...] = ()
 
     def get(self, partition: int) -> object:
