@@ -16,6 +16,7 @@ from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
 from ingress.http import header_fields, health, metrics, problems, quotas, registry, request_ids
+from ingress.http.head_requests import HeadAsGet
 from ingress.http.plain_routes import FixedPaths, plain_routes
 from ingress.http.whole_requests import WholeRequests
 from ingress.identity.ended import EndedWhenDenied
@@ -131,6 +132,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_middleware(TenantOnlyFromToken, refusal=_problem)
     app.add_middleware(ClearHeaders)
     app.add_middleware(request_ids.NamedRequests)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(WholeRequests)
     return app
 
@@ -173,7 +175,8 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 def _methods_of(scope: Scope) -> list[str]:
     routes = [route for router in ROUTERS for route in router.routes]
     matching = [route for route in routes if route.matches(scope)[0] != Match.NONE]
-    return sorted({method for route in matching for method in getattr(route, "methods", ())})
+    methods = {method for route in matching for method in getattr(route, "methods", ())}
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 async def _on_disconnect(_: Request, __: Exception) -> Response:

@@ -8,7 +8,15 @@ from confluent_kafka import KafkaException
 from psycopg.rows import dict_row
 
 from reconciliation.audit.log import audited
-from schemas.errors import CommandsExpired, GapInOffsets, StateConflict, TopicReplaced, TopicShorter, Unavailable
+from schemas.errors import (
+    CommandsExpired,
+    DatabaseOlder,
+    GapInOffsets,
+    StateConflict,
+    TopicReplaced,
+    TopicShorter,
+    Unavailable,
+)
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.sql_files import queries
 
@@ -30,6 +38,8 @@ _ADVICE: Final = {
     TopicReplaced.code: _READ_ALL,
     TopicShorter.code: _READ_ALL,
     CommandsExpired.code: f"{_RESUME} --from low' goes on with the oldest command that is left. {_LOST}",
+    DatabaseOlder.code: "The database is a copy of an earlier moment: bring back the newer one, where there is one; "
+    f"{_RESUME}' then tries again. What is lost without it, docs/operators.md says.",
     GapInOffsets.code: "Find out who deletes from the topic, or writes to it in transactions; "
     f"{_RESUME} --from OFFSET' goes on at an offset of Kafka.",
 }

@@ -19,6 +19,7 @@ PlatformError                  code, public message (first line of the docstring
   InvariantViolation           a bug or tampering: stop the partition, page, never retry
     UnbalancedPosting  CasMiss
     TopicReplaced  TopicShorter  CommandsExpired  GapInOffsets    what Kafka holds is not what Postgres has read
+    DatabaseOlder    nor has Postgres all that Kafka was told
 
 In the domain a refusal is a value (``schemas.records.Rejection``), never an exception.
 The HTTP status of a code is decided in one table, ``ingress/http/problems.py``.
@@ -319,6 +320,12 @@ class TopicReplaced(InvariantViolation):
     """The command topic was made again: it is not the one that was read."""
 
     code = "topic_replaced"
+
+
+class DatabaseOlder(InvariantViolation):
+    """Kafka was told of events that the database does not have: it is a copy of an earlier moment."""
+
+    code = "database_older"
 
 
 class TopicShorter(InvariantViolation):

@@ -15,6 +15,7 @@ OPERATOR_SCOPE: Final = "operator:"  # of a person's command; no merchant has a 
 #: what a request may be called
 REQUEST_ID: Final = re.compile(rf"[A-Za-z0-9._:~-]{{1,{limits.REQUEST_ID_LENGTH_MAX}}}\Z")
 _CARD_TOKEN = re.compile(r"tok_[a-z2-7]{24}")  # the simulator's own tokens, tok_sim_*, have an underscore more
+_DERIVED = re.compile(r"[a-z]+_[a-z2-7]{26}")
 _ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
 _ACCOUNT_CHARACTERS = 16  # 80 bits
 _PAYOUT_CHARACTERS = 14  # 70 bits, beside those of its account
@@ -25,6 +26,11 @@ def derived_id(prefix: str, scope: str, operation: str, idempotency_key: str) ->
     """The id that a create makes: a retried create has the same id, hence the same partition and owner."""
     digest = hashlib.sha256(f"{scope}\x1f{operation}\x1f{idempotency_key}".encode()).digest()
     return f"{prefix}_{base64.b32encode(digest[:17])[:26].decode().lower()}"
+
+
+def is_derived(text: str) -> bool:
+    """Whether it has the form of a ``derived_id``, whoever it is of."""
+    return _DERIVED.fullmatch(text) is not None
 
 
 def request_hash(operation: str, aggregate_key: str, payload: dict[str, object]) -> bytes:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from schemas import identity, limits, validation
-from schemas.senders import INGRESS, kind_of
+from schemas.senders import INGRESS, REPAIRS, kind_of
 from schemas.topics import commands_topic
+
+if TYPE_CHECKING:
+    from schemas.records import Command
 
 #: what an id in a path may look like, where an operation says nothing else
 ID: Final = re.compile(rf"[A-Za-z0-9_]{{1,{limits.AGGREGATE_KEY_LENGTH_MAX}}}")
@@ -56,6 +59,7 @@ class Operation:
     audited: bool = False  # its route writes the audit log: it has no other door
     body_bytes_max: int = limits.BODY_BYTES_MAX  # of one call; a line among others has the usual bound
     senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
+    of_two_persons: Callable[[Command], bool] | None = None  # which of it ``repairs`` may send; None: all
     result_id: str = "id"  # the field of its result that names what it made or changed
     needs_version: bool = False  # refused without an expected version
     document: bool = False  # its payload is one object of the caller's own; ``payload`` is how that travels
@@ -73,6 +77,14 @@ class Operation:
         """
         return self.is_callers and self.outside == kind_of(scope)
 
+    def is_from_role(self, role: str, command: Command) -> bool:
+        """Whether a role of ours may send this command of it.
+
+        Rule: what is sent for persons is looked up by its owner, and they say nothing that it would take on faith.
+        """
+        is_taken = role != REPAIRS or self.of_two_persons is None or self.of_two_persons(command)
+        return role in self.senders and is_taken
+
     @property
     def template(self) -> str:
         """``METHOD path`` as documented, the first part of the request hash."""
@@ -88,12 +100,24 @@ class Operation:
         result, wrong = validation.normalize(self.payload, payload)
         return result, wrong or (self.together(result) if self.together else [])
 
+    @property
+    def _names_what_it_makes(self) -> bool:
+        return self.creates is not None and self.aggregate is None
+
     def names(self, aggregate_key: str) -> bool:
         """Whether an aggregate of that key, where somebody else chose it, is one that this API can show."""
-        made_here = self.creates is not None and self.aggregate is None
         return ID.fullmatch(aggregate_key) is not None and (
-            not made_here or aggregate_key.startswith(f"{self.creates}_")
+            not self._names_what_it_makes or aggregate_key.startswith(f"{self.creates}_")
         )
+
+    def takes_anothers_id(self, aggregate_key: str, scope: str, idempotency_key: str) -> bool:
+        """Whether it would make, under an id that somebody else chose, what another call over HTTP is to make.
+
+        Who knows a caller's name and guesses its next key can reckon that id; what is in its place refuses the call.
+        """
+        if not self._names_what_it_makes or not identity.is_derived(aggregate_key):
+            return False
+        return aggregate_key != self.aggregate_key(Named(None, {}, scope, idempotency_key))
 
     def request_hash(self, aggregate_key: str, payload: dict[str, Any]) -> bytes:
         """What tells a retry of this call from another request. The payload is normal (``normalize``)."""

@@ -87,7 +87,8 @@ _WIRED: Final = {
 
 def _of_owner(service: Service) -> KafkaAccess:
     answers = (service.events_topic, service.dead_letters_topic, RESULTS)
-    return KafkaAccess(reads=(service.commands_topic,), groups=(service.owner_group,), answers=answers)
+    reads = (service.commands_topic, service.events_topic)  # events: whether the database has all of them
+    return KafkaAccess(reads=reads, groups=(service.owner_group,), answers=answers)
 
 
 def _of_worker(service: Service, name: str) -> KafkaAccess:

@@ -105,7 +105,9 @@ class Senders:
             return "scope_not_allowed"
         if operation is None or sender == PARKED:
             return None  # an operation of another service is refused where it would be decided
-        may_send = sender in operation.senders if scopes is None else operation.is_from_outside(command.scope)
+        may_send = (
+            operation.is_from_role(sender, command) if scopes is None else operation.is_from_outside(command.scope)
+        )
         if not may_send:
             return "operation_not_allowed"
         return None if scopes is None else _why_unfit(command, operation)
@@ -119,6 +121,8 @@ def _why_unfit(command: Command, operation: Operation) -> str | None:
     """Why a producer outside may not name it so: names are stored, shown and looked up, as those at the ingress are."""
     if not operation.names(command.aggregate_key):
         return "key_unreadable"
+    if operation.takes_anothers_id(command.aggregate_key, command.scope, command.idempotency_key):
+        return "key_of_another"
     named = (command.aggregate_key, command.request_id, command.idempotency_key)
     is_unfit = not REQUEST_ID.match(command.request_id) or any(map(card_number.holds_card_number, named))
     return "identity_unfit" if is_unfit else None

@@ -1,7 +1,8 @@
 """Takes partitions: the lease in Postgres, compared with the topic in Kafka, and what was not published before.
 
 A partition that was taken and may not be read stands still, the others go on: halted until an operator clears it when
-Kafka does not hold what comes next; for a moment when Kafka refuses one of its events, which are then published again.
+Kafka does not hold what comes next, or was told more than the database has; for a moment when Kafka refuses one of its
+events, which are then published again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataflows import limits
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.next_offset import place_fault
 from dataflows.owner.publisher import Publisher
+from dataflows.owner.told import Told, told_fault
 from dataflows.owner.topic_watch import TopicWatch
 from schemas.errors import InvariantViolation
 from sinks.kafka.topic_offsets import TopicOffsets
@@ -28,12 +30,13 @@ class Takes:
     """What the reading thread does with the partitions that Kafka assigns to it, apart from reading them."""
 
     def __init__(
-        self, connection: OwnerConnection, leases: Leases, publisher: Publisher, command_topic: TopicOffsets
+        self, connection: OwnerConnection, leases: Leases, publisher: Publisher, command_topic: TopicOffsets, told: Told
     ) -> None:
         self._connection = connection
         self._leases = leases
         self._publisher = publisher
         self._topic = command_topic
+        self._told = told
         self._clearing_due = 0.0
         self._refused: dict[int, float] = {}  # partition that stands still -> when it is taken again
         self.watch: Final = TopicWatch(command_topic)
@@ -43,11 +46,13 @@ class Takes:
         leases = [lease for p in partitions if (lease := self._acquire(p)) is not None]
         if not leases:
             return {}
-        held = self._topic.ask([lease.partition for lease in leases]).answer()
+        partitions = [lease.partition for lease in leases]
+        held, told = self._topic.ask(partitions).answer(), self._told.newest(partitions)
         taken = {}
         for lease in leases:
             found = held[lease.partition]
-            if fault := place_fault(lease.place, found):
+            fault = told_fault(lease.last_seq, told.get(lease.partition)) or place_fault(lease.place, found)
+            if fault is not None:
                 self.halt(lease, fault)
                 continue
             lease.has_witness = lease.leader_epoch is not None and lease.place.offset > found.low

@@ -9,7 +9,7 @@ import msgspec
 
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_statements as statements
-from dataflows.payments.domain import account_commands
+from dataflows.payments.domain import account_commands, approval
 from dataflows.payments.domain.account import (
     Account,
     AccountContext,
@@ -20,15 +20,13 @@ from dataflows.payments.domain.account import (
 from schemas.payments import money_by_hand
 from schemas.payments.records import LedgerTxn, MerchantAccount, Payout, PayoutDestination
 from schemas.payments.reference_rates import ReferenceRates
-from schemas.records import Command, Denial, Rejection
+from schemas.records import Command, Rejection
 from sinks.postgres.arrays import Texts
 
 _ACCOUNT_FIELDS: Final = MerchantAccount.__struct_fields__
 _PAYOUT_FIELDS: Final = Payout.__struct_fields__
 _DESTINATION_FIELDS: Final = PayoutDestination.__struct_fields__
 _METADATA: Final = _PAYOUT_FIELDS.index("metadata")
-#: not stored: the same proposal may be approved yet
-_NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
 Rows = Sequence[tuple[Any, ...]]
 
 
@@ -100,7 +98,7 @@ class AccountWorkspace:
         if money_by_hand.needs_approval(command):
             approved = self._approved.get(command.idempotency_key)
             if command.scope != money_by_hand.SCOPE or approved != (command.operation, command.payload):
-                return _NOT_APPROVED
+                return approval.NOT_APPROVED
         context = AccountContext(now=now, held=self._held, reference_rates=self._reference_rates, payouts=self._terms)
         return account_commands.decide(self._accounts.get(command.aggregate_key), command, context)
 

@@ -19,7 +19,7 @@ from dataflows.payments.domain.stored import payments_of
 from dataflows.payments.partition_memory import PartitionMemory
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.workspace import PaymentsWorkspace
-from schemas.payments import repair
+from schemas.payments import attempt_outcome, repair
 from schemas.records import Command
 from sinks.postgres import arrays
 from sinks.postgres.ledger_chain import GENESIS
@@ -65,6 +65,8 @@ class PaymentsPartition:
             wanted["journals"] = (statements.SQL["journals_read"], (arrays.Texts(journals),))
             if proposals := repair.proposals_named(commands):
                 wanted["proposals"] = (statements.SQL["proposals_read"], (arrays.Texts(proposals),))
+        if outcomes := attempt_outcome.proposals_named(commands):
+            wanted["outcomes"] = (statements.SQL["outcomes_read"], (arrays.Texts(outcomes),))
         wanted |= account_workspace.reads(commands)
         self._asked = tuple(wanted)
         return list(wanted.values())
@@ -76,12 +78,18 @@ class PaymentsPartition:
         payments = payments_of(intents, found.pop("attempts", []))
         elsewhere = {row[0] for row in intents if row[-1] != self.memory.partition}
         journals = {row[0] for row in found.pop("journals", [])}
-        approved = [_approved(row) for row in found.pop("proposals", [])]
+        approved = [_repair(row) for row in found.pop("proposals", [])]
+        approved += [_outcome(row) for row in found.pop("outcomes", [])]
         rates = self.memory.policies.current.reference_rates.document
         accounts = AccountWorkspace(self.memory.partition, found, rates, self._payouts)
         return PaymentsWorkspace(self.memory, payments, elsewhere, journals, approved, accounts)
 
 
-def _approved(row: tuple[Any, ...]) -> Command:
+def _outcome(row: tuple[Any, ...]) -> Command:
+    proposal_id, operation_id, intent_id, attempt, processor, fact = row
+    return attempt_outcome.command_of(proposal_id, operation_id, intent_id, attempt, processor, fact, issued_at=0)
+
+
+def _repair(row: tuple[Any, ...]) -> Command:
     proposal_id, template, entries, note, author, approver = row
     return repair.command_of(proposal_id, template, entries, note, author, approver, issued_at=0)

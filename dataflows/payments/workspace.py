@@ -10,8 +10,8 @@ from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.payments import review_cases, statements
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.contradictions import Contradictions
+from dataflows.payments.domain import approval, journal
 from dataflows.payments.domain import commands as domain
-from dataflows.payments.domain import journal
 from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.account_commands import OPERATIONS_OF_ACCOUNTS
 from dataflows.payments.domain.decision import Context, Decision, Payment
@@ -22,7 +22,7 @@ from dataflows.payments.ledger_batch import LedgerBatch
 from dataflows.payments.partition_memory import PartitionMemory
 from dataflows.payments.payment_changes import PaymentChanges
 from schemas import stored_answer
-from schemas.payments import frozen_answers, rendering
+from schemas.payments import frozen_answers, rendering, vouched
 from schemas.payments.records import LedgerTxn
 from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Rejection
@@ -60,7 +60,7 @@ class PaymentsWorkspace:
         self.contradictions = Contradictions()
         self.late_captures = LateCaptures()
         self.journals = journals  # those that exist
-        self.approved = {one.idempotency_key: one for one in approved}  # repairs, as the database has them
+        self.approved = {one.idempotency_key: one for one in approved}  # repairs and outcomes, as the database has them
         self.journals_new: list[tuple[JournalEntry, str, int]] = []
         self.accounts = accounts
         self.ledger = LedgerBatch(memory)
@@ -74,6 +74,8 @@ class PaymentsWorkspace:
             return self._journal(command, offset, now)
         if command.operation in OPERATIONS_OF_ACCOUNTS:
             return self._account(command, offset, now)
+        if vouched.is_vouched_for(command) and not self._is_approved(command):
+            return approval.NOT_APPROVED
         memory = self.memory
         context = Context(now=now, fees=memory.fees, processor=memory.processor, policies=memory.policies.current)
         decision = domain.decide(self.payments.get(command.aggregate_key), command, context)
@@ -138,6 +140,9 @@ class PaymentsWorkspace:
                 ),
             ),
         )
+
+    def _is_approved(self, command: Command) -> bool:
+        return approval.is_approved(command, self.approved.get(command.idempotency_key))
 
     def _recall(self, key: str) -> None:
         """A remembered payment becomes part of this workspace, as a copy: the batch may still fail."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ingress import limits
+from ingress.commands.stored import Place
 from ingress.http.coalescer import Coalescer
 from schemas import errors
 
@@ -27,7 +28,7 @@ _SECOND_US: Final = 1_000_000
 class Note(Struct, frozen=True):
     """One accepted command. ``deadline_at`` in microseconds since the epoch, 0 = none.
 
-    Its retry identity and its aggregate are None in notes of an ingress of an earlier release.
+    Its retry identity, its aggregate and its place are None in notes of an ingress of an earlier release.
     """
 
     merchant: str
@@ -36,6 +37,7 @@ class Note(Struct, frozen=True):
     idempotency_key: str | None = None
     request_hash: bytes | None = None
     aggregate_key: str | None = None
+    place: Place | None = None  # in Kafka, as far as it has told it
 
 
 class AcceptedRequests:
@@ -74,9 +76,9 @@ class AcceptedRequests:
         if own is not None:
             return own
         parameters = {"merchant": merchant, "request_id": request_id}
-        for deadline_at, key, request_hash, aggregate_key in await self._store.rows("accepted_find", parameters):
-            hashed = request_hash and bytes(request_hash)
-            return Note(merchant, request_id, deadline_at or 0, key, hashed, aggregate_key)
+        for deadline_at, key, hashed, aggregate_key, *where in await self._store.rows("accepted_find", parameters):
+            place = None if None in where else (where[0], where[1], where[2])
+            return Note(merchant, request_id, deadline_at or 0, key, hashed and bytes(hashed), aggregate_key, place)
         return None
 
     def missed_its_deadline(self, note: Note) -> bool:
@@ -103,6 +105,9 @@ class AcceptedRequests:
             "keys": [n.idempotency_key for n in rows],
             "hashes": [n.request_hash for n in rows],
             "aggregates": [n.aggregate_key for n in rows],
+            "topics": [n.place and n.place[0] for n in rows],
+            "partitions": [n.place and n.place[1] for n in rows],
+            "offsets": [n.place and n.place[2] for n in rows],
         }
         await self._store.rows("accepted_insert", parameters)
         return [None] * len(notes)

@@ -18,6 +18,7 @@ from ingress.commands import envelope
 from ingress.commands.accepted import Note
 from ingress.http import answers, request_ids
 from schemas import errors, records
+from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,7 @@ class Commands:
         )
         answer = _answer(request, pending, respond_async=terms.respond_async)
         if answer.pending:
-            await self._accepted.remember(_note(command))
+            await self._accepted.remember(_note(pending))
         return await self._shown(caller, request, answer), request_id
 
     async def _shown(self, caller: Caller, request: envelope.Request, answer: answers.Answer) -> answers.Answer:
@@ -166,7 +167,7 @@ class Commands:
             (n, _answer(request, pending, respond_async=terms.respond_async))
             for (n, request), pending in zip(fresh, pendings, strict=True)
         ]
-        notes = [_note(command) for command, (_, answer) in zip(commands, made, strict=True) if answer.pending]
+        notes = [_note(pending) for pending, (_, answer) in zip(pendings, made, strict=True) if answer.pending]
         await self._accepted.remember_all(notes)
         return made
 
@@ -216,9 +217,11 @@ def _command(
     )
 
 
-def _note(command: records.Command) -> Note:
+def _note(pending: Pending) -> Note:
+    command = pending.command
     identity = command.idempotency_key, command.request_hash
-    return Note(command.scope, command.request_id, command.deadline_at, *identity, command.aggregate_key)
+    place = None if pending.place is None else (OPERATIONS[command.operation].topic, *pending.place)
+    return Note(command.scope, command.request_id, command.deadline_at, *identity, command.aggregate_key, place)
 
 
 def _replay(request: envelope.Request, prior: Stored) -> answers.Answer:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _encode: Final = msgspec.json.Encoder().encode
 _OF_COMMAND: Final = _encode({"code": "parked", "detail": "The command waits for an operator."})
 _OF_OBJECT: Final = _encode({"code": "parked", "detail": "The object waits for an operator; nothing was done."})
+_PASSED: Final = _encode(
+    {"code": "parked", "detail": "The object waited for an operator, or one gave the command up; nothing was done."}
+)
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -52,13 +55,21 @@ class OperationLog:
     async def _undecided(self, note: Note) -> bytes:
         """An owner stores nothing of a command whose object refuses work: it is parked for as long as the object is.
 
-        Its caller may have the same identity carried out after that; then it is told as decided.
+        After that it is refused, for its owner has read past it. Its caller may have the same identity carried out
+        then; and it is told as decided.
         """
         if self._accepted.missed_its_deadline(note):
             return _document(note.request_id, "refused", problem=answers.failed(errors.DeadlineExceeded()).body)
         if await self._store.rows("aggregate_parked", {"aggregate_key": note.aggregate_key}):
             return _document(note.request_id, "parked", problem=answers.refused(_OF_OBJECT, replayed=False).body)
+        if note.place is not None and await self._is_passed(note, *note.place):
+            return _document(note.request_id, "refused", problem=answers.refused(_PASSED, replayed=False).body)
         return _document(note.request_id, "pending")
+
+    async def _is_passed(self, note: Note, topic: str, partition: int, offset: int) -> bool:
+        asked = {"merchant": note.merchant, "request_id": note.request_id, "key": note.idempotency_key}
+        place = {"topic": topic, "partition": partition, "offset": offset}
+        return bool(await self._store.rows("command_passed", asked | place))
 
     async def _decided(
         self, caller: Caller, request_id: str, status: str, response: bytes, operation_name: str, event: bytes | None

@@ -127,7 +127,7 @@ def _is_plain(route: APIRoute) -> bool:
 def _plain(route: APIRoute, queries: Queries) -> Route:
     asked = [param.name for param in route.dependant.path_params]
     made = Route(route.path, _answering(route, asked, queries), name=route.name)
-    made.methods = route.methods  # Starlette would add HEAD
+    made.methods = route.methods  # Starlette would add HEAD, which ``HeadAsGet`` answers for all routes
     return made
 
 

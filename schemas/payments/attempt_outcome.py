@@ -6,15 +6,16 @@ not apply (another amount). It has no second effect: the attempt's postings are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from schemas import validation
 from schemas import value_types as types
-from schemas.payments import facts, payloads, repair
+from schemas.payments import facts, payloads, repair, vouched
 from schemas.records import Command
 from schemas.validation import Field
 
-PREFIX: Final = "ao_"  # of a proposal's id
+_OPERATION: Final = "record_attempt_outcome"
 STATUSES: Final = ("authorized", "captured", "voided", "refunded", "submitted", "declined", "failed")
 OUTCOME: Final[validation.Fields] = {
     "status": Field(types.choice(*STATUSES), "what the processor did"),
@@ -27,9 +28,10 @@ OUTCOME: Final[validation.Fields] = {
 ASK: Final[validation.Fields] = {"note": repair.DECISION["note"]}
 
 
-def is_key_of(key: str, operation_id: str) -> bool:
-    """Whether a fact of this identity is what two persons said of the operation: no other door makes such a key."""
-    return key.startswith(f"{operation_id}:{PREFIX}")
+def proposals_named(commands: Sequence[Command]) -> list[str]:
+    """The ids of the proposals that facts about attempts among these say they are of."""
+    facts_told = (c for c in commands if c.operation == _OPERATION)
+    return [proposal for c in facts_told if (proposal := vouched.proposal_of(c)) is not None]
 
 
 def command_of(
@@ -42,10 +44,10 @@ def command_of(
     issued_at: int,
 ) -> Command:
     """The command of an approved outcome: the same identity and hash whoever sends it, whenever (microseconds)."""
-    scope, key = facts.processor_scope(processor), f"{operation_id}:{proposal_id}"
+    scope, key = facts.processor_scope(processor), vouched.vouched_key(operation_id, proposal_id)
     said = {name: fact[name] for name in ("status", "provider_ref", "amount", "currency", "error_code")}
     return facts.fact_command(
-        "record_attempt_outcome",
+        _OPERATION,
         scope=scope,
         key=key,
         aggregate_key=intent_id,

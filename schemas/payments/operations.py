@@ -6,7 +6,7 @@ from typing import Final
 
 from schemas import identity, senders, validation
 from schemas.operation import Named, Operation
-from schemas.payments import payloads
+from schemas.payments import payloads, vouched
 from schemas.payments.account_operations import ACCOUNT_OPERATIONS, DESTINATIONS, PAYOUTS
 from schemas.payments.value_types import MERCHANT_NAME
 
@@ -175,13 +175,16 @@ _ALL: Final = (
         "CommittedDispute",
         "dispute",
     ),
-    _fact(
-        "record_attempt_outcome",
-        "/processor_attempts/{id}/outcome",
-        "RecordAttemptOutcome",
-        payloads.ATTEMPT_OUTCOME,
-        "a fact about a processor attempt, whatever door it came through",
-        *(senders.PROCESSOR_WORKER, senders.WEBHOOK_WORKER, senders.RECONCILE, senders.REPAIRS),
+    Operation(
+        name="record_attempt_outcome",
+        service=_SERVICE,
+        method="FACT",
+        path="/processor_attempts/{id}/outcome",
+        record="RecordAttemptOutcome",
+        payload=payloads.ATTEMPT_OUTCOME,
+        summary="a fact about a processor attempt, whatever door it came through",
+        senders=(senders.PROCESSOR_WORKER, senders.WEBHOOK_WORKER, senders.RECONCILE, senders.REPAIRS),
+        of_two_persons=vouched.is_vouched_for,
     ),
     _fact(
         "expire_authorization",

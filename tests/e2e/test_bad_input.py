@@ -190,15 +190,19 @@ def test_unknown_routes_and_methods(merchant: Merchant) -> None:
     for path in ("/v1", "/v2/payment_intents", "/v1/payment_intents/", "/v1/payment_intents/a/b/c", "/%00"):
         refused(merchant.http.get(path), 404, "not_found")
     for method, path, allowed in (
-        ("DELETE", PATH, "GET, POST"),
+        ("DELETE", PATH, "GET, HEAD, POST"),
         ("PUT", "/v1/commands", "POST"),
-        ("POST", "/v1/events", "GET"),
-        ("TRACE", "/healthz", "GET"),
+        ("POST", "/v1/events", "GET, HEAD"),
+        ("TRACE", "/healthz", "GET, HEAD"),
         ("GET", "/v1/payment_intents/pi_1/confirm", "POST"),
     ):
         answer = merchant.http.request(method, path)
         refused(answer, 405, "method_not_allowed")
         assert answer.headers["allow"] == allowed
+    for path in (PATH, "/v1/payment_intents/pi_none", "/v1/commands", "/console"):
+        got, head = merchant.http.get(path), merchant.http.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b"")
+        assert head.headers.get("content-length") == got.headers.get("content-length")
 
 
 def test_too_many_header_fields(merchant: Merchant) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psycopg
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -138,6 +140,16 @@ class OwnedTopics:
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows as the superuser sees them."""
         return asked.rows(self._dsn, sql, *parameters)
+
+    def copied(self) -> OwnedTopics:
+        """The same topics over a copy of the database as it is now. No owner is at work."""
+        asked.end()  # nobody may have a session in what is copied
+        name = f"topics_{uuid.uuid4().hex[:10]}"
+        superuser = clone_database(in_database(self._dsn, "postgres"), name, urlsplit(self._dsn).path.strip("/"))
+        found = copy.copy(self)
+        found._dsn, found._owner_dsn = superuser, in_database(self._owner_dsn, name)
+        found.operator_dsn = in_database(self.operator_dsn, name)
+        return found
 
     def change(self, sql: str) -> None:
         """A statement of the superuser."""

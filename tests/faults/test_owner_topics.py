@@ -133,6 +133,39 @@ def test_a_topic_made_again_under_a_running_owner_halts(world: OwnedTopics) -> N
         world.await_decided(*new)
 
 
+def test_a_database_that_is_older_than_what_kafka_was_told_decides_nothing(world: OwnedTopics) -> None:
+    """Restored, it would decide again what is known outside, and give ids of events away twice."""
+    before, lost, new, other = world.make(3), world.make(2), world.make(2), world.make(2, OTHER)
+    world.send(*before)
+    world.send(*other, partition=OTHER)
+    with world.owned():
+        world.await_decided(*before, *other)
+    older = world.copied()
+    world.send(*lost)
+    with world.owned():
+        world.await_decided(*lost)
+        becomes(world.published_seq, 5, what="published")
+    told = world.read_by_seq()
+    older.send(*new)
+    later = older.make(1, OTHER)
+    older.send(*later, partition=OTHER)
+    with older.owned():
+        assert "'committed': 3, 'told': 5" in older.await_halted("database_older")
+        assert "bring back the newer one" in _advice(older)
+        older.await_decided(*later)
+        assert older.halted().keys() == {PARTITION}
+        _resume(older, "low")
+        older.await_halted("database_older")
+    assert older.read_by_seq() == told
+    assert not older.decided() & {one.aggregate_key for one in (*lost, *new)}
+    with world.owned():  # the newer one is back
+        world.await_decided(*new)
+    older.expire(older.events, -1)
+    with older.owned():  # or there is none, and nobody is to read what was told
+        _resume(older)
+        older.await_decided(*lost, *new)
+
+
 def test_an_offset_that_is_missing_halts(world: OwnedTopics) -> None:
     """Command topics have no transactions and are not compacted: whatever is missing was a command."""
     first, second = world.make(2), world.make(2)

@@ -221,6 +221,8 @@ def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSys
             " where request_id = %s",
             (request_id,),
         )
+    waits = [merchant.fresh(f"/v1/operations/{later}").json() for _ in range(6)]
+    assert {(told["status"], told["problem"]["code"]) for told in waits} == {("refused", "parked")}
     assert merchant.create("p", metadata={"order": word}).status_code == 201
     assert merchant.fresh(f"/v1/operations/{later}").json()["status"] == "committed"
 

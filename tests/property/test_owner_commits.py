@@ -25,13 +25,14 @@ from dataflows.owner.parking import commit_or_park, committed_together
 from dataflows.payments.service import payments_service
 from schemas import codec, identity, topics
 from schemas.errors import ClockOff, Fenced, OwnershipLost, UndecodableRecord
-from schemas.payments import attempt_outcome
 from schemas.payments import topics as payments_topics
+from schemas.payments import vouched
 from sinks.postgres.owner_connection import connect
 from tests.gate import examples
 from tests.property.owner_history import Step, Stored
 from tests.property.payments import end_state
 from tests.property.payments.history import History, published, random_history
+from tests.worlds.payments import approved_outcomes
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def test_any_interleaving_of_batches_crashes_and_zombies_ends_in_the_models_stat
     """A history of fewer steps is the beginning of a longer one of that seed."""
     history, chance = random_history(seed, steps, PARTITIONS, "pi_h", candidates), random.Random(seed)
     owner_dsn, superuser_dsn = new_database()
+    approved_outcomes.approve(superuser_dsn, (step.command for step in history.steps))
     owners, stored = Owners(owner_dsn, chance, published(candidates)), Stored(superuser_dsn)
     monkeypatch.setattr(fail_points, "reach", owners.reach)
     try:
@@ -206,9 +208,15 @@ def test_a_failover_and_late_money_fit_the_index_of_live_charges(new_database: C
             (1, "simulator_b", "captured", True),
             (2, "simulator", "failed", False),
         ]
-        vouched = _outcome(2, "captured", "simulator")
-        vouched.idempotency_key = f"{vouched.payload['operation_id']}:{attempt_outcome.PREFIX}1"
-        assert [row[:3] for row in committed(vouched)] == [
+        said = _outcome(2, "captured", "simulator")
+        said.idempotency_key = vouched.vouched_key(identity.operation_id(key, 2), f"{vouched.PREFIX}1")
+        assert [row[2] for row in committed(said)] == ["captured", "failed"]  # nobody has approved it
+        assert stored.rows(f"select 1 from idempotency where key = '{said.idempotency_key}'") == []
+        approved_outcomes.approve(superuser_dsn, [structs.replace(said, payload={**said.payload, "provider_ref": "x"})])
+        assert [row[2] for row in committed(said)] == ["captured", "failed"]  # but another one
+        said.idempotency_key = vouched.vouched_key(identity.operation_id(key, 2), f"{vouched.PREFIX}2")
+        approved_outcomes.approve(superuser_dsn, [said])
+        assert [row[:3] for row in committed(said)] == [
             (1, "simulator_b", "captured"),
             (2, "simulator", "captured"),  # beside it, and on its way back
             (3, "simulator", "created"),

@@ -28,7 +28,9 @@ class EveryPartitionIsOurs:
     """Leases and publisher, as far as a reader asks them here."""
 
     owner_id = "test-reader"
-    service = type("Service", (), {"commands_topic": "commands.none.v1", "takes_turns": False})
+    service = type(
+        "Service", (), {"commands_topic": "commands.none.v1", "events_topic": "events.none.v1", "takes_turns": False}
+    )
     halted: tuple[int, ...] = ()
 
     def get(self, partition: int) -> object:

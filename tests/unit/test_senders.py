@@ -7,13 +7,28 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
+from dataflows.owner.senders import Senders
 from ingress.identity.issuer import SCOPES_OF, STAFF_KIND
 from reconciliation.check.invariant import invariants
 from schemas import senders
-from schemas.senders import INGRESS, OUTSIDE, PARKED, PUBLISHER, ROLES, Sender, of_worker, speaks_for
+from schemas.operation import Named
+from schemas.senders import (
+    INGRESS,
+    OUTSIDE,
+    PARKED,
+    PROCESSOR_WORKER,
+    PUBLISHER,
+    REPAIRS,
+    ROLES,
+    Sender,
+    of_worker,
+    speaks_for,
+)
 from schemas.services import OPERATIONS, SERVICES, senders_to
 from sinks.kafka.sender_keys import SenderKeys
+from tests.worlds.payments.payment_cases import create
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +96,49 @@ def test_a_program_outside_may_send_what_a_token_of_its_kind_alone_suffices_for(
         )
     refused = {o.name for o in OPERATIONS.values() if o.is_callers and not any(map(o.is_from_outside, CALLERS))}
     assert {"shred_tenant_keys", "delete_tenant", "grant_credit", "start_migration", "decide_case"} <= refused
+
+
+def test_a_program_outside_takes_no_id_that_the_call_of_another_merchant_is_to_have(tmp_path: Path) -> None:
+    """Who knows a name and guesses the next key reckons that id; in its place an object would refuse the call for ever."""
+    keys = SenderKeys(tmp_path / "senders", frozenset())
+    keys.add("erp", ("m_1",))
+    known = Senders(keys)
+    known.look()
+    making = OPERATIONS["create_payment_intent"]
+
+    def why_not(aggregate_key: str) -> str | None:
+        one = structs.replace(create(), scope="m_1", idempotency_key="order-1", aggregate_key=aggregate_key)
+        return known.why_not("producer.erp", one, making, aggregate_key.encode())
+
+    def of(scope: str, key: str) -> str:
+        return making.aggregate_key(Named(path_id=None, payload={}, scope=scope, idempotency_key=key))
+
+    assert [why_not(key) for key in (of("m_1", "order-1"), "pi_erp_0001", "pi_" + "a" * 25, "pi_" + "a1" * 13)] == [
+        None
+    ] * 4
+    assert [why_not(key) for key in (of("m_2", "order-1"), of("m_1", "order-2"))] == ["key_of_another"] * 2
+    confirming = OPERATIONS["confirm_payment_intent"]
+    theirs = structs.replace(create(), scope="m_1", operation=confirming.name, aggregate_key=of("m_1", "order-2"))
+    assert known.why_not("producer.erp", theirs, confirming, theirs.aggregate_key.encode()) is None
+
+
+def test_what_is_sent_for_persons_is_what_an_owner_looks_up(tmp_path: Path) -> None:
+    """The key of repairs tells no fact in a processor's own name, and no attempt's in that of another's proposal."""
+    keys = SenderKeys(tmp_path / "senders", frozenset({REPAIRS, PROCESSOR_WORKER}))
+    keys.ensure()
+    known = Senders(keys)
+    known.look()
+    telling = OPERATIONS["record_attempt_outcome"]
+
+    def why_not(sender: str, key: str) -> str | None:
+        one = structs.replace(create(), operation=telling.name, scope="processor:simulator", idempotency_key=key)
+        one.payload = {"operation_id": "op_case_1", "status": "captured"}
+        return known.why_not(sender, one, telling, one.aggregate_key.encode())
+
+    assert why_not(REPAIRS, "op_case_1:ao_1") is None
+    for key in ("op_case_1:captured", "op_case_2:ao_1", "op_case_1:pending:ao_1", "ao_1", ""):
+        assert why_not(REPAIRS, key) == "operation_not_allowed"
+        assert why_not(PROCESSOR_WORKER, key) is None
 
 
 @pytest.mark.parametrize("role", [INGRESS, PUBLISHER])

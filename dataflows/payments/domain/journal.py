@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from dataflows.payments.domain import approval
 from dataflows.payments.domain.posting import Posting, is_balanced
 from schemas.payments import repair
 from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.payments.records import LedgerEntry
-from schemas.records import Command, Denial, Rejection
+from schemas.records import Command, Rejection
 from schemas.refusals import state_conflict, wrong_value
 
 #: who posts, and nobody else: each is bound in what it may say
@@ -23,8 +24,6 @@ _POSTS: Final = (repair.LEDGER_SCOPE, RECONCILIATION_SCOPE)
 _RECONCILED: Final = (
     "payout_in_transit:", "processor_receivable:", "processor_fee_expense:", "cash:", "fx_clearing:", "recon_suspense:"
 )  # fmt: skip
-#: not stored: the same repair may be approved yet
-_NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
 #: references that payments build for themselves
 _OF_PAYMENTS: Final = ("op_", "re_", "dp_")
 
@@ -50,8 +49,8 @@ def decide_post(command: Command, *, exists: bool, approved: Command | None = No
         return state_conflict("posted", "This reference was posted.")
     if command.expected_version not in (None, 0):
         return Rejection("version_conflict", "The object does not exist yet.", {"current_version": 0})
-    if command.scope == repair.LEDGER_SCOPE and (approved is None or not _is_same(command, approved)):
-        return _NOT_APPROVED
+    if command.scope == repair.LEDGER_SCOPE and not approval.is_approved(command, approved):
+        return approval.NOT_APPROVED
     entries = [LedgerEntry(**entry) for entry in wanted["entries"]]
     if wrong := _why_not(command, reference, entries):
         return wrong_value(*wrong)
@@ -68,13 +67,3 @@ def _why_not(command: Command, reference: str, entries: list[LedgerEntry]) -> tu
     if command.scope == RECONCILIATION_SCOPE and any(not e.account_id.startswith(_RECONCILED) for e in entries):
         return "payload.entries", "must be between processors and banks only, from reconciliation"
     return None
-
-
-def _is_same(command: Command, approved: Command) -> bool:
-    """By content, not by the hash that the record claims to have."""
-    names = ("reference", "kind", "entries", "note")
-    said = all(command.payload[name] == approved.payload[name] for name in names)
-    return said and (command.aggregate_key, command.idempotency_key) == (
-        approved.aggregate_key,
-        approved.idempotency_key,
-    )

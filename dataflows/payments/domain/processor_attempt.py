@@ -28,7 +28,7 @@ from dataflows.payments.domain.fact import (
 )
 from dataflows.payments.domain.payment_intent import advance, fail_over
 from dataflows.payments.domain.routing import CHARGES
-from schemas.payments import attempt_outcome
+from schemas.payments import vouched
 from schemas.payments.records import IntentState, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
 
@@ -49,8 +49,7 @@ def decide_outcome(payment: Payment, command: Command, context: Context) -> Deci
         return authorization.decide_released(payment, attempt, fact, context)
     if attempt.status in OPEN:
         return _about_open(payment, attempt, fact, context)
-    is_vouched_for = attempt_outcome.is_key_of(command.idempotency_key, attempt.operation_id)
-    return _contradiction(payment, attempt, fact, context, is_vouched_for=is_vouched_for)
+    return _contradiction(payment, attempt, fact, context, is_vouched_for=vouched.is_vouched_for(command))
 
 
 _DECIDED_ELSEWHERE: Final = {"refund": refund_outcome.decide_outcome, "evidence": dispute_evidence.decide_outcome}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Effect, Kind, Proposals, identified
 from schemas import errors
-from schemas.payments import attempt_outcome, repair
+from schemas.payments import attempt_outcome, repair, vouched
 
 if TYPE_CHECKING:
     from ingress.commands.envelope_fields import Fields
@@ -69,7 +69,7 @@ class Outcomes(Proposals):
         """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
         key, payload = decisions.identity_and_payload(body, fields)
         wanted = repair.read_decision(attempt_outcome.OUTCOME, payload)
-        made = identified(attempt_outcome.PREFIX.rstrip("_"), "outcome", case_id, author, key, wanted)
+        made = identified(vouched.PREFIX.rstrip("_"), "outcome", case_id, author, key, wanted)
         fact = json.dumps({name: value for name, value in wanted.items() if name != "note"})
         word = await self._store.word("outcomes_propose", {**made, "case": case_id, "fact": fact})
         if word in _WRONG:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from msgspec import Struct
 
 from schemas.errors import Unavailable
-from schemas.payments import attempt_outcome, limits, money_by_hand, repair
+from schemas.payments import attempt_outcome, limits, money_by_hand, repair, vouched
 from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.postgres.sql_files import queries
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SQL: Final = queries("reconciliation.payments.repair", "repair.sql")
 #: by what the proposal's id begins with
-_SETTLE: Final = {attempt_outcome.PREFIX.rstrip("_"): "outcome_settle", money_by_hand.PREFIX: "money_settle"}
+_SETTLE: Final = {vouched.PREFIX.rstrip("_"): "outcome_settle", money_by_hand.PREFIX: "money_settle"}
 
 
 class Resumed(Struct, kw_only=True):

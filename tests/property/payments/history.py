@@ -28,6 +28,7 @@ Roll = tuple[int, int, int, int]  # what, about which payment, and two choices
 KINDS: Final = 42
 AGGREGATES: Final = 24
 _CURRENCIES: Final = ("USD", "JPY", "KWD")
+_TOLD_BY_PROCESSORS_ALONE = frozenset({"redirect_url", "pending_reason", "authorized_until"})
 _STATUSES: Final = (
     *("pending", "unknown", "declined", "failed", "captured", "authorized", "voided", "manual_review", "refunded"),
     *("requires_action", "requires_action", "submitted"),
@@ -223,8 +224,12 @@ class History:
         if status == "authorized" and a % 2:
             payload["authorized_until"] = 1_000 + b
         teller = "other" if not truthful and b == 7 else self._teller(intent, number)
-        vouched = {"idempotency_key": f"{payload['operation_id']}:ao_{len(self.steps)}"} if a == 7 else {}
-        self._command("record_attempt_outcome", who, payload, scope=f"processor:{teller}", **vouched)
+        if a != 7:
+            self._command("record_attempt_outcome", who, payload, scope=f"processor:{teller}")
+            return
+        said = {name: value for name, value in payload.items() if name not in _TOLD_BY_PROCESSORS_ALONE}
+        key = {"idempotency_key": f"{payload['operation_id']}:ao_{len(self.steps)}"}  # two persons vouch for it
+        self._command("record_attempt_outcome", who, said, scope=f"processor:{teller}", **key)
 
     def _teller(self, intent: dict[str, Any], number: int) -> str:
         """The processor of an attempt; of none, the one that has the payment now."""

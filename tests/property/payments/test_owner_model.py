@@ -19,6 +19,7 @@ from tests.property.owner_history import Stored, Stream, end_as_modelled
 from tests.property.payments import end_state
 from tests.property.payments.history import random_history
 from tests.seeds import seeds
+from tests.worlds.payments import approved_outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ def test_any_history_ends_in_the_models_state(
     steps = random_history(seed, STEPS, payments_topics.PARTITIONS, "pi_k").steps
     stream = Stream(stack.addresses.kafka, payments_service())
     owner_dsn, superuser_dsn = new_database()
+    approved_outcomes.approve(superuser_dsn, (step.command for step in steps))
     stored = Stored(superuser_dsn)
     try:
         end_as_modelled(

@@ -10,7 +10,7 @@ from msgspec import structs
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
-from schemas.payments import attempt_outcome
+from schemas.payments import vouched
 from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases
@@ -179,7 +179,7 @@ def test_money_of_the_first_processor_counts_once_the_second_refused() -> None:
 def vouched_for(payment: Payment, number: int, status: str = "captured", **said: object) -> Command:
     """What two persons say of an attempt, after the processor's own word was refused."""
     told = cases.fact(payment, status, number=number, **said)
-    told.idempotency_key = f"{payment.attempts[number].operation_id}:{attempt_outcome.PREFIX}1"
+    told.idempotency_key = vouched.vouched_key(payment.attempts[number].operation_id, f"{vouched.PREFIX}1")
     return told
 
 

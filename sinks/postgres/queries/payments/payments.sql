@@ -24,6 +24,11 @@ select id from journal_entry where id = any (%s::text[]);
 select id, template, entries, note, author, decided_by from repair_proposal
 where id = any (%s::text[]) and state = 'approved';
 
+-- name: outcomes_read
+-- What two persons approved of attempts and is not known to be recorded, among what a batch says is vouched for. Primary key.
+select id, operation_id, intent_id, attempt, processor, fact from attempt_outcome_proposal
+where id = any (%s::text[]) and state = 'approved';
+
 -- name: chain_read
 -- On take-over: the newest link of the partition's ledger chain. Primary key, from the right.
 select link, hash from ledger_chain where partition = %s order by link desc limit 1;
