@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from dataflows.owner import fail_points
+from dataflows.tenancy.domain.invoice_intent import intent_of
 from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.invoice import Basis, InvoicePlace, basis, made
@@ -124,11 +125,12 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
     try:
         with connection.transaction():
             connection.execute(b"set transaction isolation level repeatable read")
-            place = _next_place(connection, tenant_id, number)
+            returned = _void(connection, tenant_id)
+            place = _next_place(connection, tenant_id, number, returned)
             found = _basis(connection, place)
             invoice = made(found)
             named = (tenant_id, place.ordinal, found.run.invoice_id, number, list(place.cut), place.entries)
-            stands = (*named, place.late_rule, invoice.credit_left, invoice.document)
+            stands = (*named, returned, place.late_rule, invoice.credit_left, invoice.document)
             connection.execute(SQL["invoice_insert"].encode(), stands)
             fail_points.reach("invoice_before_commit")
     except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first
@@ -136,13 +138,22 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
     return 1
 
 
-def _next_place(connection: psycopg.Connection[Any], tenant_id: str, number: int) -> InvoicePlace:
-    """Behind the newest invoice of the tenant, up to what is counted and known now."""
+def _void(connection: psycopg.Connection[Any], tenant_id: str) -> list[int]:
+    """The invoices of the tenant that nobody can pay any more, and whose credit no other has given back."""
+    rows = connection.execute(SQL["invoices_of_credit"].encode(), {"tenant": tenant_id}).fetchall()
+    ordinals = {intent_of(invoice_id): ordinal for ordinal, invoice_id in rows}
+    void = connection.execute(SQL["intents_void"].encode(), (list(ordinals),)).fetchall()
+    return sorted(ordinals[intent] for (intent,) in void)
+
+
+def _next_place(connection: psycopg.Connection[Any], tenant_id: str, number: int, returned: list[int]) -> InvoicePlace:
+    """Behind the newest invoice of the tenant, up to what is counted and known now. ``returned``: as ``_void`` says."""
     (cut,) = _one(connection, "counted_cut", ())
     (entries,) = _one(connection, "entries_cut", (tenant_id,))
     newest = connection.execute(SQL["invoice_newest"].encode(), (tenant_id,)).fetchone()
     ordinal, before, entries_before, credit = newest or (0, [], 0, 0)
-    return InvoicePlace(tenant_id, number, ordinal + 1, cut, before, entries, entries_before, credit)
+    (taken,) = _one(connection, "credit_taken", (tenant_id, returned))
+    return InvoicePlace(tenant_id, number, ordinal + 1, cut, before, entries, entries_before, credit + taken)
 
 
 def _basis(connection: psycopg.Connection[Any], place: InvoicePlace) -> Basis:

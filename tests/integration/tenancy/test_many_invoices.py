@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.tenancy.billing.invoicing import Failed, connected, make_due
+from dataflows.tenancy.billing.invoicing import SQL, Failed, connected, make_due
+from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import Snapshot
 from reconciliation.tenancy.usage import changed_invoices
@@ -93,14 +94,14 @@ def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> N
 
 LATE = """
 insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
-select 'late', '/meter', dimension, dimension, quantity, null, date_trunc('day', now()) - interval '36 hours', 0, 1000000 + n
+select 'late', '/meter', dimension, dimension, quantity, null, date_trunc('day', now()) - interval '84 hours', 0, 1000000 + n
 from (values ('tokens', 3, 1), ('calls', 4, 2), ('pages', 7, 3)) as t (dimension, quantity, n)
 """
 RUN = """
 insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
                          prices, created_at)
-select t.id, n, 'br_' || t.id || '_' || n, 'in_' || t.id || '_' || n, 0, date_trunc('day', now()) - (3 - n) * interval '1 day',
-       date_trunc('day', now()) - (2 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::text, %s::int) as t (id, n)
+select t.id, n, 'br_' || t.id || '_' || n, 'in_' || t.id || '_' || n, 0, date_trunc('day', now()) - (5 - n) * interval '1 day',
+       date_trunc('day', now()) - (4 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::text, %s::int) as t (id, n)
 """
 DOCUMENT = "select document from tenant_invoice where invoice_id = 'in_late_2'"
 
@@ -135,6 +136,53 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
         assert changed(connection) == ["in_late_2"]
         connection.execute("update tenant_invoice set late_rule = default where invoice_id = 'in_late_2'")
         assert changed(connection) == []
+
+
+OWED = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, reason, created_at)
+values ('credited', %(n)s, 'be_owed_' || %(n)s, 0, 'adjustment', 'tokens', 10, '1', now(), 'r', now())
+"""
+GIFT = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, amount, reason, created_at)
+values ('credited', 1, 'be_gift', 0, 'credit', 4, 'r', now())
+"""
+CANCELED = """
+insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method, processor, amount_capturable,
+                            amount_received, amount_refunded, amount_disputed, latest_attempt, metadata, partition, created_at,
+                            updated_at, reference)
+values (%s, %s, 6, 'EUR', %s, 1, 'automatic', 'p', 0, 0, 0, 0, 0, '{}', 0, now(), now(), 'in_credited_1')
+"""
+TOTALS = """
+select run_number, (convert_from(document, 'UTF8')::jsonb ->> 'total')::int, returned from tenant_invoice
+where tenant_id = 'credited' order by 1
+"""
+
+
+def test_credit_that_a_void_invoice_took_is_in_the_next_one_and_in_no_other(stack: World) -> None:
+    """Void is what the intent of that invoice says, not another one that says its name."""
+    addresses, intent = stack.settings.addresses(), intent_of("in_credited_1")
+    metering = addresses.postgres_dsns["millrace_tenancy_metering"]
+    with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(GIFT.encode())
+        for number in range(1, 5):
+            connection.execute(OWED.encode(), {"n": number + 1})
+            connection.execute(RUN.encode(), ("{}", "credited", number))
+            assert made(metering) == 1
+            if number == 1:
+                connection.execute(CANCELED.encode(), ("pi_other", BILLING_MERCHANT, "canceled"))
+                connection.execute(CANCELED.encode(), (intent, BILLING_MERCHANT, "requires_payment_method"))
+            if number == 2:
+                connection.execute("update payment_intent set state = 'canceled' where id = %s", (intent,))
+        assert connection.execute(TOTALS.encode()).fetchall() == [(1, 6, []), (2, 10, []), (3, 6, [1]), (4, 10, [])]
+        assert changed(connection) == []
+        connection.execute("update tenant_invoice set returned = '{}' where invoice_id = 'in_credited_3'")
+        assert changed(connection) == ["in_credited_3"]
+        connection.execute("update tenant_invoice set returned = '{1}' where invoice_id = 'in_credited_3'")
+        connection.execute(
+            "update tenant_invoice set returned = null where invoice_id = 'in_credited_2'"
+        )  # as of before
+        left = connection.execute(SQL["invoices_of_credit"].encode(), {"tenant": "credited"}).fetchall()
+        assert [ordinal for ordinal, _ in left] == [3, 4]
 
 
 ENTRY = """
