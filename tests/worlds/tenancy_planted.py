@@ -22,7 +22,7 @@ PLANTED: Final = {
     "tenancy_glass_reviewed": 'update support_grant set break_glass = true, not_before = null, approvers = \'["a", "b"]\', duration_s = 60,'
     " expires_at = now() - interval '25 hours'",
     "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
-    "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
+    "tenancy_usage_stores": "update usage_event set subject = 'another' where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
 #: by way of a view that shows no tenant; the other one stays, and is no gap
