@@ -30,6 +30,7 @@ from ingress.tenancy.invoice_payment import CANCEL, CONFIRM
 from ingress.tenancy.tenants import Tenants
 from schemas import errors, limits
 from schemas.services import OPERATIONS
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
 
 if TYPE_CHECKING:
@@ -51,12 +52,16 @@ async def get_invoice(request: Request, invoice_id: str) -> Response:
 
 @router.get(f"{_INVOICE}/document")
 async def get_document(request: Request, invoice_id: str) -> Response:
-    """Its bytes; with ``recompute``, made again from the events and the run's prices."""
+    """Its bytes; with ``recompute``, made again from the events and the run's prices: 202 while that goes on."""
     is_made_again = reading.choice(request, "recompute", ("true", "false")) == "true"
     _, stored = await _invoice(request, invoice_id)
-    if is_made_again:
-        return calling.json(await parts_of(request).get(Billing).made_again(stored))
-    return calling.json(stored.document, _FOR_EVER)
+    if not is_made_again:
+        return calling.json(stored.document, _FOR_EVER)
+    document = await parts_of(request).get(Billing).made_again(invoice_id, stored)
+    if document is None:
+        said = {"object": "invoice_made_again", "invoice_id": invoice_id, "state": "running"}
+        return calling.json(said, calling.NO_STORE | {"Retry-After": str(tenancy_limits.INVOICE_AGAIN_ASK_S)}, 202)
+    return calling.json(document)
 
 
 @router.get(f"{_INVOICE}/payment")

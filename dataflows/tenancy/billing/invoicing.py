@@ -1,4 +1,4 @@
-"""Makes the invoice of every run whose grace is over: once, of what was counted up to then.
+"""Makes the invoice of every run whose grace is over: once, of what was counted up to then. Makes others again.
 
 One transaction sees one moment: the cut, and the usage behind it. Killed before its end, nothing was made; two at once
 meet at the primary key. Which usage is in an invoice follows from its cut and from that of the one before, for ever.
@@ -23,7 +23,7 @@ from sinks.postgres import owner_connection
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sinks.postgres.owner_connection import OwnerConnection
 
@@ -34,23 +34,23 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class Failed:
-    """Runs whose invoice could not be made: each is left alone for a while, and the others have its place."""
+    """Invoices that could not be made, by tenant and run or id: each is left alone for a while."""
 
     def __init__(self) -> None:
-        self._again_at: dict[tuple[str, int], float] = {}
-        self._wait_s: dict[tuple[str, int], float] = {}
+        self._again_at: dict[tuple[str, Any], float] = {}
+        self._wait_s: dict[tuple[str, Any], float] = {}
 
-    def add(self, tenant_id: str, number: int) -> None:
+    def add(self, tenant_id: str, which: Any) -> None:
         """One more, or once more: it waits twice as long then."""
-        wait_s = self._wait_s.get((tenant_id, number), tenancy_limits.BILLING_AGAIN_S)
-        self._again_at[tenant_id, number] = time.monotonic() + wait_s
-        self._wait_s[tenant_id, number] = min(2 * wait_s, tenancy_limits.BILLING_AGAIN_MAX_S)
+        wait_s = self._wait_s.get((tenant_id, which), tenancy_limits.BILLING_AGAIN_S)
+        self._again_at[tenant_id, which] = time.monotonic() + wait_s
+        self._wait_s[tenant_id, which] = min(2 * wait_s, tenancy_limits.BILLING_AGAIN_MAX_S)
 
-    def made(self, tenant_id: str, number: int) -> None:
+    def made(self, tenant_id: str, which: Any) -> None:
         """That one is not among them any more."""
-        self._wait_s.pop((tenant_id, number), None)
+        self._wait_s.pop((tenant_id, which), None)
 
-    def waiting(self) -> list[tuple[str, int]]:
+    def waiting(self) -> list[tuple[str, Any]]:
         """Those that are not tried yet."""
         now = time.monotonic()
         self._again_at = {run: at for run, at in self._again_at.items() if at > now}
@@ -58,11 +58,12 @@ class Failed:
 
 
 class Invoicing:
-    """One loop; several at once make no second invoice."""
+    """One loop of ``make_due`` or ``make_asked``; several at once make no second invoice."""
 
-    def __init__(self, dsn: str, name: str) -> None:
+    def __init__(self, dsn: str, name: str, make: Callable[[OwnerConnection, Failed], int]) -> None:
         self._dsn = dsn
         self._name = name
+        self._make = make
         self._stop = threading.Event()
         self._failed = Failed()
 
@@ -77,7 +78,7 @@ class Invoicing:
                 with connected(self._dsn, self._name) as connection:
                     while not self._stop.is_set():
                         began = time.monotonic()
-                        if not make_due(connection, self._failed):
+                        if not self._make(connection, self._failed):
                             self._stop.wait(pause_s(time.monotonic() - began))
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
@@ -104,18 +105,29 @@ def make_due(connection: OwnerConnection, failed: Failed) -> int:
 
     Raises psycopg.OperationalError when the session is gone, be it that one took too long.
     """
+    return _each(connection, failed, "runs_due", _make)
+
+
+def make_asked(connection: OwnerConnection, failed: Failed) -> int:
+    """Makes invoices again that took an ingress too long, as ``make_due`` makes others."""
+    return _each(connection, failed, "again_due", _make_again)
+
+
+def _each(
+    connection: OwnerConnection, failed: Failed, query: str, make: Callable[[OwnerConnection, str, Any], int]
+) -> int:
     waiting = failed.waiting()
-    asked = ([tenant_id for tenant_id, _ in waiting], [number for _, number in waiting])
-    due = connection.execute(SQL["runs_due"].encode(), (*asked, tenancy_limits.BILLING_RUNS_AT_ONCE)).fetchall()
+    asked = ([tenant_id for tenant_id, _ in waiting], [which for _, which in waiting])
+    due = connection.execute(SQL[query].encode(), (*asked, tenancy_limits.BILLING_RUNS_AT_ONCE)).fetchall()
     count = 0
-    for tenant_id, number in due:
+    for tenant_id, which in due:
         try:
-            count += _make(connection, tenant_id, number)
-            failed.made(tenant_id, number)
+            count += make(connection, tenant_id, which)
+            failed.made(tenant_id, which)
         except _OF_ONE as error:
-            failed.add(tenant_id, number)
+            failed.add(tenant_id, which)
             told = {"reason": type(error).__name__, "cause": str(error).partition("\n")[0]}
-            _log.error("invoice_failed", tenant_id=tenant_id, run=number, **told)
+            _log.error("invoice_failed", tenant_id=tenant_id, run=which, **told)
             if connection.closed or connection.broken:
                 raise
     return count
@@ -135,6 +147,15 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
             fail_points.reach("invoice_before_commit")
     except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first
         return 0
+    return 1
+
+
+def _make_again(connection: OwnerConnection, tenant_id: str, invoice_id: str) -> int:
+    with connection.transaction():
+        connection.execute(b"set transaction isolation level repeatable read")
+        *place, _, _ = _one(connection, "invoice_place", (invoice_id,))
+        document = made(_basis(connection, InvoicePlace(*place))).document
+        connection.execute(SQL["again_made"].encode(), (document, tenant_id, invoice_id))
     return 1
 
 

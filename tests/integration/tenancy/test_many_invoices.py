@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.tenancy.billing.invoicing import SQL, Failed, connected, make_due
+from dataflows.tenancy.billing.invoicing import SQL, Failed, connected, make_asked, make_due
 from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
+from ingress.http import store as stores
+from ingress.http.cursors import Cursors
+from ingress.tenancy.billing import Billing
+from ingress.tenancy.questions import Questions
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import Snapshot
 from reconciliation.tenancy.usage import changed_invoices
@@ -249,3 +254,42 @@ def test_an_invoice_that_takes_too_long_holds_up_no_other(stack: World, monkeypa
             assert connection.execute(of).fetchall() == [("b_short",)]
             assert make_due(another, Failed()) == 1
         assert connection.execute(of).fetchall() == [("a_long",), ("b_short",)]
+
+
+def test_an_invoice_of_too_many_events_for_one_answer_is_made_again_meanwhile(
+    stack: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for all who ask, and told until it is old; here reading its events waits for a lock."""
+    addresses = stack.settings.addresses()
+    monkeypatch.setattr(stores, "_SETTINGS", f"{stores._SETTINGS} -c statement_timeout=500")
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(addresses.postgres_superuser_dsn) as events,
+        connected(addresses.postgres_dsns["millrace_tenancy_metering"], "again") as metering,
+    ):
+        connection.execute(RUN.encode(), ("{}", "z_many", 1))
+        assert make_due(metering, Failed()) == 1
+
+        async def asked() -> None:
+            store = stores.Store(addresses.postgres_dsns["millrace_ingress"])
+            await store.open()
+            billing = Billing(store, Cursors(b"k" * 32), Questions())
+            stored = await billing.invoice("in_z_many_1")
+            events.execute("lock table usage_event in access exclusive mode")
+            assert await billing.made_again("in_z_many_1", stored) is None
+            events.rollback()
+            assert await billing.made_again("in_z_many_1", stored) is None
+            assert [make_asked(metering, Failed()) for _ in range(2)] == [1, 0]
+            assert await billing.made_again("in_z_many_1", stored) == stored.document
+            connection.execute("update invoice_again set document = 'of before'")
+            assert await billing.made_again("in_z_many_1", stored) == b"of before"
+            connection.execute("update invoice_again set made_at = made_at - interval '1 hour'")
+            assert await billing.made_again("in_z_many_1", stored) == stored.document
+            events.execute("lock table usage_event in access exclusive mode")
+            assert await billing.made_again("in_z_many_1", stored) is None
+            events.rollback()
+            assert make_asked(metering, Failed()) == 1
+            assert await billing.made_again("in_z_many_1", stored) == stored.document
+            await store.close()
+
+        asyncio.run(asked())

@@ -100,6 +100,18 @@ where e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
 group by e.dimension, p.price, b.number, b.period_from, b.period_to
 having bool_or(k.is_late);
 
+-- name: again_due
+-- The invoices that are to be made again and wait longest, but for some. The table has those alone that took an ingress too long.
+select tenant_id, invoice_id from invoice_again a
+where made_at is null
+  and not exists (select from unnest(%s::text[], %s::text[]) as w (tenant_id, invoice_id)
+                  where w.tenant_id = a.tenant_id and w.invoice_id = a.invoice_id)
+order by asked_at limit %s;
+
+-- name: again_made
+-- What one of them is. Primary key.
+update invoice_again set made_at = clock_timestamp(), document = %s where tenant_id = %s and invoice_id = %s;
+
 -- name: invoice_insert
 -- Once for each run: a second process that made it too fails at the primary key.
 insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, returned, late_rule, credit_left, document)
