@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import itertools
 import time
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -41,11 +42,15 @@ _NOT_NOW: Final = (
 
 
 class Canary(Struct, frozen=True):
-    """One of them: its resource holds a text that is nowhere else, and that nobody can guess and write down."""
+    """One of them: its resource holds a text that is nowhere else, and that nobody can guess and write down.
+
+    Its usage has another one as its subject: analysts may read that.
+    """
 
     tenant_id: str
     resource_id: str
     marker: str
+    subject: str
 
 
 class Doors:
@@ -57,16 +62,20 @@ class Doors:
         self._http = ApiConnection(base_url, limits.ISOLATION_ANSWER_S)
         self._tokens: dict[str, tuple[str, float]] = {}
         self._remembered: dict[tuple[str, ...], tuple[Any, float]] = {}
+        self._metered: dict[str, str] = {}  # the day of which the usage of a tenant was sent
 
     def close(self) -> None:
         """Disconnects, until the next question."""
         self._http.close()
 
-    def ask(self, tenant_id: str, method: str, path: str, **more: Any) -> Answer:
-        """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not yet."""
+    def ask(self, tenant_id: str, method: str, path: str, *, done: int = 200, **more: Any) -> Answer:
+        """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not yet.
+
+        ``done``: an answer that tells that all is done, whatever it means elsewhere.
+        """
         headers = {"Authorization": f"Bearer {self._token(tenant_id)}", **more.pop("headers", {})}
         answer = self._http.request(method, path, headers=headers, **more)
-        if answer.is_server_error or answer.status_code in _NOT_NOW:
+        if answer.is_server_error or (answer.status_code in _NOT_NOW and answer.status_code != done):
             raise Unavailable(f"{method} {path}: {answer.status_code}")
         return answer
 
@@ -108,12 +117,35 @@ class Doors:
 
     def canary(self, tenant_id: str) -> Canary:
         """A tenant with its resource; the same one whenever it is asked for. Raises Unavailable."""
-        marker = hmac.new(self._marking_key, b"isolation canary " + tenant_id.encode(), hashlib.sha256).hexdigest()
+        marker, subject = self._marked("canary", tenant_id), self._marked("usage", tenant_id)
+        self._meter(tenant_id, subject)
         resource = self.remembered(
             ("resource", tenant_id),
             lambda: self._done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker}),
         )
-        return Canary(tenant_id, resource["resource_id"], marker)
+        return Canary(tenant_id, resource["resource_id"], marker, subject)
+
+    def _marked(self, what: str, tenant_id: str) -> str:
+        return hmac.new(self._marking_key, f"isolation {what} {tenant_id}".encode(), hashlib.sha256).hexdigest()
+
+    def _meter(self, tenant_id: str, subject: str) -> None:
+        """One event of usage a day, whoever sends it again."""
+        day = datetime.now(UTC).date().isoformat()
+        if self._metered.get(tenant_id) == day:
+            return
+        event: dict[str, Any] = {
+            "specversion": "1.0",
+            "type": "millrace.usage",
+            "source": "/isolation",
+            "id": day,
+            "subject": subject,
+        }
+        event |= {"time": f"{day}T00:00:00Z", "data": {"dimension": "isolation_canary", "quantity": 1}}
+        sent = {"json": event, "headers": {"Content-Type": "application/cloudevents+json"}}
+        answer = self.ask(tenant_id, "POST", "/v1/usage/events", done=HTTPStatus.ACCEPTED, **sent)
+        if answer.status_code != HTTPStatus.ACCEPTED:
+            raise Unavailable(f"POST /v1/usage/events: {answer.status_code}")
+        self._metered[tenant_id] = day
 
     def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:
         answer = self.ask(tenant_id, method, path, json={"idempotency_key": key, "payload": payload})

@@ -36,7 +36,10 @@ _ASKS: Final = b"select set_config('app.asks', %s, true)"
 _TAKEN: Final = b"select current_setting('app.taken') = 'yes'"
 _REFUSALS: Final = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
 _STALE: Final = "TN001"  # the context is of an older generation: the canary was moved
-_USAGE: Final = "select count() from usage_events where tenant_id = {tenant:String} and subject = {marker:String}"
+_USAGE: Final = (
+    "select countIf(subject = {own:String}), countIf(subject = {others:String}) from usage_events"
+    " where tenant_id = {tenant:String}"
+)
 
 
 def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, generation: int) -> Iterator[Found]:
@@ -94,15 +97,20 @@ class AnalyticsProbe:
         self._client: Client | None = None
 
     def ask(self, asks: Canary, other: Canary) -> Iterator[Found]:
-        """Raises Unavailable; then the next one has a new client."""
+        """Nothing while its own usage is not there yet: that would prove nothing.
+
+        Raises Unavailable; then the next one has a new client.
+        """
         self._client = self._client or self._connection.client()
         try:
-            named = {"tenant": asks.tenant_id, "marker": other.marker}
-            seen = int(self._client.query(_USAGE, parameters=named).result_rows[0][0])
+            named = {"tenant": asks.tenant_id, "own": asks.subject, "others": other.subject}
+            own, seen = map(int, self._client.query(_USAGE, parameters=named).result_rows[0])
         except (ClickHouseError, OSError) as error:
             self.close()
             raise errors.Unavailable("ClickHouse does not answer") from error
-        yield Found("usage in ClickHouse", "another tenant's usage is seen" if seen else None, is_leak=bool(seen))
+        if own or seen:
+            evidence = "another tenant's usage is seen" if seen else None
+            yield Found("usage in ClickHouse", evidence, is_leak=bool(seen))
 
     def close(self) -> None:
         """Disconnects."""

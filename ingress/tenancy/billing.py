@@ -9,6 +9,7 @@ from dataflows.tenancy.domain.billing_entry import rendered as entry_shown
 from dataflows.tenancy.domain.billing_run import BillingRun, rendered
 from ingress.http.pages import NewestFirst
 from schemas import errors
+from schemas.tenancy import limits
 from schemas.tenancy.invoice import InvoicePlace, basis, made
 from sinks.postgres.sql_files import queries
 
@@ -76,17 +77,26 @@ class Billing:
         *place, _, document = rows[0]
         return StoredInvoice(InvoicePlace(*place), document)
 
-    async def made_again(self, stored: StoredInvoice) -> bytes:
+    async def made_again(self, invoice_id: str, stored: StoredInvoice) -> bytes | None:
         """Its bytes, from events, entries and the run's prices: nothing of what was stored of its lines is read.
 
+        None: it is of so much usage that the metering makes it, and tells it for a while to who asks again.
         Raises StateConflict when its usage is so old that it is not kept any more, and Overloaded.
         """
         asked = stored.place.asked()
         if await self._store.rows("invoice_not_kept", {"invoice": stored.document, **asked}):
             raise errors.StateConflict("The usage of this invoice is not kept any more; the invoice stands.")
+        named = {"tenant": stored.tenant_id, "invoice": invoice_id, "told_s": limits.INVOICE_AGAIN_TOLD_S}
+        if found := await self._store.rows("invoice_again", named):
+            document: bytes | None = found[0][0]
+            return document
         names = ("run_terms", "used_in_period", "used_late", "entries_taken")
-        async with self._questions.turn(stored.tenant_id):
-            terms, own, late, entries = await self._store.snapshot(*((_SQL[name], asked) for name in names))
+        try:
+            async with self._questions.turn(stored.tenant_id):
+                terms, own, late, entries = await self._store.snapshot(*((_SQL[name], asked) for name in names))
+        except errors.DependencyTimeout:
+            await self._store.rows("invoice_again_ask", named)
+            return None
         return made(basis(stored.place, terms[0], own, late, entries)).document
 
 

@@ -24,6 +24,7 @@ _PAGE: Final = (elements.limit(), elements.CURSOR)
 _DESK: Final = (STAFF, TENANT_ADMIN)
 _GRANTS: Final = (STAFF, SUPPORT, APPROVE, TENANT_ADMIN)
 _SAID_BY_ROUTE: Final = ("person", "grant_id")
+_LATER: Final = {"Retry-After": elements.header("Seconds")}
 _ONE: Final = "application/cloudevents+json"
 _BATCH: Final = "application/cloudevents-batch+json"
 
@@ -61,6 +62,7 @@ def paths() -> Json:
             scopes=_DESK,
             parameters=(recompute,),
             refusals=("state_conflict",),  # its usage is not kept any more
+            accepted=elements.answer("It is being made again: ask again", elements.JSON, "InvoiceMadeAgain", _LATER),
         ),
         "/v1/invoices/{invoice_id}/payment": read(
             "get_invoice_payment", "Whether it is paid", "InvoicePayment", ("invoice_id",), scopes=_DESK
@@ -229,6 +231,7 @@ def components() -> Json:
             "BillingRunPage": page_of(ref("BillingRun")),
             "CommittedBillingRun": committed(run),
             "Invoice": invoice,
+            "InvoiceMadeAgain": a_schema({"invoice_id": OBJECT_ID, "state": {"const": "running"}}),
             "InvoicePayment": paid,
             "BillingEntry": entry,
             "BillingEntryPage": page_of(ref("BillingEntry")),

@@ -9,29 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas.identity import derived_id
-from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:
     from schemas.payments.records import PaymentIntent
 
-#: the merchant to whom tenants pay: its balance is what the platform earned
-BILLING_MERCHANT: Final = "m_millrace_billing"
-CREATE: Final = "create_payment_intent"
 CONFIRM: Final = "confirm_payment_intent"
 CANCEL: Final = "cancel_payment_intent"
 #: how an invoice may stand
 STATES: Final = ("nothing_due", "unpaid", "processing", "paid", "partly_refunded", "refunded", "disputed", "void")
 _UNPAID: Final = frozenset({"requires_payment_method", "requires_confirmation"})
-
-
-def identity_of(invoice_id: str) -> str:
-    """The retry identity under which its intent is made, whoever asks first."""
-    return f"invoice-{invoice_id}"
-
-
-def intent_of(invoice_id: str) -> str:
-    """The id of its intent, whether that was made or not."""
-    return derived_id("pi", BILLING_MERCHANT, OPERATIONS[CREATE].template, identity_of(invoice_id))
 
 
 def try_identity(invoice_id: str, operation: str, key: str) -> str:

@@ -13,6 +13,8 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dataflows.tenancy.domain import invoice_intent
+from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, CREATE
 from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
 from ingress.commands.form_commands import carry_out
@@ -24,10 +26,11 @@ from ingress.payments.resources import Collections
 from ingress.tenancy import invoice_payment
 from ingress.tenancy.billing import Billing
 from ingress.tenancy.callers import is_member, require_staff
-from ingress.tenancy.invoice_payment import BILLING_MERCHANT, CANCEL, CONFIRM, CREATE
+from ingress.tenancy.invoice_payment import CANCEL, CONFIRM
 from ingress.tenancy.tenants import Tenants
 from schemas import errors, limits
 from schemas.services import OPERATIONS
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
 
 if TYPE_CHECKING:
@@ -49,12 +52,16 @@ async def get_invoice(request: Request, invoice_id: str) -> Response:
 
 @router.get(f"{_INVOICE}/document")
 async def get_document(request: Request, invoice_id: str) -> Response:
-    """Its bytes; with ``recompute``, made again from the events and the run's prices."""
+    """Its bytes; with ``recompute``, made again from the events and the run's prices: 202 while that goes on."""
     is_made_again = reading.choice(request, "recompute", ("true", "false")) == "true"
     _, stored = await _invoice(request, invoice_id)
-    if is_made_again:
-        return calling.json(await parts_of(request).get(Billing).made_again(stored))
-    return calling.json(stored.document, _FOR_EVER)
+    if not is_made_again:
+        return calling.json(stored.document, _FOR_EVER)
+    document = await parts_of(request).get(Billing).made_again(invoice_id, stored)
+    if document is None:
+        said = {"object": "invoice_made_again", "invoice_id": invoice_id, "state": "running"}
+        return calling.json(said, calling.NO_STORE | {"Retry-After": str(tenancy_limits.INVOICE_AGAIN_ASK_S)}, 202)
+    return calling.json(document)
 
 
 @router.get(f"{_INVOICE}/payment")
@@ -87,7 +94,7 @@ async def intent_of(request: Request, invoice_id: str) -> PaymentIntent | None:
     """The intent of an invoice, if one was made."""
     intents = parts_of(request).get(Collections).intents
     try:
-        return await intents.get(BILLING_MERCHANT, invoice_payment.intent_of(invoice_id))
+        return await intents.get(BILLING_MERCHANT, invoice_intent.intent_of(invoice_id))
     except errors.NotFound:
         return None
 
@@ -100,14 +107,14 @@ async def ensure_intent(request: Request, caller: Caller, tenant_id: str, invoic
     intent = await intent_of(request, invoice_id)
     if intent is None:
         said = invoice_payment.creation(tenant_id, invoice)
-        made = await carry_out(request, caller, CREATE, invoice_payment.identity_of(invoice_id), said)
+        made = await carry_out(request, caller, CREATE, invoice_intent.identity_of(invoice_id), said)
         if made.result is None and made.is_refused:
             raise errors.StateConflict(made.refusal)
         if made.result is None:
             raise errors.Unavailable
     elif not invoice_payment.is_of(intent, invoice):
         raise errors.StateConflict("The payment of this invoice was changed by hand: ask support.")
-    return invoice_payment.intent_of(invoice_id)
+    return invoice_intent.intent_of(invoice_id)
 
 
 def as_biller(caller: Caller) -> Caller:
@@ -123,7 +130,7 @@ async def _settle(request: Request, caller: Caller, stored: StoredInvoice, name:
     fields = envelope_fields.header_fields(request.headers)
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
-    intent_id = invoice_payment.intent_of(invoice["invoice_id"])
+    intent_id = invoice_intent.intent_of(invoice["invoice_id"])
     call = envelope.read_call(OPERATIONS[name], intent_id, raw, fields, BILLING_MERCHANT)
     call.idempotency_key = invoice_payment.try_identity(invoice["invoice_id"], name, call.idempotency_key)
     await ensure_intent(request, biller, stored.tenant_id, invoice)

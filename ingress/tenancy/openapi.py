@@ -31,9 +31,10 @@ def read(
     parameters: tuple[Json, ...] = (),
     media: str = elements.JSON,
     refusals: tuple[str, ...] = (),
+    accepted: Json | None = None,
 ) -> Json:
-    """One GET."""
-    answer = {"200": elements.answer(summary, media, schema)}
+    """One GET. ``accepted``: what it answers while what is asked for is being made."""
+    answer = {"200": elements.answer(summary, media, schema)} | ({"202": accepted} if accepted else {})
     return {
         "get": {
             "operationId": operation_id,

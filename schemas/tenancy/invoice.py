@@ -2,7 +2,8 @@
 
 What was used in the period is ``usage``. What came later for a period that was billed already is ``late_usage`` of the
 next invoice, under the old period and at its prices; so is what a person corrected (``adjustment``): an invoice that
-stands never changes. Credit is taken off last, and what would be owed to the tenant becomes credit of the next invoice.
+stands never changes. Credit is taken off last, and what would be owed to the tenant becomes credit of the next invoice;
+so does what a void one had taken.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class InvoicePlace(NamedTuple):
     before: Sequence[int]
     entries: int
     entries_before: int
-    credit_before: int  # that the one before left
+    credit_before: int  # that the one before left, and that void ones had taken
     late_rule: int = LATE_RULE
 
     def asked(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class Basis(NamedTuple):
     run: Run
     used: list[Used]
     entries: list[Entry]
-    credit_before: int  # that the one before left
+    credit_before: int  # that the one before left, and that void ones had taken
 
 
 class Made(NamedTuple):

@@ -90,6 +90,8 @@ BILLING_INVOICE_MAX_MS: Final = 600_000  # of the transaction that makes one; it
 BILLING_POLL_S: Final = 0.5
 BILLING_POLL_REST: Final = 19  # times as long as a look for due runs took, until the next one
 BILLING_RUNS_AT_ONCE: Final = 20
+INVOICE_AGAIN_TOLD_S: Final = 3_600  # of one that was made again in the background; asked for later, it is made anew
+INVOICE_AGAIN_ASK_S: Final = 5  # until a caller asks whether it is made
 BILLING_AGAIN_S: Final = 1  # before a run whose invoice could not be made is tried again; then twice as long each time
 BILLING_AGAIN_MAX_S: Final = 60
 

@@ -28,6 +28,7 @@ OF_ALL_TENANTS = {
     "dataflows/tenancy/mover/mover.sql:keys_wrapped_before": "the mover wraps keys of all tenants anew",
     "dataflows/tenancy/mover/mover.sql:moves_open": "the mover looks for work of any tenant",
     "sinks/postgres/queries/tenancy/invoices.sql:runs_due": "the metering process looks for work of any tenant",
+    "sinks/postgres/queries/tenancy/invoices.sql:again_due": "the metering process looks for work of any tenant",
     "sinks/postgres/queries/tenancy/invoices.sql:invoice_place": "an invoice is named by its id; whose it is, is read here",
     "sinks/postgres/queries/tenancy/usage_feed.sql:usage_feed_rows": "the sink reads a partition, of any tenant",
 }

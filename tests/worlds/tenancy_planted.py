@@ -11,6 +11,9 @@ PLANTED: Final = {
     " where number = (select max(number) from billing_run o where o.tenant_id = r.tenant_id)",
     "tenancy_invoices_recomputable": "update tenant_invoice set document = document || ' '",
     "tenancy_invoice_cuts": "update tenant_invoice set cut = array[0] where ordinal > 1",
+    "tenancy_late_usage_billed": "update billing_run set period_from = period_from - interval '380 days',"
+    " period_to = period_to - interval '380 days'; update usage_event set occurred_at = occurred_at - interval '380 days',"
+    " seq = seq + 1000000 where dimension = 'tokens'",
     "tenancy_invoices_paid": "insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method,"
     " processor, amount_capturable, amount_received, amount_refunded, amount_disputed, latest_attempt, metadata, partition,"
     " created_at, updated_at, reference) select 'pi_planted', 'm_millrace_billing', 1 + (convert_from(document, 'UTF8')::jsonb"
@@ -22,7 +25,7 @@ PLANTED: Final = {
     "tenancy_glass_reviewed": 'update support_grant set break_glass = true, not_before = null, approvers = \'["a", "b"]\', duration_s = 60,'
     " expires_at = now() - interval '25 hours'",
     "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
-    "tenancy_usage_stores": "update usage_event set quantity = quantity + 1 where dimension = 'tokens'",
+    "tenancy_usage_stores": "update usage_event set subject = 'another' where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
 #: by way of a view that shows no tenant; the other one stays, and is no gap

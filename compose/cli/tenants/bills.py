@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from compose import limits as compose_limits
 from compose.cli.tenants import calls, given, shown
 from compose.cli.tenants.calls import AsJson, Cursor, Id, Key, Limit, Reason, Tenant, Token
 from compose.stack.errors import StackError
@@ -106,7 +109,12 @@ def _give(token: str, invoice_id: str, output: Path | None, *, recompute: bool) 
     from compose.cli import decisions  # noqa: PLC0415 - imports the HTTP client
 
     query = {"recompute": "true"} if recompute else None
-    content = decisions.call("GET", token, f"invoices/{invoice_id}/document", query=query).content
+    path, until = f"invoices/{invoice_id}/document", time.monotonic() + compose_limits.TENANT_WAIT_S
+    while (answer := decisions.call("GET", token, path, query=query)).status_code == HTTPStatus.ACCEPTED:
+        if time.monotonic() > until:
+            raise StackError(f"{invoice_id} is still being made again; that goes on by itself: ask again later")
+        time.sleep(limits.INVOICE_AGAIN_ASK_S)
+    content = answer.content
     if output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""Makes the invoice of every run whose grace is over: once, of what was counted up to then.
+"""Makes the invoice of every run whose grace is over: once, of what was counted up to then. Makes others again.
 
 One transaction sees one moment: the cut, and the usage behind it. Killed before its end, nothing was made; two at once
 meet at the primary key. Which usage is in an invoice follows from its cut and from that of the one before, for ever.
@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from dataflows.owner import fail_points
+from dataflows.tenancy.domain.invoice_intent import intent_of
 from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.invoice import Basis, InvoicePlace, basis, made
@@ -22,7 +23,7 @@ from sinks.postgres import owner_connection
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sinks.postgres.owner_connection import OwnerConnection
 
@@ -33,23 +34,23 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class Failed:
-    """Runs whose invoice could not be made: each is left alone for a while, and the others have its place."""
+    """Invoices that could not be made, by tenant and run or id: each is left alone for a while."""
 
     def __init__(self) -> None:
-        self._again_at: dict[tuple[str, int], float] = {}
-        self._wait_s: dict[tuple[str, int], float] = {}
+        self._again_at: dict[tuple[str, Any], float] = {}
+        self._wait_s: dict[tuple[str, Any], float] = {}
 
-    def add(self, tenant_id: str, number: int) -> None:
+    def add(self, tenant_id: str, which: Any) -> None:
         """One more, or once more: it waits twice as long then."""
-        wait_s = self._wait_s.get((tenant_id, number), tenancy_limits.BILLING_AGAIN_S)
-        self._again_at[tenant_id, number] = time.monotonic() + wait_s
-        self._wait_s[tenant_id, number] = min(2 * wait_s, tenancy_limits.BILLING_AGAIN_MAX_S)
+        wait_s = self._wait_s.get((tenant_id, which), tenancy_limits.BILLING_AGAIN_S)
+        self._again_at[tenant_id, which] = time.monotonic() + wait_s
+        self._wait_s[tenant_id, which] = min(2 * wait_s, tenancy_limits.BILLING_AGAIN_MAX_S)
 
-    def made(self, tenant_id: str, number: int) -> None:
+    def made(self, tenant_id: str, which: Any) -> None:
         """That one is not among them any more."""
-        self._wait_s.pop((tenant_id, number), None)
+        self._wait_s.pop((tenant_id, which), None)
 
-    def waiting(self) -> list[tuple[str, int]]:
+    def waiting(self) -> list[tuple[str, Any]]:
         """Those that are not tried yet."""
         now = time.monotonic()
         self._again_at = {run: at for run, at in self._again_at.items() if at > now}
@@ -57,11 +58,12 @@ class Failed:
 
 
 class Invoicing:
-    """One loop; several at once make no second invoice."""
+    """One loop of ``make_due`` or ``make_asked``; several at once make no second invoice."""
 
-    def __init__(self, dsn: str, name: str) -> None:
+    def __init__(self, dsn: str, name: str, make: Callable[[OwnerConnection, Failed], int]) -> None:
         self._dsn = dsn
         self._name = name
+        self._make = make
         self._stop = threading.Event()
         self._failed = Failed()
 
@@ -76,7 +78,7 @@ class Invoicing:
                 with connected(self._dsn, self._name) as connection:
                     while not self._stop.is_set():
                         began = time.monotonic()
-                        if not make_due(connection, self._failed):
+                        if not self._make(connection, self._failed):
                             self._stop.wait(pause_s(time.monotonic() - began))
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
@@ -103,18 +105,29 @@ def make_due(connection: OwnerConnection, failed: Failed) -> int:
 
     Raises psycopg.OperationalError when the session is gone, be it that one took too long.
     """
+    return _each(connection, failed, "runs_due", _make)
+
+
+def make_asked(connection: OwnerConnection, failed: Failed) -> int:
+    """Makes invoices again that took an ingress too long, as ``make_due`` makes others."""
+    return _each(connection, failed, "again_due", _make_again)
+
+
+def _each(
+    connection: OwnerConnection, failed: Failed, query: str, make: Callable[[OwnerConnection, str, Any], int]
+) -> int:
     waiting = failed.waiting()
-    asked = ([tenant_id for tenant_id, _ in waiting], [number for _, number in waiting])
-    due = connection.execute(SQL["runs_due"].encode(), (*asked, tenancy_limits.BILLING_RUNS_AT_ONCE)).fetchall()
+    asked = ([tenant_id for tenant_id, _ in waiting], [which for _, which in waiting])
+    due = connection.execute(SQL[query].encode(), (*asked, tenancy_limits.BILLING_RUNS_AT_ONCE)).fetchall()
     count = 0
-    for tenant_id, number in due:
+    for tenant_id, which in due:
         try:
-            count += _make(connection, tenant_id, number)
-            failed.made(tenant_id, number)
+            count += make(connection, tenant_id, which)
+            failed.made(tenant_id, which)
         except _OF_ONE as error:
-            failed.add(tenant_id, number)
+            failed.add(tenant_id, which)
             told = {"reason": type(error).__name__, "cause": str(error).partition("\n")[0]}
-            _log.error("invoice_failed", tenant_id=tenant_id, run=number, **told)
+            _log.error("invoice_failed", tenant_id=tenant_id, run=which, **told)
             if connection.closed or connection.broken:
                 raise
     return count
@@ -124,11 +137,12 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
     try:
         with connection.transaction():
             connection.execute(b"set transaction isolation level repeatable read")
-            place = _next_place(connection, tenant_id, number)
+            returned = _void(connection, tenant_id)
+            place = _next_place(connection, tenant_id, number, returned)
             found = _basis(connection, place)
             invoice = made(found)
             named = (tenant_id, place.ordinal, found.run.invoice_id, number, list(place.cut), place.entries)
-            stands = (*named, place.late_rule, invoice.credit_left, invoice.document)
+            stands = (*named, returned, place.late_rule, invoice.credit_left, invoice.document)
             connection.execute(SQL["invoice_insert"].encode(), stands)
             fail_points.reach("invoice_before_commit")
     except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first
@@ -136,13 +150,31 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
     return 1
 
 
-def _next_place(connection: psycopg.Connection[Any], tenant_id: str, number: int) -> InvoicePlace:
-    """Behind the newest invoice of the tenant, up to what is counted and known now."""
+def _make_again(connection: OwnerConnection, tenant_id: str, invoice_id: str) -> int:
+    with connection.transaction():
+        connection.execute(b"set transaction isolation level repeatable read")
+        *place, _, _ = _one(connection, "invoice_place", (invoice_id,))
+        document = made(_basis(connection, InvoicePlace(*place))).document
+        connection.execute(SQL["again_made"].encode(), (document, tenant_id, invoice_id))
+    return 1
+
+
+def _void(connection: psycopg.Connection[Any], tenant_id: str) -> list[int]:
+    """The invoices of the tenant that nobody can pay any more, and whose credit no other has given back."""
+    rows = connection.execute(SQL["invoices_of_credit"].encode(), {"tenant": tenant_id}).fetchall()
+    ordinals = {intent_of(invoice_id): ordinal for ordinal, invoice_id in rows}
+    void = connection.execute(SQL["intents_void"].encode(), (list(ordinals),)).fetchall()
+    return sorted(ordinals[intent] for (intent,) in void)
+
+
+def _next_place(connection: psycopg.Connection[Any], tenant_id: str, number: int, returned: list[int]) -> InvoicePlace:
+    """Behind the newest invoice of the tenant, up to what is counted and known now. ``returned``: as ``_void`` says."""
     (cut,) = _one(connection, "counted_cut", ())
     (entries,) = _one(connection, "entries_cut", (tenant_id,))
     newest = connection.execute(SQL["invoice_newest"].encode(), (tenant_id,)).fetchone()
     ordinal, before, entries_before, credit = newest or (0, [], 0, 0)
-    return InvoicePlace(tenant_id, number, ordinal + 1, cut, before, entries, entries_before, credit)
+    (taken,) = _one(connection, "credit_taken", (tenant_id, returned))
+    return InvoicePlace(tenant_id, number, ordinal + 1, cut, before, entries, entries_before, credit + taken)
 
 
 def _basis(connection: psycopg.Connection[Any], place: InvoicePlace) -> Basis:

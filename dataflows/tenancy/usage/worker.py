@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from dataflows.tenancy.billing.invoicing import Invoicing
+from dataflows.tenancy.billing.invoicing import Invoicing, make_asked, make_due
 from dataflows.tenancy.usage.keeping import Keeping
 from dataflows.tenancy.usage.own_usage import own_usage
 from dataflows.tenancy.usage.stream import UsageStream
@@ -28,11 +28,12 @@ class Metering:
         self._usage = UsageStream(place.kafka, place.postgres_dsn, keys, place.client_id)
         self._own = own_usage(place)
         self._keeping = Keeping(place.postgres_dsn, f"{place.client_id}-keeping")
-        self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices")
+        self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices", make_due)
+        self._again = Invoicing(place.postgres_dsn, f"{place.client_id}-again", make_asked)
 
     def run(self) -> None:
         """Meters until ``stop``. Raises what ended one of the loops."""
-        loops = (self._own.run, self._invoicing.run, self._keeping.run)
+        loops = (self._own.run, self._invoicing.run, self._again.run, self._keeping.run)
         with ThreadPoolExecutor(len(loops), "metering") as beside:
             running = [beside.submit(loop) for loop in loops]
             for one in running:
@@ -46,7 +47,7 @@ class Metering:
 
     def stop(self) -> None:
         """Ends all of them soon."""
-        for one in (self._usage, self._own, self._invoicing, self._keeping):
+        for one in (self._usage, self._own, self._invoicing, self._again, self._keeping):
             one.stop()
 
     def why_not_ready(self) -> str | None:

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from compose.operator_access import check_settings
+from sinks.clickhouse.connection import ClickHouseConnection
 from tests.eventually import becomes
 from tests.worlds.desk_world import OPEN, Caller, a_tenant, an_event, staff, usage_sink
 from tests.worlds.public_system import system_of_its_own
@@ -40,6 +41,15 @@ def status_of(ops: Caller) -> str:
     return found
 
 
+def usage_of_canaries(system: PublicSystem) -> int:
+    client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
+    asked = "select uniqExact(tenant_id, subject) from usage_events where dimension = 'isolation_canary'"
+    try:
+        return int(client.query(asked).result_rows[0][0]) if client.command("exists table usage_events") else 0
+    finally:
+        client.close()
+
+
 def operator(system: PublicSystem, name: str, role: str = "platform") -> Caller:
     return Caller(system, f"s_{name}", "staff", "", (f"operator:{role}",))
 
@@ -53,6 +63,7 @@ def lifted(caller: Caller) -> str:
 def test_a_gap_in_the_catalog_is_told_and_closes_nothing(system: PublicSystem) -> None:
     ops = staff(system, "tenants:admin")
     becomes(lambda: status_of(ops), "ok")
+    becomes(lambda: usage_of_canaries(system), 2)  # or looking for it among another's would prove nothing
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute(COPIES)
         becomes(lambda: status_of(ops), "violated")

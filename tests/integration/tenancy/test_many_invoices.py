@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.tenancy.billing.invoicing import Failed, connected, make_due
+from dataflows.tenancy.billing.invoicing import SQL, Failed, connected, make_asked, make_due
+from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
+from ingress.http import store as stores
+from ingress.http.cursors import Cursors
+from ingress.tenancy.billing import Billing
+from ingress.tenancy.questions import Questions
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import Snapshot
 from reconciliation.tenancy.usage import changed_invoices
@@ -93,14 +99,14 @@ def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> N
 
 LATE = """
 insert into usage_event (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, partition, seq)
-select 'late', '/meter', dimension, dimension, quantity, null, date_trunc('day', now()) - interval '36 hours', 0, 1000000 + n
+select 'late', '/meter', dimension, dimension, quantity, null, date_trunc('day', now()) - interval '84 hours', 0, 1000000 + n
 from (values ('tokens', 3, 1), ('calls', 4, 2), ('pages', 7, 3)) as t (dimension, quantity, n)
 """
 RUN = """
 insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partition, period_from, period_to, grace_s, currency,
                          prices, created_at)
-select t.id, n, 'br_' || t.id || '_' || n, 'in_' || t.id || '_' || n, 0, date_trunc('day', now()) - (3 - n) * interval '1 day',
-       date_trunc('day', now()) - (2 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::text, %s::int) as t (id, n)
+select t.id, n, 'br_' || t.id || '_' || n, 'in_' || t.id || '_' || n, 0, date_trunc('day', now()) - (5 - n) * interval '1 day',
+       date_trunc('day', now()) - (4 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::text, %s::int) as t (id, n)
 """
 DOCUMENT = "select document from tenant_invoice where invoice_id = 'in_late_2'"
 
@@ -135,6 +141,53 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
         assert changed(connection) == ["in_late_2"]
         connection.execute("update tenant_invoice set late_rule = default where invoice_id = 'in_late_2'")
         assert changed(connection) == []
+
+
+OWED = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, reason, created_at)
+values ('credited', %(n)s, 'be_owed_' || %(n)s, 0, 'adjustment', 'tokens', 10, '1', now(), 'r', now())
+"""
+GIFT = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, amount, reason, created_at)
+values ('credited', 1, 'be_gift', 0, 'credit', 4, 'r', now())
+"""
+CANCELED = """
+insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method, processor, amount_capturable,
+                            amount_received, amount_refunded, amount_disputed, latest_attempt, metadata, partition, created_at,
+                            updated_at, reference)
+values (%s, %s, 6, 'EUR', %s, 1, 'automatic', 'p', 0, 0, 0, 0, 0, '{}', 0, now(), now(), 'in_credited_1')
+"""
+TOTALS = """
+select run_number, (convert_from(document, 'UTF8')::jsonb ->> 'total')::int, returned from tenant_invoice
+where tenant_id = 'credited' order by 1
+"""
+
+
+def test_credit_that_a_void_invoice_took_is_in_the_next_one_and_in_no_other(stack: World) -> None:
+    """Void is what the intent of that invoice says, not another one that says its name."""
+    addresses, intent = stack.settings.addresses(), intent_of("in_credited_1")
+    metering = addresses.postgres_dsns["millrace_tenancy_metering"]
+    with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(GIFT.encode())
+        for number in range(1, 5):
+            connection.execute(OWED.encode(), {"n": number + 1})
+            connection.execute(RUN.encode(), ("{}", "credited", number))
+            assert made(metering) == 1
+            if number == 1:
+                connection.execute(CANCELED.encode(), ("pi_other", BILLING_MERCHANT, "canceled"))
+                connection.execute(CANCELED.encode(), (intent, BILLING_MERCHANT, "requires_payment_method"))
+            if number == 2:
+                connection.execute("update payment_intent set state = 'canceled' where id = %s", (intent,))
+        assert connection.execute(TOTALS.encode()).fetchall() == [(1, 6, []), (2, 10, []), (3, 6, [1]), (4, 10, [])]
+        assert changed(connection) == []
+        connection.execute("update tenant_invoice set returned = '{}' where invoice_id = 'in_credited_3'")
+        assert changed(connection) == ["in_credited_3"]
+        connection.execute("update tenant_invoice set returned = '{1}' where invoice_id = 'in_credited_3'")
+        connection.execute(
+            "update tenant_invoice set returned = null where invoice_id = 'in_credited_2'"
+        )  # as of before
+        left = connection.execute(SQL["invoices_of_credit"].encode(), {"tenant": "credited"}).fetchall()
+        assert [ordinal for ordinal, _ in left] == [3, 4]
 
 
 ENTRY = """
@@ -201,3 +254,42 @@ def test_an_invoice_that_takes_too_long_holds_up_no_other(stack: World, monkeypa
             assert connection.execute(of).fetchall() == [("b_short",)]
             assert make_due(another, Failed()) == 1
         assert connection.execute(of).fetchall() == [("a_long",), ("b_short",)]
+
+
+def test_an_invoice_of_too_many_events_for_one_answer_is_made_again_meanwhile(
+    stack: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for all who ask, and told until it is old; here reading its events waits for a lock."""
+    addresses = stack.settings.addresses()
+    monkeypatch.setattr(stores, "_SETTINGS", f"{stores._SETTINGS} -c statement_timeout=500")
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(addresses.postgres_superuser_dsn) as events,
+        connected(addresses.postgres_dsns["millrace_tenancy_metering"], "again") as metering,
+    ):
+        connection.execute(RUN.encode(), ("{}", "z_many", 1))
+        assert make_due(metering, Failed()) == 1
+
+        async def asked() -> None:
+            store = stores.Store(addresses.postgres_dsns["millrace_ingress"])
+            await store.open()
+            billing = Billing(store, Cursors(b"k" * 32), Questions())
+            stored = await billing.invoice("in_z_many_1")
+            events.execute("lock table usage_event in access exclusive mode")
+            assert await billing.made_again("in_z_many_1", stored) is None
+            events.rollback()
+            assert await billing.made_again("in_z_many_1", stored) is None
+            assert [make_asked(metering, Failed()) for _ in range(2)] == [1, 0]
+            assert await billing.made_again("in_z_many_1", stored) == stored.document
+            connection.execute("update invoice_again set document = 'of before'")
+            assert await billing.made_again("in_z_many_1", stored) == b"of before"
+            connection.execute("update invoice_again set made_at = made_at - interval '1 hour'")
+            assert await billing.made_again("in_z_many_1", stored) == stored.document
+            events.execute("lock table usage_event in access exclusive mode")
+            assert await billing.made_again("in_z_many_1", stored) is None
+            events.rollback()
+            assert make_asked(metering, Failed()) == 1
+            assert await billing.made_again("in_z_many_1", stored) == stored.document
+            await store.close()
+
+        asyncio.run(asked())

@@ -68,7 +68,10 @@ def signed(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 
 def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(stack: World, signed: Contexts) -> None:
     """Its context is of an older generation: the round is tried again, and nothing is told of it."""
-    dsns, (one, two) = stack.addresses.postgres_dsns, (Canary(tenant, "rs", "marker") for tenant in TENANTS[:2])
+    dsns, (one, two) = (
+        stack.addresses.postgres_dsns,
+        (Canary(tenant, "rs", "marker", "usage") for tenant in TENANTS[:2]),
+    )
     log = Home(run_folder.FOLDER / "servers").log("postgres")
     before = log.stat().st_size
     found = list(store_probes(dsns["millrace_ingress"], signed, one, two, 1))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from ingress.tenancy.invoice_payment import BILLING_MERCHANT
+from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.console_world import HOSTILE, Visitors, visitors
 from tests.worlds.public_system import public

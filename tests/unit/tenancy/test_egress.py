@@ -13,7 +13,7 @@ from compose.isolation.egress import Egress
 if TYPE_CHECKING:
     from pathlib import Path
 
-CANARIES = (Canary("tn_a", "rs_a", "marker-of-a"), Canary("tn_b", "rs_b", "marker-of-b"))
+CANARIES = (Canary("tn_a", "rs_a", "marker-of-a", "u-a"), Canary("tn_b", "rs_b", "marker-of-b", "u-b"))
 
 
 def test_what_could_not_be_kept_is_found_again(tmp_path: Path) -> None:

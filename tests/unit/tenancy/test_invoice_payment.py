@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
 from ingress.tenancy import invoice_payment
 from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
 from schemas.payments.records import PaymentIntent
 
 INVOICE = {"invoice_id": "in_1", "total": 100, "currency": "EUR"}
 INTENT = PaymentIntent(
-    id=invoice_payment.intent_of("in_1"),
-    merchant_id=invoice_payment.BILLING_MERCHANT,
+    id=intent_of("in_1"),
+    merchant_id=BILLING_MERCHANT,
     amount=100,
     currency="EUR",
     state="requires_payment_method",
@@ -74,5 +75,5 @@ def test_who_asks_again_asks_for_the_same_and_nobody_else_does() -> None:
     assert invoice_payment.try_identity("in_1", CONFIRM, "k" * 255) == invoice_payment.try_identity(
         "in_1", CONFIRM, "k" * 255
     )
-    assert invoice_payment.intent_of("in_1") != invoice_payment.intent_of("in_2")
+    assert intent_of("in_1") != intent_of("in_2")
     assert invoice_payment.creation("tn_1", INVOICE) == invoice_payment.creation("tn_1", dict(INVOICE))

@@ -13,6 +13,7 @@ import pytest
 from compose.isolation.api_connection import ApiConnection
 from compose.isolation.canaries import Canary, Doors
 from compose.isolation.route_probes import _ghost, route_probes
+from compose.isolation.store_probes import AnalyticsProbe
 from ingress.identity.issuer import KeyFolder
 from schemas.errors import Unavailable
 from tests.eventually import becomes, patient
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ONE, TWO = Canary("tn_a1", "rs_a1", "marker of a"), Canary("tn_b2", "rs_b2", "marker of b")
+ONE = Canary("tn_a1", "rs_a1", "marker of a", "usage of a")
+TWO = Canary("tn_b2", "rs_b2", "marker of b", "usage of b")
 
 
 @pytest.fixture
@@ -99,15 +101,18 @@ def test_canaries_are_made_again_after_a_round_that_failed(doors: Doors, monkeyp
     def answer(method: str, path: str, **_: Any) -> httpx.Response:
         if method == "POST":
             made.append(path)
+        if path == "/v1/usage/events":
+            return httpx.Response(202, json={"accepted": 1})
+        if method == "POST":
             return httpx.Response(201, json={"result": {"tenant_id": "tn_a", "resource_id": "rs_1"}})
         return httpx.Response(200, json={"state": "active"})
 
     monkeypatch.setattr(doors._http, "request", answer)
     assert len({doors.canary(doors.tenant("a")) for _ in range(3)}) == 1
-    assert made == ["/v1/tenants", "/v1/resources"]
+    assert made == ["/v1/tenants", "/v1/usage/events", "/v1/resources"]  # its usage once a day
     doors.forget()
     doors.canary(doors.tenant("a"))
-    assert made == ["/v1/tenants", "/v1/resources"] * 2
+    assert made == ["/v1/tenants", "/v1/usage/events", "/v1/resources", "/v1/tenants", "/v1/resources"]
 
 
 def test_there_is_a_next_canary_where_somebody_ended_one(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,8 +189,30 @@ def test_nobody_can_write_down_what_a_canary_holds(issuer: KeyFolder, monkeypatc
     markers = set()
     for key in (b"one home", b"another"):
         doors = Doors("http://nowhere", issuer, key)
-        made = httpx.Response(201, json={"result": {"resource_id": "rs_1"}})
-        monkeypatch.setattr(doors._http, "request", lambda *_, answer=made, **__: answer)
-        markers |= {doors.canary(tenant_id).marker for tenant_id in ("tn_a", "tn_b")}
+        made, taken = httpx.Response(201, json={"result": {"resource_id": "rs_1"}}), httpx.Response(202)
+        monkeypatch.setattr(
+            doors._http,
+            "request",
+            lambda _, path, made=made, taken=taken, **__: taken if path.startswith("/v1/usage") else made,
+        )
+        canaries = [doors.canary(tenant_id) for tenant_id in ("tn_a", "tn_b")]
+        markers |= {text for canary in canaries for text in (canary.marker, canary.subject)}
         doors.close()
-    assert len(markers) == 4
+    assert len(markers) == 8
+
+
+@pytest.mark.parametrize(("rows", "found"), [((0, 0), []), ((1, 0), [False]), ((1, 1), [True]), ((0, 1), [True])])
+def test_usage_proves_something_where_the_canary_has_some(rows: tuple[int, int], found: list[bool]) -> None:
+    """Its own is looked for, too: of a store in which nobody's is, nothing is told."""
+    asked: dict[str, str] = {}
+
+    class Client:
+        def query(self, _: str, parameters: dict[str, str]) -> Client:
+            asked.update(parameters)
+            self.result_rows = [rows]
+            return self
+
+    probe = AnalyticsProbe("http://nowhere")
+    probe._client = Client()  # type: ignore[assignment] # as much of one as is used
+    assert [one.is_leak for one in probe.ask(ONE, TWO)] == found
+    assert asked == {"tenant": "tn_a1", "own": "usage of a", "others": "usage of b"}

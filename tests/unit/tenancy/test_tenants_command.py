@@ -24,6 +24,7 @@ from compose.cli.tenants import calls, directory, given, life, root_keys, shown,
 from compose.stack.errors import StackError
 from dataflows.tenancy.domain.migration import ABORTABLE, TO_SOURCE
 from ingress.tenancy import usage as asked_usage
+from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy import value_types
 
 GROUP = typer.main.get_command(tenants.app)
@@ -365,7 +366,9 @@ def test_what_is_no_token_is_not_repeated(token: str, monkeypatch: pytest.Monkey
 
 def test_a_document_is_written_as_it_came(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     content = b'{"invoice_id":"in_1"}\n\xc3\xa9'
-    asked = answered(monkeypatch, httpx.Response(200, content=content))
+    later = httpx.Response(202, json={"state": "running"})
+    asked = answered(monkeypatch, later, later, httpx.Response(200, content=content))
+    monkeypatch.setattr(tenancy_limits, "INVOICE_AGAIN_ASK_S", 0)
     words = ("invoice", "in_1", "--document", "--recompute", "--token", "t")
     assert CliRunner().invoke(tenants.app, words).stdout_bytes == content
     assert CliRunner().invoke(tenants.app, (*words, "-o", str(tmp_path / "i.json"))).stdout_bytes == b""

@@ -27,6 +27,21 @@ select coalesce(array_agg(last_seq order by partition), '{}') from usage_counted
 -- The one before: its place, its cuts, and the credit that it left. Primary key, from the right.
 select ordinal, cut, entries, credit_left from tenant_invoice where tenant_id = %s order by ordinal desc limit 1;
 
+-- name: invoices_of_credit
+-- The invoices of a tenant whose credit was not given back: place and id; those made before it was are a person's. Primary key.
+select ordinal, invoice_id from tenant_invoice
+where tenant_id = %(tenant)s and returned is not null
+  and ordinal not in (select unnest(returned) from tenant_invoice where tenant_id = %(tenant)s)
+order by ordinal;
+
+-- name: intents_void
+-- Those of some intents that nobody can pay any more. Primary key.
+select id from payment_intent where id = any(%s::text[]) and state = 'canceled';
+
+-- name: credit_taken
+-- What invoices of a tenant had taken of its credit. Primary key.
+select invoice_credit_taken(%s::text, %s::bigint[]);
+
 -- name: entries_cut
 -- Up to where a tenant's entries are known: they are numbered without gap, in the order of their commits. Primary key.
 select coalesce(max(number), 0) from billing_entry where tenant_id = %s;
@@ -40,9 +55,9 @@ where tenant_id = %(tenant)s and number > %(entries_before)s and number <= %(ent
 order by number;
 
 -- name: invoice_place
--- Of an invoice that stands: its run, its cuts, those of the one before, and what it says. Primary key.
+-- Of an invoice that stands: its run, its cuts, those of the one before, the credit, and what it says. Primary key.
 select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}'), i.entries, coalesce(b.entries, 0),
-       coalesce(b.credit_left, 0), i.late_rule, i.credit_left, i.document
+       coalesce(b.credit_left, 0) + invoice_credit_taken(i.tenant_id, i.returned), i.late_rule, i.credit_left, i.document
 from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
 where i.invoice_id = %s;
 
@@ -85,7 +100,19 @@ where e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
 group by e.dimension, p.price, b.number, b.period_from, b.period_to
 having bool_or(k.is_late);
 
+-- name: again_due
+-- The invoices that are to be made again and wait longest, but for some. The table has those alone that took an ingress too long.
+select tenant_id, invoice_id from invoice_again a
+where made_at is null
+  and not exists (select from unnest(%s::text[], %s::text[]) as w (tenant_id, invoice_id)
+                  where w.tenant_id = a.tenant_id and w.invoice_id = a.invoice_id)
+order by asked_at limit %s;
+
+-- name: again_made
+-- What one of them is. Primary key.
+update invoice_again set made_at = clock_timestamp(), document = %s where tenant_id = %s and invoice_id = %s;
+
 -- name: invoice_insert
 -- Once for each run: a second process that made it too fails at the primary key.
-insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, late_rule, credit_left, document)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s);
+insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, returned, late_rule, credit_left, document)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
