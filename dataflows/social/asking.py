@@ -23,6 +23,7 @@ class Asking:
         self.seen: set[Pair] = set()  # (viewer, post)
         self.media: set[str] = set()
         self.media_of_posts: set[str] = set()
+        self.media_room: set[str] = set()  # of users who upload
         self.targets: set[str] = set()  # what is decided about
         self.cases: set[str] = set()
         self.reportable: set[Pair] = set()  # (viewer, object)
@@ -53,6 +54,7 @@ class Asking:
             ("reactions_read", sorted(self.reactions)),
             ("media_read", [(media,) for media in sorted(self.media)]),
             ("media_removed", [(media,) for media in sorted(self.media)]),
+            ("media_room", [(user,) for user in sorted(self.media_room)]),
             ("media_of_posts", [(post,) for post in sorted(self.media_of_posts)]),
             ("objects_read", [(one, one, one) for one in sorted(self.targets)]),
             ("reportable_read", sorted(self.reportable)),

@@ -11,6 +11,7 @@ from msgspec import Struct
 from dataflows.owner.batch import Statement
 from dataflows.social.docket import Docket
 from dataflows.social.domain.edge_decisions import followers_added
+from dataflows.social.domain.media import Media, Room
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Edge, Post
 from dataflows.social.rows import SQL, Held, lists
@@ -57,6 +58,7 @@ class SocialBatch:
         self.exports = Held(EXPORTS, ())
         self.keys: dict[str, bytes] = {user: bytes(key) for user, key in read("keys_read")}
         self.media_removed = {row[0] for row in read("media_removed")}
+        self._room = {user: Room(*rest) for user, *rest in read("media_room")}
         self._parts: list[tuple[str, int, int, str]] = []
         self._met = {(user, other) for user, other in read("met_read")}
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}
@@ -102,8 +104,15 @@ class SocialBatch:
         self._between(edge)
         return True
 
-    def declare_parts(self, media_id: str, parts: Sequence[tuple[int, str]]) -> None:
-        """Length and SHA-256 of each part of a new upload, in order."""
+    def room(self, user: str) -> Room:
+        """What the user holds of media, with the uploads that were begun in this batch."""
+        return self._room[user]
+
+    def begin_upload(self, new: Media, parts: Sequence[tuple[int, str]]) -> None:
+        """The new upload, with length and SHA-256 of each of its parts, in order."""
+        self.media.put(new)
+        self._room[new.owner_id] = self._room[new.owner_id].with_more(new.size)
+        media_id = new.media_id
         self._parts += [(media_id, number, size, sha256) for number, (size, sha256) in enumerate(parts, 1)]
 
     def put_block(self, edge: Edge) -> None:

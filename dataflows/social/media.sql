@@ -14,6 +14,14 @@ from media where attached_post_id = any (%s::text[]);
 -- Those of them that a decision has taken down. Primary key.
 select object_id from moderation_current where object_id = any (%s::text[]) and effect = 'remove';
 
+-- name: media_room
+-- How many bytes of media users hold, and how many they may. Primary keys.
+select u.user_id, coalesce(h.bytes, 0), coalesce(own.bytes, everybody.bytes)
+from unnest(%s::text[]) as u (user_id)
+left join media_held h on h.user_id = u.user_id
+left join media_quota own on own.user_id = u.user_id
+left join media_quota everybody on everybody.user_id = '*';
+
 -- name: media_insert
 -- New uploads; an id that exists fails the batch.
 insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, attached_post_id,

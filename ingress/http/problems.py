@@ -54,6 +54,7 @@ TABLE: Final[dict[str, Row]] = {
     "gone": Row(410, "It is deleted for ever"),
     "too_large": Row(413, "The body is too large"),
     "unsupported_media_type": Row(415, "The content type is not supported"),
+    "range_not_satisfiable": Row(416, "There are no such bytes"),
     "rejected": Row(422, "The command was refused"),
     "invalid_command": Row(422, "The values are wrong"),
     "event_too_old": Row(422, "The usage is of too long ago"),

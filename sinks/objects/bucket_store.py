@@ -21,6 +21,7 @@ from schemas.social import limits as social_limits
 from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import S3Config
 
 _LISTED: Final = 1_000
@@ -71,10 +72,12 @@ class BucketStore:
                 return False
             return True
 
-    def chunks(self, key: str) -> Iterator[bytes]:
+    def chunks(self, key: str, part: tuple[int, int] | None = None) -> Iterator[bytes]:
         """As the seam says."""
+        options: GetOptions | None = None if part is None else {"range": part}
         with _away():
-            for data in obstore.get(self._store, key).stream(min_chunk_size=social_limits.MEDIA_CHUNK_BYTES):
+            found = obstore.get(self._store, key, options=options)
+            for data in found.stream(min_chunk_size=social_limits.MEDIA_CHUNK_BYTES):
                 yield bytes(data)
 
     def file(self, key: str) -> Path | None:

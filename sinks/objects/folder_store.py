@@ -34,10 +34,17 @@ class FolderStore:
         """As the seam says."""
         return (self._folder / key).exists()
 
-    def chunks(self, key: str) -> Iterator[bytes]:
+    def chunks(self, key: str, part: tuple[int, int] | None = None) -> Iterator[bytes]:
         """As the seam says."""
         with (self._folder / key).open("rb") as file:
-            yield from chunks(file)
+            if part is None:
+                yield from chunks(file)
+                return
+            start, stop = part
+            file.seek(start)
+            while start < stop and (data := file.read(min(limits.MEDIA_CHUNK_BYTES, stop - start))):
+                start += len(data)
+                yield data
 
     def file(self, key: str) -> Path | None:
         """Always the file itself."""

@@ -132,9 +132,9 @@ class MediaObjects:
         """Where a rendition is a file of this machine."""
         return self._store.file(rendition_key(media_id, name))
 
-    def rendition_chunks(self, media_id: str, name: str) -> Iterator[bytes]:
-        """The bytes of a rendition in bounded pieces. Raises FileNotFoundError."""
-        return self._store.chunks(rendition_key(media_id, name))
+    def rendition_chunks(self, media_id: str, name: str, part: tuple[int, int] | None = None) -> Iterator[bytes]:
+        """The bytes of a rendition, or a part of them, in bounded pieces. Raises FileNotFoundError."""
+        return self._store.chunks(rendition_key(media_id, name), part)
 
     def forget_parts(self, media_id: str) -> None:
         """Nothing of an upload's parts is there afterwards."""

@@ -16,8 +16,8 @@ class ObjectStore(Protocol):
     def exists(self, key: str) -> bool:
         """Whether there is such an object: whole, or not at all."""
 
-    def chunks(self, key: str) -> Iterator[bytes]:
-        """Its bytes in bounded pieces. Raises FileNotFoundError."""
+    def chunks(self, key: str, part: tuple[int, int] | None = None) -> Iterator[bytes]:
+        """Its bytes in bounded pieces: all, or from one to before another one of it. Raises FileNotFoundError."""
 
     def file(self, key: str) -> Path | None:
         """Where it is a file of this machine; None where it is none, or not there."""

@@ -109,6 +109,8 @@ def test_what_is_kept_is_never_written_over_and_equal_bytes_of_another_stay(
         made.write_bytes(data)
         assert objects.keep_rendition(media_id, "thumb.webp", made, len(data), sha(data))
     assert b"".join(objects.rendition_chunks(media_id, "thumb.webp")) == b"first"
+    for start, stop in ((0, 5), (0, 1), (1, 3), (4, 5)):
+        assert b"".join(objects.rendition_chunks(media_id, "thumb.webp", (start, stop))) == b"first"[start:stop]
     objects.forget(media_id, sha(b"one"))
     assert not objects.holds(media_id, sha(b"one"))
     assert objects.holds(other, sha(b"one"))  # whose name begins as that of what was forgotten

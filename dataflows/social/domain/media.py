@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from schemas.records import Rejection
+from schemas.records import Denial, Rejection
 from schemas.refusals import state_conflict
 from schemas.social import limits
 
@@ -37,6 +37,27 @@ class Media(Struct, frozen=True, kw_only=True):
     version: int
     created_at: int
     updated_at: int
+
+
+class Room(Struct, frozen=True):
+    """How many bytes of media a user holds, and how many it may; None: however many."""
+
+    held: int
+    quota: int | None
+
+    def with_more(self, size: int) -> Room:
+        """With one upload more."""
+        return structs.replace(self, held=self.held + size)
+
+
+def why_no_room(room: Room, size: int) -> Denial | None:
+    """Rule: the quota is decided in the commit. Not stored: when media have ended, the same identity may ask again."""
+    if room.quota is None or room.held + size <= room.quota:
+        return None
+    numbers: dict[str, object] = {"dimension": "media_bytes", "limit": room.quota, "used": room.held}
+    return Denial(
+        "quota_exceeded", "The user holds as many bytes of media as it may; delete posts with media.", numbers
+    )
 
 
 def rendered(media: Media) -> dict[str, Any]:

@@ -23,9 +23,10 @@ _TEMPLATE: Final = "POST /v1/media/uploads"
 _MISMATCH: Final = Rejection("checksum_mismatch", "The bytes are not those that were declared; begin a new upload.")
 
 
-def _asks_author(asking: Asking, user: str, payload: Payload) -> None:
+def _asks_room(asking: Asking, user: str, payload: Payload) -> None:
     del payload
     asking.authors.add(user)
+    asking.media_room.add(user)
 
 
 def _asks_one(asking: Asking, user: str, payload: Payload) -> None:
@@ -44,9 +45,10 @@ def _initiate(batch: SocialBatch, author: Author, command: Command, now: int) ->
         return refused
     media_id = identity.derived_id("md", command.scope, _TEMPLATE, command.idempotency_key)
     new = media.initiated(media_id, author.user_id, command.payload, now)
-    batch.media.put(new)
+    if refused := media.why_no_room(batch.room(author.user_id), new.size):
+        return refused
     parts = command.payload["parts"] or [{"bytes": new.size, "sha256": new.sha256}]
-    batch.declare_parts(media_id, [(part["bytes"], part["sha256"]) for part in parts])  # type: ignore[attr-defined] # validated
+    batch.begin_upload(new, [(part["bytes"], part["sha256"]) for part in parts])  # type: ignore[attr-defined] # validated
     return _committed(new, "media_initiated")
 
 
@@ -116,7 +118,7 @@ def known(batch: SocialBatch, media_ids: Iterable[str]) -> dict[str, Media]:
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    "initiate_upload": Handler(_asks_author, _initiate),
+    "initiate_upload": Handler(_asks_room, _initiate),
     "complete_upload": Handler(_asks_one, _complete),
 }
 WORKER_HANDLERS: Final[dict[str, WorkerHandler]] = {

@@ -19,6 +19,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from ingress import limits as ingress_limits
 from ingress.http.store import Store
 from ingress.identity.shares import Shares
+from ingress.social.media.byte_ranges import asked_range
 from schemas import errors
 from schemas.media_origin import MediaOrigin, Part, cache_keys
 from schemas.social import limits as social_limits
@@ -137,7 +138,8 @@ class Origin:
         else:
             caching = f"public, max-age={social_limits.MEDIA_PUBLIC_AGE_S}"
         known_by = cache_keys(media_id, post_id, owner_id)
-        return await self._served(media_id, made, _SAFE | {"Cache-Control": caching, "xkey": known_by})
+        headers = _SAFE | {"Cache-Control": caching, "xkey": known_by, "Accept-Ranges": "bytes", "ETag": f'"{name}"'}
+        return await self._served(request, media_id, made, headers)
 
     async def _take_in(self, request: Request, part: Part) -> None:
         with self._objects.draft(part.size) as draft:
@@ -145,19 +147,29 @@ class Origin:
             if not await asyncio.to_thread(draft.keep, part_key(part.media_id, part.number), part.sha256):
                 raise ChecksumMismatch
 
-    async def _served(self, media_id: str, made: _Rendition, headers: dict[str, str]) -> Response:
-        """The bytes, from where they lie. Raises NotFound, Unavailable."""
-        if (path := self._objects.rendition_file(media_id, made.name)) is not None:
+    async def _served(self, request: Request, media_id: str, made: _Rendition, headers: dict[str, str]) -> Response:
+        """The bytes, or those of them that are asked for, from where they lie.
+
+        Raises NotFound, RangeNotSatisfiable, Unavailable.
+        """
+        length = {"Content-Length": str(made.bytes)}
+        if request.method == "HEAD":
+            return Response(headers=headers | length, media_type=made.mime)
+        said, path = request.headers.get("range"), self._objects.rendition_file(media_id, made.name)
+        if said is None and path is not None:
             return FileResponse(path, headers=headers, media_type=made.mime)
-        pieces = self._objects.rendition_chunks(media_id, made.name)
+        part = asked_range(said, request.headers.get("if-range"), headers["ETag"], made.bytes)
+        if part is not None:
+            start, stop = part
+            length = {"Content-Length": str(stop - start), "Content-Range": f"bytes {start}-{stop - 1}/{made.bytes}"}
+        pieces = self._objects.rendition_chunks(media_id, made.name, part)
         try:
             first = await asyncio.to_thread(next, pieces, b"")
         except FileNotFoundError as error:
             raise errors.NotFound from error
         except OSError as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
-        length = {"Content-Length": str(made.bytes)}
-        return StreamingResponse(chain((first,), pieces), headers=headers | length, media_type=made.mime)
+        return StreamingResponse(chain((first,), pieces), 206 if part else 200, headers | length, made.mime)
 
     async def _signed_part(self, request: Request) -> tuple[Part, str]:
         """The part that a URL of ours names, and the state of its upload. Raises UrlInvalid."""

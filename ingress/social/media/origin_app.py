@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from ingress.http import problems
 from ingress.http.whole_requests import WholeRequests
+from ingress.social.media.byte_ranges import RangeNotSatisfiable
 from schemas import errors
 from schemas.social import limits as social_limits
 
@@ -85,7 +86,10 @@ async def _on_platform_error(_: Request, error: Exception) -> Response:
         raise error
     if not isinstance(error, errors.Rejected | errors.Overloaded):  # who floods us fills no log
         structlog.get_logger().warning("media_request_failed", code=error.code, **error.context)
-    return _problem(error)
+    answer = _problem(error)
+    if isinstance(error, RangeNotSatisfiable):
+        answer.headers["Content-Range"] = f"bytes */{error.size}"
+    return answer
 
 
 async def _on_http_exception(_: Request, error: Exception) -> Response:

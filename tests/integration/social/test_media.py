@@ -199,10 +199,15 @@ def test_a_medium_is_of_one_post_however_many_reach_for_it(people: list[SocialUs
 def test_what_has_ended_leaves_no_byte_and_equal_bytes_of_another_stay(
     system: PublicSystem, people: list[SocialUser]
 ) -> None:
-    """An orphan of a day, and a whole that an operator blocks by its hash."""
+    """An orphan of a day, and a whole that an operator blocks by its hash. What has ended counts no more, either."""
     user, other, _ = people
     data = picture()
     orphan, kept = ready(user, data), ready(other, data)
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute("insert into media_quota values (%s, %s)", (user.name, 2 * len(data) - 1))
+    more = {"mime": "image/png", "bytes": len(data), "sha256": sha(data)}
+    full = refused(user.send("POST", "/v1/media/uploads", more, key="more"), 429, "quota_exceeded")
+    assert (full["dimension"], full["limit"], full["used"]) == ("media_bytes", 2 * len(data) - 1, len(data))
     post = other.post("kept", media_ids=[kept["media_id"]])
     old = [one["url"] for one in orphan["rendition_manifest"]["renditions"]]
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
@@ -219,7 +224,8 @@ def test_what_has_ended_leaves_no_byte_and_equal_bytes_of_another_stay(
     becomes(lambda: objects(system).holds(orphan["media_id"], sha(data)), False, 30, what="its bytes are gone")
     assert statuses(urls_of(user, post)) == {200}
     assert other.read(path_of(kept))["scan_state"] == "ready"
-    scanned(user, uploaded(user, blocked), "infected")
+    assert user.send("POST", "/v1/media/uploads", more, key="more").status_code == 201
+    scanned(other, uploaded(other, blocked), "infected")
 
 
 def test_the_origin_takes_no_token_and_knows_two_routes(system: PublicSystem, people: list[SocialUser]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dataflows.social.domain import media, moderation
 from dataflows.social.domain.media import ENDED, Media
 from dataflows.social.domain.moderation import Appeal, Case, Current, Ruling, Target
-from schemas.records import Rejection
+from schemas.records import Denial, Rejection
 from schemas.social import limits
 from schemas.social.moderation_operations import TIME, case_named, case_of, id_in_case
 
@@ -44,6 +44,17 @@ def test_what_the_ingress_does_not_vouch_for_is_not_complete(said: str) -> None:
     assert code(media.completed(medium(), "u_1", said, 5)) == "state_conflict"
     assert code(media.completed(medium(), "u_2", "ok", 5)) == "not_found"
     assert code(media.completed(None, "u_1", "ok", 5)) == "not_found"
+
+
+@pytest.mark.parametrize(("quota", "has_room"), [(None, True), (30, True), (29, False), (0, False)])
+def test_nobody_holds_more_of_media_than_it_may(quota: int | None, has_room: bool) -> None:
+    """Uploads of one batch count, too; the refusal is not stored, so there may be room for the same call later."""
+    room = media.Room(held=12, quota=quota).with_more(9)
+    refused = media.why_no_room(room, 9)
+    assert (refused is None) is has_room
+    if refused is not None:
+        assert isinstance(refused, Denial)
+        assert refused.extra == {"dimension": "media_bytes", "limit": quota, "used": 21}
 
 
 @pytest.mark.parametrize("state", sorted({"initiated", "ready", *ENDED}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from ingress.social.media.uploads import Uploads
 from schemas.limits import MEDIA_VIEW_TTL_S
 from schemas.media_origin import MediaOrigin, Part
 from schemas.social import limits
-from sinks.objects.media_objects import rendition_key
+from sinks.objects.media_objects import MediaObjects, rendition_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +46,13 @@ def part_of(media_id: str) -> Part:
     return Part(media_id=media_id, owner_id=f"u_{media_id}", number=1, size=len(DATA), sha256=sha256, mime="image/png")
 
 
+def kept(folder: Path) -> None:
+    """The rendition that the manifest says."""
+    rendition = folder / rendition_key("md_1", "full.webp")
+    rendition.parent.mkdir(parents=True)
+    rendition.write_bytes(DATA)
+
+
 class Asked:
     """The application, and what it is asked."""
 
@@ -70,14 +78,27 @@ class Asked:
 
     async def get(self, url: str) -> int:
         """The status of what is at this address."""
+        return (await self.seen(url))[0]
+
+    async def seen(self, url: str, method: str = "GET", **fields: str) -> tuple[int, dict[str, str], bytes]:
+        """What is at this address: status, header fields, and body."""
 
         async def receive() -> Message:
             await asyncio.Event().wait()  # it stays, and says nothing
             raise AssertionError
 
-        return await self._asked("GET", url, receive)
+        asked = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
+        first, *rest = await self._sent(method, url, receive, asked)
+        headers = {name.decode(): value.decode() for name, value in first["headers"]}
+        return first["status"], headers, b"".join(one["body"] for one in rest)
 
     async def _asked(self, method: str, text: str, receive: Receive) -> int:
+        headers = [(b"content-length", str(len(DATA)).encode())] if method == "PUT" else []
+        return int((await self._sent(method, text, receive, headers))[0]["status"])
+
+    async def _sent(
+        self, method: str, text: str, receive: Receive, headers: list[tuple[bytes, bytes]]
+    ) -> list[Message]:
         url = urlsplit(text)
         sent: list[Message] = []
 
@@ -85,9 +106,8 @@ class Asked:
             sent.append(message)
 
         scope = {"type": "http", "method": method, "path": url.path, "query_string": url.query.encode()}
-        headers = [(b"content-length", str(len(DATA)).encode())] if method == "PUT" else []
         await self._app(scope | {"headers": headers, "http_version": "1.1"}, receive, send)
-        return int(sent[0]["status"])
+        return sent
 
 
 @pytest.mark.parametrize("pace_bytes_s", [1, 1 << 40])
@@ -131,9 +151,7 @@ def test_urls_are_good_as_long_as_the_database_says(tmp_path: Path) -> None:
     async def seen() -> None:
         asked = Asked(tmp_path)
         assert [await asked.put("md_1", expires=until) for until in (NOW, NOW + 1)] == [403, 204]
-        rendition = tmp_path / rendition_key("md_1", "full.webp")
-        rendition.parent.mkdir(parents=True)
-        rendition.write_bytes(DATA)
+        kept(tmp_path)
         row = {"media_id": "md_1", "access_version": 3, "is_served": True, "is_public": False, "manifest": MANIFEST}
         (made,) = Uploads(None, asked.place).renditions(row | {"now_s": NOW})  # type: ignore[arg-type] # reads nothing
         assert await asked.get(made["url"]) == 200
@@ -141,3 +159,40 @@ def test_urls_are_good_as_long_as_the_database_says(tmp_path: Path) -> None:
             assert await asked.get(asked.place.view_url("md_1", 3, "full.webp", until)) == 404
 
     asyncio.run(seen())
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_rendition_is_sent_piece_by_piece_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool
+) -> None:
+    """Players of films ask for bytes 0 and 1 first, and play nothing where they get all of it."""
+    if not is_file:  # as in a bucket
+        monkeypatch.setattr(MediaObjects, "rendition_file", lambda *_: None)
+    kept(tmp_path)
+
+    async def asked() -> None:
+        origin = Asked(tmp_path)
+        url = origin.place.view_url("md_1", 3, "full.webp", NOW + 9)
+        status, whole, body = await origin.seen(url)
+        assert (status, body, whole["accept-ranges"], whole["content-length"]) == (200, DATA, "bytes", "4")
+        status, head, body = await origin.seen(url, "HEAD", range="bytes=0-1")
+        assert (status, body, head["content-length"], head["etag"]) == (200, b"", "4", whole["etag"])
+        for said, told in {"bytes=0-1": "0-1", "bytes=2-": "2-3", "bytes=-1": "3-3", "BYTES=1-99": "1-3"}.items():
+            status, part, body = await origin.seen(url, range=said)
+            first, last = map(int, told.split("-"))
+            assert (status, part["content-range"], body) == (206, f"bytes {told}/4", DATA[first : last + 1])
+            assert part["content-length"] == str(len(body))
+            assert {part[one] == whole[one] for one in ("etag", "cache-control", "x-content-type-options")} == {True}
+        for said in ("bytes=4-", "bytes=-0", "bytes=9-10"):
+            status, none, body = await origin.seen(url, range=said)
+            assert (status, none["content-range"], json.loads(body)["code"]) == (
+                416,
+                "bytes */4",
+                "range_not_satisfiable",
+            )
+        for said in ("bytes=", "bytes=-", "bytes=2-1", "bytes=0-0,2-2", "lines=0-1", "bytes=\u0662-", "x"):
+            assert (await origin.seen(url, range=said))[::2] == (200, DATA), said
+        for etag, status in ((whole["etag"], 206), ('"other"', 200), ("W/" + whole["etag"], 200)):
+            assert (await origin.seen(url, range="bytes=0-1", if_range=etag))[0] == status
+
+    asyncio.run(asked())
