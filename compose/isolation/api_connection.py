@@ -61,7 +61,7 @@ class ApiConnection:
         json: dict[str, Any] | None = None,
         params: dict[str, str] | None = None,
     ) -> Answer:
-        """Asks once; a Content-Type in ``headers`` is that of the JSON. Raises Unavailable when nobody answers in time."""
+        """Asks once; a Content-Type in ``headers`` is that of the JSON. Raises Unavailable without an answer."""
         target = f"{path}?{urlencode(params)}" if params else path
         body = None if json is None else _encoded(json)
         fields = headers if body is None else {"Content-Type": "application/json"} | headers

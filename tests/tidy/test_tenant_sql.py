@@ -22,6 +22,7 @@ KEY = "tenant_id"
 #: statements of platform processes about all tenants, and why each must be
 OF_ALL_TENANTS = {
     "ingress/queries/tenancy/tenants_newest.sql:": "staff's list of tenants",
+    "dataflows/tenancy/mover/mover.sql:anything_waits": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:exports_running": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:deleting": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:shredded": "the mover looks for work of any tenant",

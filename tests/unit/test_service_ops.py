@@ -118,6 +118,7 @@ def test_a_lane_that_hangs_is_told_and_one_that_waits_for_kafka_is_not(monkeypat
         publish = next_round
 
     hanging: Any = Hanging()
+    hanging.rounds = hanging
     process = OwnerProcess.__new__(OwnerProcess)
     process.leases = process.reader = process.publisher = hanging
     process.size, process.failure = TransactionSize(), None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tests.worlds.public_system import PublicSystem
 
-pytestmark = [pytest.mark.servers]
+pytestmark = pytest.mark.servers
 Json = dict[str, Any]
 _LATE_ENDS = """
 with made as (
@@ -351,8 +351,8 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
         )
         assert found == [(0,)], table
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
-        kept = connection.execute("select key from author_key where user_id = %s", [leaver.name]).fetchall()
-    assert kept == [(None,)]
+        kept = connection.execute("select key from author_key where user_id = %s", [leaver.name])
+        assert kept.fetchall() == [(None,)]
     raw = b"".join(topic_bytes(system, topic) for topic in (SERVICE.commands_topic, SERVICE.events_topic, RESULTS))
     assert leaver.name.encode() in raw, "its commands are still in Kafka"
     assert b"wordofaname" not in raw
@@ -361,10 +361,9 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
 
 def topic_bytes(system: PublicSystem, name: str) -> bytes:
     """All that Kafka holds of a topic."""
-    kafka = system.settings.addresses().kafka
+    topic = (kafka := system.settings.addresses().kafka).topic(name)
     with closing(Consumer(kafka.consumer("test", "test"))) as consumer:
-        parts = consumer.list_topics(kafka.topic(name)).topics[kafka.topic(name)].partitions
-        places = [TopicPartition(kafka.topic(name), partition, 0) for partition in parts]
+        places = [TopicPartition(topic, part, 0) for part in consumer.list_topics(topic).topics[topic].partitions]
         ends = [consumer.get_watermark_offsets(place, timeout=10) or (0, 0) for place in places]
         consumer.assign(places)
         values: list[bytes] = []
