@@ -34,11 +34,20 @@ _RESTARTS = {"kafka": 1, "postgres": 2, "clickhouse": 1, "redis": 1}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Settings, dict[str, object]]]:
-    """Everything that the run asks for, in a home of its own; its supervisor restarts what a test kills."""
+    """Everything, with servers of its own; in the gate, which kills no server here, what payments ask for, on the run's.
+
+    Its supervisor restarts what a test kills.
+    """
     home = tmp_path_factory.mktemp("whole")
-    changes = {} if PROOF else {"services": _OF_PAYMENTS, "worker_processes": no_processes_but()}
-    with servers.own_servers(home, servers_only=False, **changes) as settings:
-        yield settings, launch.world(settings, launch.up(settings))
+    if PROOF:
+        with servers.own_servers(home, servers_only=False) as settings:
+            yield settings, launch.world(settings, launch.up(settings))
+        return
+    with servers.world(home, services=_OF_PAYMENTS, worker_processes=no_processes_but()) as made:
+        try:
+            yield made.settings, launch.world(made.settings, servers.up(made.settings))
+        finally:
+            servers.end(made.settings)
 
 
 @pytest.fixture
@@ -77,10 +86,11 @@ def test_servers_killed_one_after_the_other(system: System) -> None:
 
 def test_results_lost(system: System) -> None:
     """The results topic is emptied again and again: the stored result is the truth that a waiting caller gets."""
-    admin = AdminClient(system.settings.addresses().kafka.admin())
+    kafka = system.settings.addresses().kafka
+    admin = AdminClient(kafka.admin())
     system.kill("ingress", signal.SIGSTOP)
     try:
-        ends = [TopicPartition(topics.RESULTS, p, -1) for p in range(topics.RESULTS_PARTITIONS)]
+        ends = [TopicPartition(kafka.topic(topics.RESULTS), p, -1) for p in range(topics.RESULTS_PARTITIONS)]
         for future in admin.delete_records(ends).values():
             future.result(patient(10))
     finally:
