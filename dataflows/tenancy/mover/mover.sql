@@ -1,12 +1,12 @@
 -- name: anything_waits
 -- Mover: whether a step may find something; an idle round asks this and no more. Served by the indexes of what the steps
 -- ask: placement_asked_for, tenant_migration_one_open, tenant_export_running, tenant_at_work, tenant_key_uncertified.
-select exists (select from placement where state = 'provisioning')
+select exists (select tenant_id from placement where state = 'provisioning')
     or exists (select from resource_feed)
-    or exists (select from tenant_migration where state not in ('completed', 'aborted', 'rolled_back'))
-    or exists (select from tenant_export where state = 'running')
-    or exists (select from tenant where state = 'deleting')
-    or exists (select from tenant_key where state = 'destroyed' and certificate_id is null
+    or exists (select tenant_id from tenant_migration where state not in ('completed', 'aborted', 'rolled_back'))
+    or exists (select tenant_id from tenant_export where state = 'running')
+    or exists (select tenant_id from tenant where state = 'deleting')
+    or exists (select tenant_id from tenant_key where state = 'destroyed' and certificate_id is null
                and destroyed_at < (extract(epoch from clock_timestamp()) * 1000000)::bigint - %(certified_after_us)s);
 
 -- name: provisioning
