@@ -63,7 +63,7 @@ def read_card(payload: dict[str, Any], now: datetime) -> tuple[Card | None, Wron
 
 
 def _read_number(value: object) -> tuple[str | None, str | None]:
-    """The digits of a number, or why it is none."""
+    """The digits of a number, or the reason why it is not one."""
     if not isinstance(value, str):
         return None, "is required" if value is None else "must be a string of digits"
     if len(value) > limits.CARD_NUMBER_LENGTH_MAX or not _SEPARATED.fullmatch(value):

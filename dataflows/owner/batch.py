@@ -19,33 +19,33 @@ class Record(Struct):
     fault: Corrupt | None = None
     leader_epoch: int | None = None  # of the leader that took it
     sender: str = ""  # who signed it
-    refused: str | None = None  # why its sender may not say it: then it is no command
+    refused: str | None = None  # why its sender may not send it; such a record is no command
 
 
 class NoisyCaller(Struct, frozen=True):
-    """A caller that had others of its partition wait, as a window of time found it."""
+    """A caller that made others of its partition wait, as measured over one window of time."""
 
     caller: str
-    share: float  # of what was done
-    left: int  # units that waited at once
+    share: float  # of all work done in the window
+    left: int  # the most units that waited at once
 
 
 class PartitionBatch(Struct):
     """The records of one partition that are committed together: every offset from the first one to the last.
 
-    Where callers take turns some between them may be left for later, or decided already.
+    Where callers take turns, some records in between may be left for a later round or be decided already.
     """
 
     partition: int
     records: list[Record]
-    epoch: int  # of the lease under which they were read: under a later one they are read again
+    epoch: int  # of the lease under which they were read; under a later lease they are read again
     size: int = 0  # of the records, in bytes
     left: int | None = None  # the lowest offset that was read and is left for a later round
     noisy: list[NoisyCaller] = field(default_factory=list)  # found when they were taken
 
     @property
     def begins_at(self) -> int:
-        """The lowest offset that is not decided before it."""
+        """The lowest offset that no earlier batch decides."""
         first = self.records[0].offset
         return first if self.left is None else min(first, self.left)
 
@@ -77,7 +77,7 @@ class CommittedBatch(Struct):
     events: list[Published] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     parked: int = 0
-    closes: bool = False  # the last of its PartitionBatch: when it is published, the partition's next batch may start
+    closes: bool = False  # the last piece of its PartitionBatch: once published, the partition's next batch may start
 
 
 Statement = tuple[str, Any]  # SQL and its parameters

@@ -1,7 +1,7 @@
-"""The clock of an owner beside the database's: it says when a command's deadline is over and when money moved.
+"""Compares an owner's clock with the database's: it decides when a deadline is over and when money moved.
 
-An owner that is far off decides nothing: not when it starts, so that it takes no partition from one whose clock is
-right, and not later, when somebody sets its clock under it.
+An owner whose clock is far off decides nothing. It is compared at the start, so that it takes no partition from an
+owner whose clock is right, and later, because somebody may set the clock while it runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def now_us() -> int:
 
 
 def compare(ours_us: int, database_us: int) -> None:
-    """Raises ClockOff when the two are further apart than commands may be decided with."""
+    """Raises ClockOff when the two differ by more than an owner may be off."""
     off_s = (ours_us - database_us) / _SECOND_US
     if abs(off_s) > limits.OWNER_CLOCK_OFF_MAX_S:
         raise ClockOff(f"The clock is {off_s:+.0f} s off that of the database; set it. Nothing is decided meanwhile.")

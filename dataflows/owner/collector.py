@@ -1,7 +1,7 @@
 """Schedules an owner's garbage collection: rarely, because it makes few cycles and keeps many objects alive.
 
 Commands, decisions and rows are trees that die with their batch, by reference counts. With Python's defaults the
-collector walked them over and over: measured, a sixth of all the Python time of an owner.
+collector walked them again and again, which took a sixth of an owner's Python time (measured).
 """
 
 from __future__ import annotations

@@ -46,12 +46,12 @@ class Share(Struct):
 
     lease: Lease
     batch: PartitionBatch
-    published_seq: int  # to be stored
+    published_seq: int  # that this commit stores
     now: int = 0  # the time of its first command, when it is decided
 
     @property
     def decided_at(self) -> int:
-        """The time of its last command: each has a time of its own."""
+        """The time of its last command; every command has a time of its own."""
         return self.now + len(self.batch.records) - 1
 
 
@@ -177,7 +177,7 @@ class Committer:
 
 
 def claim_statement(topic: str, shares: Sequence[Share]) -> Statement:
-    """The claim of these partitions; one that is not returned is fenced."""
+    """The claim of these partitions; a partition whose row is not returned is fenced."""
     after = [share.lease.progress.after(share.batch.records) for share in shares]
     return SQL["partitions_claim"], (
         Integers([share.lease.partition for share in shares]),
@@ -238,7 +238,7 @@ def _refused_insert(topic: str, partition: int, refused: list[Record]) -> Statem
         "partition": partition,
         "offsets": Bigints([r.offset for r in kept]),
         "reasons": Texts([f"{r.refused}: sent by {r.sender or 'nobody known'}" for r in kept]),
-        # of a command that was read the place alone: it may hold what is stored nowhere, such as a card number
+        # of a command that could be read, keep only the place: it may hold a card number, which is stored nowhere
         "records": Blobs([r.value[: limits.REFUSED_RECORD_BYTES_MAX] if r.command is None else b"" for r in kept]),
         "kept_max": limits.REFUSED_RECORDS_KEPT_MAX,
     }
@@ -273,7 +273,7 @@ def _outbox_insert(topic: str, events: Sequence[tuple[OutboxRow, int]]) -> State
 
 
 def _translated(error: psycopg.Error) -> Exception:
-    """Our own error for what the database refused on our behalf; the rest as it came."""
+    """Our own error for what a rule in the database refused; every other error as it came."""
     if isinstance(error, psycopg.errors.DivisionByZero):
         return CasMiss()
     if error.sqlstate == _UNBALANCED:

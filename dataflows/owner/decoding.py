@@ -1,6 +1,6 @@
-"""A message of Kafka as a record of an owner. Nothing is raised for content: what cannot be kept is parked later.
+"""Makes an owner's record of a message of Kafka. Content raises nothing: what cannot be decoded is parked later.
 
-Who sent it is verified first, and before anything of it is decoded: what nobody signed is refused, not parked.
+The sender is verified before anything is decoded: an unsigned message is refused, not parked.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from schemas.records import Command
 def record_of(
     offset: int, message: Message, senders: Senders, service: OwnedService, *, signed_from: int | None
 ) -> Record:
-    """The record at that place: with its command, or why it is refused or none. From ``signed_from`` on it is signed.
+    """The record at that place, with its command, or the reason why it is refused or cannot be decoded.
 
-    None for ``signed_from`` means from the beginning.
+    Records from offset ``signed_from`` on must be signed; ``None`` means all.
     """
     value = message.value() or b""
     record = Record(offset, value, leader_epoch=message.leader_epoch())
@@ -43,17 +43,17 @@ def record_of(
     if record.refused is None:
         record.command = command
         if operation is not None and senders.is_outside(record.sender):
-            command.signals = None  # what the ingress sees of a call: nobody outside has seen it
-            command.reply_to = -1  # whom the ingress answers: another's call would take this answer for its own
+            command.signals = None  # only an ingress sees these of a call, no program outside
+            command.reply_to = -1  # an ingress waits there: another's call would take this answer for its own
             _hash_again(command, operation)
-            record.value = codec.encode_command(command)  # should it be parked, it comes again as it is believed
+            record.value = codec.encode_command(command)  # if it is parked, the retry brings it as it is believed now
     return record
 
 
 def _hash_again(command: Command, operation: Operation) -> None:
-    """A retry over HTTP has our hash: with an invented one it would be another request for ever.
+    """Makes the request hash ourselves: a retry over HTTP has our hash, and would not match an invented one.
 
-    What is not valid is refused as it is, and nothing of it is stored.
+    An invalid command keeps its hash: it is refused, and nothing of it is stored.
     """
     payload, wrong = operation.normalize(command.payload)
     if not wrong:

@@ -1,8 +1,8 @@
 """The two loops that can turn an owner process: Bytewax, and a plain loop that proves Bytewax is replaceable.
 
-Bytewax is the loop, not the checkpoint: no recovery store, one worker per process. The item is a round of batches, and
-the transaction happens in ``stateful_batch``, so results leave after the commit. Each lane has a dataflow
-in a thread of its own.
+Bytewax is the loop, not the checkpoint: it has no recovery store and one worker per process. An item is a round of
+batches. ``stateful_batch`` runs the transaction, so results leave after the commit. Each lane has a dataflow and a
+thread of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def owner_flow(lane: Lane) -> Dataflow:
 
 
 class _Commands(FixedPartitionedSource[_KeyedRound, None]):
-    """One part: whatever batches are free, of all the partitions that Kafka gives this process."""
+    """A Bytewax source of one part: the free batches of all partitions that Kafka gives this process."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -130,7 +130,7 @@ class _PublishPart(StatelessSinkPartition[CommittedBatch]):
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """What user code raised; its own causes stay with it."""
+    """The error that our code raised, with its own causes."""
     while isinstance(error, BytewaxRuntimeError) and error.__cause__ is not None:
         error = error.__cause__
     return error

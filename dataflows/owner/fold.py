@@ -1,7 +1,7 @@
 """Decides a batch in memory: the spec's order for every command, each aggregate touched once in the end.
 
-For one command: a known identity returns its stored result and nothing else happens; a deadline that passed leaves
-no trace; a parked aggregate refuses; else the service decides. No I/O here.
+For each command: a known identity gets its stored result, and nothing else happens; a command past its deadline
+leaves no trace; a parked aggregate refuses; otherwise the service decides. No I/O here.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Folded(Struct):
     identities: list[NewIdentity] = field(default_factory=list)
     events: list[OutboxRow] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
-    refused: list[Record] = field(default_factory=list)  # what nobody decided, for its sender or its place
+    refused: list[Record] = field(default_factory=list)  # undecided, because of their sender or their place
 
 
 class Fold:
@@ -123,7 +123,7 @@ class Fold:
             self._leave(command, "parked", _PARKED)
             return
         operation = self.service.operation_by_name.get(command.operation)
-        if operation is None:  # of another service: it would work through that one's topic
+        if operation is None:  # an operation of another service, which works only through that service's topic
             self._misrouted(command)
             return
         invalid = _validate(operation, command)
@@ -143,18 +143,18 @@ class Fold:
             )
 
     def _leave(self, command: Command, outcome: Outcome, why: Rejection) -> None:
-        """Nothing is stored. A program outside hears no answer: that its command came to nothing is found by people."""
+        """Stores nothing. A program outside gets no answer, so its command is listed among the refused records."""
         self._reply(command, outcome, _refusal(why))
         if self.record.sender.startswith(OUTSIDE):
             self.record.refused = why.code
 
     def _misrouted(self, command: Command) -> None:
-        """Its sender hears of it where one waits, and people find it in any case."""
+        """Answers a sender that waits, and lists the command for people in any case."""
         self._reply(command, "refused", _refusal(MISROUTED))
         self.record.refused = MISROUTED.code
 
     def _commit(self, command: Command, offset: int, now: int, decided: Committed, *, is_told: bool) -> None:
-        """A fact that nobody waits for has no reader of its answer: the stub names its event, which says all."""
+        """Nobody reads the answer to a fact for which nobody waits: a stub is stored that names its event."""
         heads = [self._append(command, now, event) for event in decided.events]
         head = heads[0]
         if is_told:
@@ -164,13 +164,13 @@ class Fold:
         self._store(command, offset, "committed", answer, head["event_id"], rendering)
 
     def _rendering(self, decided: Committed, head: dict[str, Any]) -> int:
-        """What makes the answer again; an event that is written in an older version has not all of it."""
+        """The rendering that makes the answer again; WHOLE for an event in an older schema, which lacks some of it."""
         rendering = self.service.renderings.get(decided.rendering)
         is_able = rendering is not None and head["schema_version"] >= rendering.schema_version
         return decided.rendering if is_able else stored_answer.WHOLE
 
     def _append(self, command: Command, now: int, new: NewEvent) -> dict[str, Any]:
-        """Gives an event its place in the stream. Returns its head, as the answer names it."""
+        """Gives an event its place in the stream. Returns the head that the answer names."""
         type_ = self.service.event_type_by_name[new.type]
         self.seq += 1
         event_id = identity.event_id(self.service.code, self.partition, self.seq)
@@ -220,7 +220,7 @@ def _refusal(rejection: Rejection) -> bytes:
 
 
 def _validate(operation: Operation, command: Command) -> Rejection | None:
-    """Normalizes the payload in place; the refusal when it, or an identity in the envelope, is not allowed."""
+    """Normalizes the payload in place. Returns a refusal if it, or an identity in the envelope, is not allowed."""
     command.payload, wrong = operation.normalize(command.payload)
     if operation.scope is not None:
         said = {"idempotency_key": command.idempotency_key, "request_id": command.request_id}
@@ -230,7 +230,7 @@ def _validate(operation: Operation, command: Command) -> Rejection | None:
 
 
 def envelope_fault(command: Command) -> str | None:
-    """Why the identities of a command cannot be stored; such a record is parked as undecodable."""
+    """The reason why the identities of a command cannot be stored; such a record is parked as undecodable."""
     for name, value, length_max in (
         ("idempotency_key", command.idempotency_key, limits.IDEMPOTENCY_KEY_LENGTH_MAX),
         ("request_id", command.request_id, limits.REQUEST_ID_LENGTH_MAX),

@@ -1,7 +1,7 @@
-"""Statements of several partitions as those of one transaction: each text is sent once, for the rows of all of them.
+"""Joins the statements of several partitions into one transaction: each text is sent once, for the rows of all.
 
-A workspace gives its statements in the order of its service, so the order of any two texts is the same in all. Only
-columns, counts and equal texts can be parameters of joined statements: one with a number of its own stays apart.
+A workspace gives its statements in the order of its service, so any two texts have the same order in all of them. Only
+statements whose parameters are columns, counts or equal texts are joined; one with a number of its own stays apart.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sinks.postgres.arrays import Column, Count
 
 
 def joined(lists: Sequence[Sequence[Statement]]) -> tuple[list[Statement], list[list[int]]]:
-    """The statements of all lists in an order that keeps that of each, and where those of each list are among them."""
+    """The statements of all lists, in an order that keeps each list's own, and the places of each list's statements."""
     if len(lists) == 1:
         return list(lists[0]), [list(range(len(lists[0])))]
     groups: list[list[tuple[int, int, Any]]] = []  # of equal statements: list, place in it, parameters
     texts: list[str] = []
     for number, statements in enumerate(lists):
-        at = 0  # behind the statement before, among the groups
+        at = 0  # among the groups, behind the previous statement
         for place, (text, parameters) in enumerate(statements):
             found = _group(texts, groups, text, parameters, at)
             if found is None:
@@ -46,7 +46,7 @@ def _group(
 
 
 def _fits(one: Any, other: Any) -> bool:
-    """Whether one statement may do the work of both."""
+    """Whether one statement can do the work of both."""
     if not one or not other:
         return not one and not other
     return all(

@@ -1,7 +1,7 @@
 """Partition leases of this process: taken and given back in Postgres, where the epoch decides who may write.
 
-Rule: one owner. Kafka's assignment says who should own a partition; a lease here says who may. A second owner of the
-same partition bumps the epoch, and the first one's next claim matches no row.
+Rule: one owner. Kafka's assignment says who should own a partition; a lease says who may. A second owner of the same
+partition raises the epoch, so the first owner's next claim matches no row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Lease:
-    """One owned partition. What it has decided moves only after a commit."""
+    """One owned partition. Its progress moves only after a commit."""
 
     partition: int
     epoch: int
@@ -40,31 +40,31 @@ class Lease:
     offset_base: int  # next_offset less Kafka's offset
     leader_epoch: int | None  # of the leader that took the command before next_offset; None: unknown
     decided_at: int  # the time of the newest decision, in microseconds
-    signed_from: int | None  # from this place on records are signed; None until the first take after records are signed
+    signed_from: int | None  # records from this offset on are signed; None until the first take by a release that signs
     has_witness: bool = (
-        False  # Kafka holds the command before next_offset, at the take: it must be the one that was read
+        False  # at the take Kafka still held the command before next_offset: it must be the one that was read
     )
     ahead: Mapping[int, int | None] = field(default_factory=dict)  # decided above next_offset, with leader epochs
 
     @property
     def progress(self) -> Progress:
-        """What is decided."""
+        """Which commands are decided."""
         return Progress(self.next_offset, self.leader_epoch, self.ahead)
 
     def decided(self, records: Sequence[Record]) -> None:
-        """These are decided as well: after the commit."""
+        """Records after a commit that these are decided, too."""
         after = self.progress.after(records)
         self.leader_epoch, self.ahead, self.next_offset = after.leader_epoch, after.ahead, after.next_offset
 
     @property
     def place(self) -> Place:
-        """Where Kafka has what comes next."""
+        """Where Kafka has the next command."""
         return Place(self.topic_id, self.next_offset - self.offset_base)
 
     def time_of_batch(self, clock: int) -> int:
-        """The time of the next batch's first command: the clock's, or the next after the newest decision.
+        """The time of the next batch's first command: the clock's time, but always after the newest decision.
 
-        A clock that goes back, or an owner with a slower one, never decides at a time that is over.
+        So times never go back in a partition, even if this clock does or the next owner's is slower.
         """
         return max(clock, self.decided_at + 1)
 
@@ -80,10 +80,10 @@ class Leases:
         self._lock = threading.Lock()
 
     def acquire(self, connection: OwnerConnection, partition: int) -> Lease | None:
-        """Takes a partition: from here on every other owner of it is fenced. None when it is halted.
+        """Takes a partition, which fences every other owner of it. None when it is halted.
 
-        The position is read in a second statement: the first one may have waited for a commit of the owner before
-        us, and its own snapshot would not see that commit.
+        The position is read in a second statement: the first may have waited for the previous owner's commit, which
+        its own snapshot would not see.
         """
         topics = {"topic": self.service.commands_topic, "partition": partition}
         with connection.transaction():
@@ -119,7 +119,7 @@ class Leases:
         return lease
 
     def get(self, partition: int) -> Lease | None:
-        """The lease of a partition, None when it is not ours (any more)."""
+        """The lease of a partition; None when we do not own it."""
         return self._held.get(partition)
 
     def all(self) -> list[Lease]:
@@ -129,24 +129,24 @@ class Leases:
 
     @property
     def halted(self) -> list[int]:
-        """Partitions of ours that stand still until an operator clears them."""
+        """Our partitions that are halted until an operator clears them."""
         with self._lock:
             return sorted(self._halted)
 
     def forget(self, partition: int) -> Lease | None:
-        """From here on batches of this partition are dropped."""
+        """Forgets the lease: batches of this partition are dropped from now on."""
         with self._lock:
             self._halted.discard(partition)
             return self._held.pop(partition, None)
 
     def keep_topic(self, connection: OwnerConnection, lease: Lease, topic_id: str) -> None:
-        """Stores which topic the partition's offsets are of, unless that is known."""
+        """Stores the id of the topic to which the partition's offsets belong, unless one is stored."""
         if lease.topic_id is None:
             connection.execute(SQL["partition_keep_topic"], self._row(lease, 0) | {"topic_id": topic_id})
             lease.topic_id = topic_id
 
     def keep_signed_from(self, connection: OwnerConnection, lease: Lease, high: int) -> None:
-        """Stores where the records end that lay in the topic when its partition was first owned by this release."""
+        """Stores the end of the unsigned records: what lay in the topic when a release that signs first owned it."""
         if lease.signed_from is None:
             lease.signed_from = high + lease.offset_base
             connection.execute(
@@ -154,7 +154,7 @@ class Leases:
             )
 
     def release(self, connection: OwnerConnection, lease: Lease, published_seq: int) -> None:
-        """Says in the database that nobody owns the partition, with the position that is surely published."""
+        """Stores that nobody owns the partition, and the position up to which events are surely published."""
         connection.execute(SQL["partition_release"], self._row(lease, published_seq))
 
     def halt(self, connection: OwnerConnection, lease: Lease, error: InvariantViolation) -> None:
@@ -169,12 +169,12 @@ class Leases:
         connection.execute(SQL["partition_halt"], place | {"reason": reason})
 
     def cleared(self, connection: OwnerConnection) -> list[int]:
-        """Halted partitions of ours that an operator has let go on."""
+        """Our halted partitions that an operator has cleared."""
         parameters = {"topic": self.service.commands_topic, "partitions": self.halted}
         return [row[0] for row in connection.execute(SQL["partitions_cleared"], parameters).fetchall()]
 
     def mark(self, connection: OwnerConnection, lease: Lease, published_seq: int) -> None:
-        """Stores how far the events of a partition are published."""
+        """Stores the position up to which a partition's events are published."""
         connection.execute(SQL["partition_mark"], self._row(lease, published_seq))
         lease.published_seq = max(lease.published_seq, published_seq)
 

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 COMMANDS_COMMITTED: Final = Counter("millrace_owner_commands_committed", "Commands whose batch committed")
 # Above zero: records wait for an operator; see `millrace parked list`.
 PARKED_RECORDS: Final = Counter("millrace_owner_parked_records", "Records parked because they failed twice, alone")
-# Above zero: somebody writes commands who may not, or a key is wrong; `millrace parked list --all` shows them.
+# Above zero: somebody sends commands without the right to, or a key is wrong; `millrace parked list --all` shows them.
 REFUSED_RECORDS: Final = Counter("millrace_owner_refused_records", "Records refused undecided", ["reason"])
 # Small under load: the reader does not keep up; at the cap: the owner is the bottleneck.
 BATCH_COMMANDS: Final = Histogram(

@@ -1,7 +1,7 @@
 """The next offset of a partition, compared with the offsets that Kafka holds.
 
-Rule: nothing acknowledged vanishes silently. Offsets that are out of range, or of another topic of the same name, would
-be skipped by any consumer that resets itself; here they are a reason to stop the partition.
+Rule: nothing acknowledged vanishes silently. A consumer that resets itself would skip offsets that are out of range or
+belong to another topic of the same name; here they stop the partition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from schemas.errors import CommandsExpired, InvariantViolation, TopicReplaced, TopicShorter
 from sinks.kafka.topic_offsets import Held
 
-#: what a consumer says of a partition whose position Kafka does not hold
+#: the errors by which a consumer tells that Kafka does not hold a partition's position
 OUT_OF_RANGE: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the library's name for an offset out of range without a reset
@@ -25,14 +25,14 @@ OUT_OF_RANGE: Final = frozenset(
 
 
 class Place(Struct, frozen=True):
-    """Where an owner reads on: an offset of Kafka, and the id of the topic that it is of (None: never read before)."""
+    """Where an owner reads on: an offset of Kafka and the id of its topic (None: never read before)."""
 
     topic_id: str | None
     offset: int
 
 
 def place_fault(place: Place, held: Held) -> InvariantViolation | None:
-    """Why nobody may read on from there: it would skip commands, or take others for those that were read."""
+    """The reason not to read on from there: commands would be skipped, or others be taken for those that were read."""
     if place.topic_id is not None and place.topic_id != held.topic_id:
         return TopicReplaced(read=place.topic_id, found=held.topic_id, low=held.low, high=held.high)
     if place.offset > held.high:
@@ -43,5 +43,5 @@ def place_fault(place: Place, held: Held) -> InvariantViolation | None:
 
 
 def witness_fault(place: Place, read: int | None, found: int | None) -> InvariantViolation | None:
-    """A log that lost its end and grew over it has another command, of a later leader, where the last one was read."""
+    """The reason if the last command that was read is another one now: the log lost its end and grew again."""
     return None if found == read else TopicShorter(offset=place.offset, leader_epoch=read, found=found)

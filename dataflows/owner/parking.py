@@ -1,7 +1,7 @@
 """Handles a batch that fails: retries it once, then bisects it, then parks the one command that fails.
 
 The partition goes on; the parked command's aggregate refuses work until an operator retries or discards it.
-Never hidden here: lost ownership, a database that is away, a broken invariant. Those stop the owner or the partition.
+Lost ownership, a database that is away and a broken invariant are never hidden: they stop the owner or the partition.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from schemas.records import Command
 _REASON_LENGTH_MAX: Final = 2_000
 _PARKED_BODY: Final = b'{"code":"parked","detail":"The command failed unexpectedly and waits for an operator."}'
 _NOT_PARKABLE: Final = (OwnershipLost, InvariantViolation, psycopg.OperationalError, psycopg.InterfaceError)
-_PROGRAM_LIMITS: Final = "54"  # class of SQLSTATE: what was written is too large for Postgres; nothing is away
+_PROGRAM_LIMITS: Final = "54"  # class of SQLSTATE: a row is too large for Postgres; the database is not away
 log = structlog.get_logger()
 
 
 def committed_together(committer: Committer, shares: Sequence[Share]) -> list[CommittedBatch]:
-    """What may be published of a round that was committed; empty when its partitions have to be tried one by one.
+    """Commits a round and returns what may be published; empty when its partitions must be tried one by one.
 
-    Raises what stops the owner, as it came.
+    Raises errors that stop the owner unchanged.
     """
     if any(record.fault for share in shares for record in share.batch.records):
         return []
     try:
         return committer.commit_round(shares)
-    except (Fenced, InvariantViolation, psycopg.errors.DeadlockDetected) as error:  # of one of them: it is told alone
+    except (Fenced, InvariantViolation, psycopg.errors.DeadlockDetected) as error:  # it comes again with its partition
         log.warning("round_divided", partitions=[share.lease.partition for share in shares], error=repr(error))
-    except Exception as error:  # what one command provokes must not stop the other partitions
+    except Exception as error:  # an error that one command provokes must not stop the other partitions
         if _stops(error):
             raise
         log.warning("round_divided", partitions=[share.lease.partition for share in shares], error=repr(error))
@@ -51,7 +51,7 @@ def commit_or_park(
 ) -> Iterator[CommittedBatch]:
     """Commits every record of the batch in order, or parks it; yields what may be published after each commit.
 
-    Raises OwnershipLost, InvariantViolation and psycopg.OperationalError as they came, but for what a command provokes.
+    Raises OwnershipLost, InvariantViolation and psycopg.OperationalError unchanged, unless a command provoked them.
     """
     if any(record.fault for record in batch.records):
         yield from _split_at_faults(committer, lease, batch, published_seq)
@@ -62,7 +62,7 @@ def commit_or_park(
             committed = committer.commit(lease, batch, published_seq)
         except psycopg.errors.DeadlockDetected as failure:  # an OperationalError, but one that a retry settles
             error = failure
-        except Exception as failure:  # whatever a command can provoke must not stop its partition
+        except Exception as failure:  # an error that a command provokes must not stop its partition
             if _stops(failure):
                 raise
             error = failure
@@ -81,7 +81,7 @@ def commit_or_park(
 
 
 def _stops(error: Exception) -> bool:
-    """Whether it is of the owner or the database; a row that is too large for an index is of a command."""
+    """Whether the owner or the database failed. A row that is too large for an index is a command's failure."""
     is_of_a_command = isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(_PROGRAM_LIMITS)
     return isinstance(error, _NOT_PARKABLE) and not is_of_a_command
 
@@ -112,7 +112,7 @@ def _reason(error: Exception | None) -> str:
 def _park(
     committer: Committer, lease: Lease, batch: PartitionBatch, record: Record, reason: str, published_seq: int
 ) -> CommittedBatch:
-    """One transaction: the claim moves past the record, and the record is kept as it came."""
+    """In one transaction moves the claim past the record and keeps the record as it came."""
     service, command = committer.service, record.command
     place = {"topic": service.commands_topic, "partition": lease.partition, "offset": record.offset}
     with committer.connection.transaction():

@@ -1,4 +1,4 @@
-"""One owner process and its lanes: what both drivers turn. A driver only decides who calls what; the work is here."""
+"""One owner process and its lanes. A driver only decides which thread calls what; the work is done here."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class OwnerProcess:
         self.publisher = Publisher(kafka, service, owner_id)
         self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group, Senders(keys))
         self.lanes = [Lane(self, connect(dsn, f"{owner_id}-{n}")) for n in range(limits.OWNER_LANES)]
-        self.failure: BaseException | None = None  # the first that a lane died of; the other lanes end because of it
+        self.failure: BaseException | None = None  # the first error of a lane; the other lanes end because of it
 
     def run(self, turn: Callable[[Lane], None]) -> None:
-        """Joins the consumer group and turns every lane until all have drained. Raises what the first of them raised.
+        """Joins the consumer group and turns every lane until all have drained. Raises the first error of a lane.
 
         Raises ClockOff before it joins.
 
-        The first lane is turned by the calling thread, each further one by a thread of its own.
+        The calling thread turns the first lane; each further lane has a thread of its own.
         """
         collect_rarely()
         clock.compare_with(self._reader_connection)
@@ -84,18 +84,18 @@ class OwnerProcess:
             lane.rests()
 
     def standing_still(self) -> dict[int, str]:
-        """Partitions of ours that nobody serves, and why; the others go on."""
+        """Our partitions that are not served, with the reasons; the others go on."""
         halted = dict.fromkeys(self.leases.halted, "halted, see 'millrace partitions list'")
         refused = {p: f"Kafka refuses its events: {reason}" for p, reason in self.publisher.refusals().items()}
         return refused | halted
 
     def hanging(self) -> str | None:
-        """Why this owner does not go on though nothing failed; None while its lanes turn."""
+        """The reason if this owner hangs though nothing failed; None while its lanes turn."""
         silent_s = max(lane.silent_s() for lane in self.lanes)
         return None if silent_s < limits.OWNER_LANE_SILENT_MAX_S else f"a lane has not turned for {silent_s:.0f} s"
 
     def close(self) -> None:
-        """Leaves the group and closes everything; what was not acknowledged is sent again by the next owner."""
+        """Leaves the group and closes everything; the next owner sends again what Kafka has not acknowledged."""
         try:
             self.reader.close()
         finally:
@@ -106,10 +106,10 @@ class OwnerProcess:
 
 
 class Lane:
-    """One round in work at a time, on a connection of its own: at most one batch of each partition, in one transaction.
+    """Works on one round at a time, over its own connection: at most one batch of each partition, in one transaction.
 
-    While Postgres works for one lane, another decides: that is what lanes are for. A partition is in one lane at a
-    time, from its batch being taken to its results being published: its order is that of its offsets.
+    While Postgres works for one lane, another lane decides. A partition is in one lane at a time, from the take of its
+    batch until its results are published, so its commands are decided in the order of their offsets.
     """
 
     def __init__(self, process: OwnerProcess, connection: OwnerConnection) -> None:
@@ -121,18 +121,18 @@ class Lane:
         self._publisher = process.publisher
         self._size = process.size
         self._committer = Committer(connection, process.leases, process.size, self._turns)
-        self._turned_at: float | None = None  # None while nothing is expected of it
+        self._turned_at: float | None = None  # None while the lane may rest
         self._marks = MarkTimer()
 
     def _turns(self) -> None:
         self._turned_at = time.monotonic()
 
     def rests(self) -> None:
-        """It has ended, or waits for Kafka, which may take as long as it likes."""
+        """Notes that the lane has ended or waits for Kafka, for which there is no bound."""
         self._turned_at = None
 
     def silent_s(self) -> float:
-        """For how long it has done nothing of what is expected of it. Any thread may ask."""
+        """For how long it has not turned though it should. Any thread may ask."""
         turned_at = self._turned_at
         return 0.0 if turned_at is None else time.monotonic() - turned_at
 
@@ -145,24 +145,24 @@ class Lane:
         return self._reader.drained
 
     def next_round(self) -> list[PartitionBatch]:
-        """The next batches to commit together, none when there are none for now; keeps positions moving meanwhile."""
+        """The next batches to commit together, maybe none; stores published positions meanwhile."""
         self._turns()
         self._publisher.serve()
         wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_IDLE_WAIT_MS
         batches = self._reader.next_round(wait_ms / 1_000)
-        if not batches:  # the row of a partition in work is locked by its transaction
+        if not batches:  # a transaction in work locks the rows of its partitions
             idle = [lease for lease in self._leases.all() if lease.partition not in self._rounds.taken]
             self._marks.run(self.connection, idle, self._publisher, self._leases.mark)
         return batches
 
     def _is_behind(self) -> bool:
-        """Acknowledgements are to be taken in, or positions to be stored: then no lane waits for long."""
+        """Whether acknowledgements are missing or positions not stored: then no lane may wait for long."""
         return self._publisher.backlog() > 0 or any(
             self._publisher.published_seq(lease.partition) > lease.published_seq for lease in self._leases.all()
         )
 
     def commit(self, batches: list[PartitionBatch]) -> list[CommittedBatch]:
-        """Commits a round, in pieces when a record of it must be parked; every piece must be published, in order.
+        """Commits a round, in pieces if a record must be parked; every piece must be published, in order.
 
         Raises Fenced only while we hold the lease.
         """
@@ -173,7 +173,7 @@ class Lane:
                 self._commit(shares, pieces)
         except BaseException:
             for batch in batches:
-                self._leases.forget(batch.partition)  # before it is free: no lane may commit what comes after it
+                self._leases.forget(batch.partition)  # before the partition is free: no lane may commit what follows
                 self._rounds.done(batch.partition)
             raise
         last = {piece.partition: piece for piece in pieces}
@@ -185,7 +185,7 @@ class Lane:
         return pieces
 
     def _share(self, batch: PartitionBatch) -> Share | None:
-        """None for a batch of a lease that is over: whoever has the partition now reads it again."""
+        """The share of a batch; None if its lease is over, since the present owner reads it again."""
         lease = self._leases.get(batch.partition)
         if lease is None or batch.epoch != lease.epoch:
             return None
@@ -194,9 +194,9 @@ class Lane:
         return Share(lease, batch, self._publisher.published_seq(batch.partition))
 
     def _commit(self, shares: list[Share], pieces: list[CommittedBatch]) -> None:
-        """All together; after a failure each alone: only the partition that failed is fenced, parked or halted.
+        """Commits all together; after a failure each alone, so that only the failed one is fenced, parked or halted.
 
-        In pieces where the last transactions took too long.
+        In smaller pieces if recent transactions took too long.
         """
         is_one = len(shares) > 1 and self._size.takes(sum(len(share.batch.records) for share in shares))
         if is_one and (committed := committed_together(self._committer, shares)):
@@ -212,20 +212,20 @@ class Lane:
                         pieces.append(piece)
             except Fenced as error:
                 if self._leases.get(share.lease.partition) is not None:
-                    fenced = error  # told when the others are committed
+                    fenced = error  # raised when the others are committed
             except InvariantViolation as error:
                 self._halt(share.lease.partition, error)
         if fenced is not None:
             raise fenced
 
     def _halt(self, partition: int, error: InvariantViolation) -> None:
-        """Fail closed: this partition stops for everybody, the others go on, an operator sees it."""
+        """Stops this partition for every owner until an operator clears it; the others go on."""
         lease = self._leases.get(partition)
         if lease is not None:
             self._leases.halt(self.connection, lease, error)
 
     def publish(self, batch: CommittedBatch) -> None:
-        """Sends what a commit allows to send; with the last piece of a batch its partition is free for any lane."""
+        """Sends what a commit returned; the last piece of a batch frees its partition for any lane."""
         self.rests()
         try:
             self._publisher.publish(batch)
@@ -248,7 +248,7 @@ class OtherLaneFailed(Exception):
 
 
 def _count(*committed: CommittedBatch) -> None:
-    """What one transaction committed."""
+    """Counts what one transaction committed."""
     commands = sum(piece.commands for piece in committed)
     parked = sum(piece.parked for piece in committed)
     COMMANDS_COMMITTED.inc(commands - parked)

@@ -1,7 +1,7 @@
 """Progress of a partition: the position below which everything is decided, and the commands decided ahead of it.
 
-Both are stored in the transaction that decides, so that whoever takes the partition next neither passes over a record
-nor decides one twice. Where callers take no turns nothing is ever ahead.
+The transaction that decides stores both, so the next owner neither passes over a record nor decides one twice.
+Where callers take no turns, nothing is ever ahead.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Progress(Struct, frozen=True):
-    """What is decided of a partition."""
+    """Which commands of a partition are decided."""
 
-    next_offset: int  # everything below is
+    next_offset: int  # everything below is decided
     leader_epoch: int | None  # of the leader that took the record before it; None: unknown
-    ahead: Mapping[int, int | None]  # offsets above that are decided too, each with its leader epoch
+    ahead: Mapping[int, int | None]  # decided offsets above it, each with its leader epoch
 
     def after(self, records: Sequence[Record]) -> Progress:
-        """As it is when these are decided as well, which ascend and are none of what is."""
+        """The progress once these are decided, too. Their offsets ascend, and none is decided yet."""
         following = records[0].offset == self.next_offset and records[-1].offset - self.next_offset == len(records) - 1
         if following and not self.ahead:
             return Progress(records[-1].offset + 1, records[-1].leader_epoch, {})
@@ -38,10 +38,10 @@ class Progress(Struct, frozen=True):
 
     @property
     def ahead_text(self) -> str:
-        """What is ahead, as it is stored."""
+        """The commands decided ahead, as text for the database."""
         return _encode(self.ahead).decode() if self.ahead else "{}"
 
 
 def ahead_of(next_offset: int, stored: Mapping[str, int | None]) -> dict[int, int | None]:
-    """What is ahead, as it was stored; an owner of an earlier release may have gone on beyond."""
+    """The commands decided ahead, from that text; an owner of an earlier release may have moved beyond them."""
     return {int(offset): leader_epoch for offset, leader_epoch in stored.items() if int(offset) > next_offset}

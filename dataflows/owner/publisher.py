@@ -1,8 +1,8 @@
 """Sends committed events and results to Kafka, in order, and knows how far Kafka has acknowledged them.
 
-Rule: nothing leaves before its commit, and the position moves over what is acknowledged without a gap. One event that
-Kafka refuses ends this process's turn at its partition: whoever takes it next publishes again from the stored position,
-and consumers drop what they have by ``seq``. A later claim stores the position.
+Rule: nothing leaves before its commit, and the position moves only over acknowledged events without a gap. If Kafka
+refuses an event, this process gives the partition up: the next owner publishes again from the stored position, and
+consumers drop by ``seq`` what they have. A later claim stores the position.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class _Stream:
 
     def __init__(self, epoch: int, published_seq: int) -> None:
         self.epoch = epoch
-        self.sent = self.acked = published_seq  # the newest handed to the producer; all up to here are acknowledged
-        self.ahead: set[int] = set()  # acknowledged before one of those in front of them
-        self.refusal = ""  # what Kafka said of the first event that it did not take
+        self.sent = self.acked = published_seq  # handed over; acknowledged without a gap
+        self.ahead: set[int] = set()  # acknowledged, while an earlier one is not
+        self.refusal = ""  # Kafka's reason for refusing the first event that it refused
 
     def acknowledge(self, seq: int) -> None:
-        """Moves over what is acknowledged without a gap, and over nothing else."""
+        """Moves the position over events that are acknowledged without a gap, and no further."""
         self.ahead.add(seq)
         while self.acked + 1 in self.ahead:
             self.acked += 1
@@ -57,9 +57,9 @@ class Publisher:
     def __init__(self, kafka: KafkaConnection, service: OwnedService, owner_id: str) -> None:
         self.service = service
         self._kafka = kafka
-        # Without a timeout no message is given up on: only what a broker refuses is not acknowledged in the end.
+        # No timeout, so no message is given up: only a message that a broker refuses is never acknowledged.
         self._producer = Producer(kafka.producer(owner_id, **{"delivery.timeout.ms": 0}))
-        self._lock = threading.Lock()  # acknowledgements arrive in whichever thread asks for them
+        self._lock = threading.Lock()  # acknowledgements arrive in the thread that polls for them
         self._streams: dict[int, _Stream] = {}  # by partition
 
     def resume(self, connection: OwnerConnection, lease: Lease) -> None:
@@ -85,7 +85,7 @@ class Publisher:
         self.publish_dead_letters(connection, partition)
 
     def publish(self, batch: CommittedBatch) -> None:
-        """Hands a committed batch to the producer: results first, somebody waits for them."""
+        """Hands a committed batch to the producer, results first, because somebody waits for them."""
         self._send_replies(batch.replies)
         self._send_events(batch.partition, batch.epoch, batch.events)
         self._producer.poll(0)
@@ -124,31 +124,31 @@ class Publisher:
         self._producer.poll(0)
 
     def published_seq(self, partition: int) -> int:
-        """Every event of the partition up to here is acknowledged."""
+        """The position up to which every event of the partition is acknowledged."""
         stream = self._streams.get(partition)
         return stream.acked if stream else 0
 
     def backlog(self) -> int:
-        """Events handed over and not yet acknowledged; past the bound the owner stops reading."""
+        """How many events are not yet acknowledged; past a bound the owner stops reading."""
         with self._lock:
             return sum(stream.sent - stream.acked for stream in self._streams.values() if not stream.refusal)
 
     def refusals(self) -> dict[int, str]:
-        """Partitions of which Kafka has refused an event, and why: nothing more of them is sent until ``resume``."""
+        """Partitions of which Kafka refused an event, with its reason; they send nothing more until ``resume``."""
         with self._lock:
             return {partition: stream.refusal for partition, stream in self._streams.items() if stream.refusal}
 
     def drain(self, timeout_s: float) -> bool:
-        """Waits for acknowledgements; False when some are still missing (the next owner sends those again)."""
+        """Waits for acknowledgements. False if some are still missing; the next owner sends those events again."""
         return self._producer.flush(timeout_s) == 0
 
     def forget(self, partition: int) -> None:
-        """The partition is not ours any more; late acknowledgements mean nothing."""
+        """Drops a partition that we no longer own; its late acknowledgements are ignored."""
         with self._lock:
             self._streams.pop(partition, None)
 
     def close(self) -> None:
-        """Drops what was not sent: it is in the outbox, and the next owner sends it."""
+        """Drops events that were not sent: the outbox has them, and the next owner sends them."""
         with self._lock:
             self._streams.clear()
         self._producer.purge()
@@ -180,7 +180,7 @@ class Publisher:
         with self._lock:
             is_first = self._streams.get(partition) is stream and not stream.refusal
             stream.refusal = error.str()
-        if is_first:  # all that are under way may be refused with it
+        if is_first:  # Kafka may refuse all that are under way with it
             log.error("event_refused", partition=partition, after_seq=stream.acked, error=error.str())
 
     def _send_replies(self, replies: Sequence[Reply]) -> None:
@@ -202,9 +202,9 @@ class Publisher:
         while True:
             try:
                 self._producer.produce(self._kafka.topic(topic), payload, key, partition, on_delivery)
-            except BufferError:  # the queue is full: wait for acknowledgements, the bound on reading does the rest
+            except BufferError:  # the queue is full: wait for acknowledgements; the bound on reading keeps it short
                 self._producer.poll(_FULL_WAIT_S)
-            except KafkaException as error:  # a record larger than our own bound is refused before it is sent
+            except KafkaException as error:  # the client refuses a record above its bound before it is sent
                 if on_delivery is None or error.args[0].fatal():
                     raise
                 on_delivery(error.args[0], None)

@@ -1,7 +1,7 @@
 """Reads commands: one consumer over all assigned partitions, decoding the next batch while Postgres works on this one.
 
-Kafka assigns partitions to group members; on assignment the reader takes them (``takes.py``) and starts at the offset
-that Postgres holds. It hands on every offset from there, without a gap and once; where it cannot, the partition halts.
+Kafka assigns partitions to group members. The reader takes them (``takes.py``), starts at the offset that Postgres
+holds, and hands on every offset from there once and without a gap; where it cannot, the partition halts.
 On revocation it waits for the batch in work, then gives the lease back.
 Measured: ``poll(t)`` then ``consume(n - 1, 0)`` answers in 1.3 ms where ``consume(n, t)`` takes 12.
 """
@@ -43,13 +43,13 @@ log = structlog.get_logger()
 
 
 class _Reading(Struct):
-    """How far one partition was read under one lease, as the partition counts."""
+    """How far one partition was read under one lease, in the partition's own offsets."""
 
     lease: Lease
     next_offset: int  # at the take
-    began: int  # there, or at the command before it, which was read under an earlier lease
+    began: int  # next_offset, or the command before it, which an earlier lease read
     position: int  # the offset after the last one read
-    #: decided under earlier leases, at the take: the lease's position may pass it before it is read
+    #: decided by earlier leases when it was taken: the lease's position may pass these before they are read
     ahead: Container[int]
     fault: InvariantViolation | None = None  # why nothing more can be read; what was read is decided before the halt
 
@@ -80,9 +80,9 @@ class Reader:
         self._takes = Takes(connection, leases, publisher, commands, Told(events))
         self._stopping = threading.Event()
         self.rounds = Rounds(self._stopping, takes_turns=leases.service.takes_turns)
-        self._reading: dict[int, _Reading] = {}  # of what is assigned, all that does not stand still
+        self._reading: dict[int, _Reading] = {}  # all assigned partitions that do not stand still
         self._assignments = 0  # grows with every change of what is assigned
-        self.joined = False  # true from the first assignment, also an empty one, until the group has thrown us out
+        self.joined = False  # from the first assignment, also an empty one, until the group excludes us
         self._join_by = 0.0
         self.failure: Exception | None = None
         self._consumer = Consumer(
@@ -112,12 +112,12 @@ class Reader:
         return self.rounds.next(timeout_s)
 
     def stop_reading(self) -> None:
-        """Reads no further; what was read is still handed out."""
+        """Stops reading; what was read is still handed out."""
         self._stopping.set()
 
     @property
     def drained(self) -> bool:
-        """True when reading has ended and everything read was taken. Raises what the reading thread died of."""
+        """Whether reading has ended and all was taken. Raises the error that ended the reading thread."""
         if self.failure is not None:
             raise self.failure
         return self._stopping.is_set() and not self._thread.is_alive() and self.rounds.is_empty
@@ -154,7 +154,7 @@ class Reader:
         self._join_by = time.monotonic() + dataflows_limits.OWNER_JOIN_TIMEOUT_S
 
     def _check_joined(self) -> None:
-        """A consumer that does not get into its group serves nobody and says nothing: a new one is made."""
+        """Raises if the consumer got no assignment in time: it says nothing by itself, so a new one is made."""
         if not self.joined and time.monotonic() > self._join_by:
             waited = f"Not in the consumer group for {dataflows_limits.OWNER_JOIN_TIMEOUT_S:.0f} s."
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, waited))  # noqa: SLF001 - the library's name for it
@@ -165,7 +165,7 @@ class Reader:
         if first is None:
             return []
         messages = [first, *self._consumer.consume(dataflows_limits.BATCH_MESSAGES_MAX - 1, 0)]
-        if self._assignments != assignments:  # some may be of an assignment that ended: read them again
+        if self._assignments != assignments:  # some may belong to an assignment that ended: read them again
             self._rewind({_number(message.partition()) for message in messages})
             return []
         by_partition: dict[int, list[Record]] = defaultdict(list)
@@ -190,10 +190,10 @@ class Reader:
         return PartitionBatch(partition, records, self._reading[partition].lease.epoch, size)
 
     def _next_record(self, message: Message, partition: int) -> Record | None:
-        """The record that follows what was read before; None where it does not, or where nothing may be read."""
+        """The next record in order; None for another one, or while nothing of the partition may be read."""
         reading = self._reading.get(partition)
         if reading is None or reading.fault or self._leases.get(partition) is not reading.lease:
-            return None  # it stands still: what comes now is read again when it goes on
+            return None  # it stands still; this is read again when it goes on
         offset = _number(message.offset()) + reading.lease.offset_base
         if offset == reading.position:
             reading.position += 1
@@ -205,13 +205,13 @@ class Reader:
             return record_of(
                 offset, message, self._senders, self._leases.service, signed_from=reading.lease.signed_from
             )
-        if not reading.began <= offset < reading.position:  # else it was read under this lease, and is delivered again
-            shift = reading.lease.offset_base  # an operator looks for it in Kafka
+        if not reading.began <= offset < reading.position:  # otherwise it is a second delivery under this lease
+            shift = reading.lease.offset_base  # in Kafka's offsets, where an operator looks for it
             reading.fault = GapInOffsets(expected=reading.position - shift, found=offset - shift)
         return None
 
     def _told(self, error: KafkaError, partition: int | None) -> None:
-        """What comes in place of a message. Raises KafkaException for what starting over may mend."""
+        """Handles an error that came in place of a message. Raises KafkaException if a new start may mend it."""
         if error.code() not in OUT_OF_RANGE or partition is None:
             raise KafkaException(error)
         if reading := self._reading.get(partition):
@@ -224,7 +224,7 @@ class Reader:
                 reading.fault = fault
 
     def _halt_faulty(self) -> None:
-        """Halts what cannot be read on, once all that was read of it is decided: the position is where it ends."""
+        """Halts partitions that cannot be read on, once all that was read of them is decided."""
         for partition, reading in list(self._reading.items()):
             is_ours = self._leases.get(partition) is reading.lease
             if reading.fault and (not is_ours or reading.lease.next_offset >= reading.position):
@@ -240,26 +240,26 @@ class Reader:
         self.joined = True
         self._assignments += 1
         places = self._begin(self._takes.take([p.partition for p in partitions]))
-        # Nothing is taken of what stands still, wherever it is assigned.
+        # Nothing is read of a partition that stands still, though it is assigned.
         still = [TopicPartition(self._topic, p.partition, OFFSET_END) for p in partitions if p.partition not in places]
         consumer.incremental_assign([*places.values(), *still])
 
     def _begin(self, leases: dict[int, Lease]) -> dict[int, TopicPartition]:
-        """Where to read on, by partition, in Kafka's offsets."""
+        """The Kafka offset to read on from, by partition."""
         for partition, lease in leases.items():
             began = lease.next_offset - 1 if lease.has_witness else lease.next_offset
             self._reading[partition] = _Reading(lease, lease.next_offset, began, began, lease.ahead)
         return {p: TopicPartition(self._topic, p, self._reading[p].place.offset) for p in leases}
 
     def _read_again(self) -> None:
-        """Goes on with what stood still. A consumer that was told "out of range" cannot seek: it is assigned anew."""
+        """Resumes partitions that stood still. After "out of range" a consumer cannot seek, so it is reassigned."""
         places = list(self._begin(self._takes.again(busy=self.rounds.taken)).values())
         if places:
             self._consumer.incremental_unassign(places)
             self._consumer.incremental_assign(places)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """A drain: the batch in work commits, its events are acknowledged, then the lease is free."""
+        """Drains: waits until the batch in work commits and its events are acknowledged, then frees the lease."""
         self._unassigned(partitions)
         self.rounds.wait_until_idle({p.partition for p in partitions})
         leases = [lease for p in partitions if (lease := self._takes.drop(p.partition))]
@@ -275,13 +275,13 @@ class Reader:
         published = self._publisher.published_seq(lease.partition)
         try:
             self._leases.release(self._connection, lease, published)
-        except psycopg.Error as error:  # the next owner bumps the epoch anyway; it only repeats some events
+        except psycopg.Error as error:  # the next owner raises the epoch anyway and only repeats some events
             log.warning("partition_not_released", partition=lease.partition, error=str(error).strip())
         else:
             log.info("partition_released", partition=lease.partition, epoch=lease.epoch)
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Somebody else has them already: nothing to give back, batches in work will be fenced."""
+        """Drops partitions that another owner already has: batches in work will be fenced."""
         self._expect_to_join()
         self._unassigned(partitions)
         for place in partitions:
@@ -297,7 +297,7 @@ class Reader:
 
 
 def _number(place: int | None) -> int:
-    """A partition or offset; every message that came from a broker has one."""
+    """The partition or offset, which every message from a broker has."""
     if place is None:
         raise ValueError("a consumed message has a place")
     return place

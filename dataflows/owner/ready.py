@@ -13,7 +13,7 @@ from dataflows.owner.turns import Noise, Turns
 
 
 class Waiting(Protocol):
-    """What waits of one partition, or the first batch of it."""
+    """The waiting records of one partition, or its first waiting batch."""
 
     partition: int
 
@@ -23,16 +23,16 @@ class Waiting(Protocol):
 
     @property
     def worth(self) -> int:
-        """How many records the next take gives, or about so many."""
+        """About how many records the next take gives."""
 
     def due_s(self) -> float:
-        """From when on it may be taken, by the monotonic clock; 0 = at once."""
+        """The time from which on it may be taken, by the monotonic clock; 0 = at once."""
 
     def extended(self, batch: PartitionBatch) -> bool:
-        """Whether the batch, which was read after it, is a part of it now."""
+        """Adds a batch that was read later, if it may; whether it did."""
 
     def take(self) -> PartitionBatch:
-        """What is next; where ``left`` is not None, something still waits."""
+        """The next batch; if its ``left`` is not None, more is waiting."""
 
 
 class _Whole:
@@ -69,7 +69,7 @@ class _Whole:
 
 
 class _InTurns:
-    """All that waits of a partition under one lease."""
+    """All waiting records of a partition under one lease, given out in turns."""
 
     def __init__(self, batch: PartitionBatch, noise: Noise) -> None:
         self.partition, self.epoch, self.size = batch.partition, batch.epoch, batch.size
@@ -98,7 +98,7 @@ class _InTurns:
 
 
 class Ready:
-    """A queue of what waits. Where callers take turns, a partition that has had one goes to its end."""
+    """The queue of waiting batches. Where callers take turns, a partition goes to its end after its turn."""
 
     def __init__(self, *, takes_turns: bool) -> None:
         self._takes_turns = takes_turns
@@ -110,14 +110,14 @@ class Ready:
         return len(self._waiting)
 
     def is_full(self) -> bool:
-        """Enough is decoded ahead: in messages, so that many partitions with little each do not stop the reading."""
+        """Whether enough is decoded ahead, counted in messages so that many small batches do not stop the reading."""
         return (
             self._messages >= limits.BATCHES_AHEAD_MAX * limits.BATCH_MESSAGES_MAX
             or sum(waiting.size for waiting in self._waiting) >= limits.BATCHES_AHEAD_MAX * limits.BATCH_BYTES_MAX
         )
 
     def put(self, batch: PartitionBatch) -> bool:
-        """Adds what was read. Whether it is on its own, and not the end of what waits of its partition."""
+        """Adds a batch. True if it waits on its own, False if it joined what waits of its partition."""
         self._messages += len(batch.records)
         if self._extended(batch):
             return False
@@ -131,12 +131,12 @@ class Ready:
             if waiting.partition == batch.partition:
                 if waiting.extended(batch):
                     return True
-                if not self._takes_turns:  # else it may lie before what is left of an earlier lease
+                if not self._takes_turns:  # with turns it may lie before what is left of an earlier lease
                     return False
         return False
 
     def free(self, taken: Container[int]) -> list[Waiting]:
-        """What a lane may take now: no more than makes a good transaction, the other lanes live on the rest."""
+        """What one lane may take now: at most one good transaction, so that other lanes get the rest."""
         found: list[Waiting] = []
         messages, now_s = 0, time.monotonic()
         seen = set[int]()
@@ -152,12 +152,12 @@ class Ready:
         return found
 
     def due_within(self, most_s: float) -> float:
-        """The seconds until something that waits is due, so many at most."""
+        """The seconds until something is due, at most those given."""
         now_s = time.monotonic()
         return min([most_s, *(due_s - now_s for waiting in self._waiting if (due_s := waiting.due_s()) > now_s)])
 
     def take(self, free: Sequence[Waiting]) -> list[PartitionBatch]:
-        """The next batches of these."""
+        """The next batches of these partitions."""
         self._waiting = deque(waiting for waiting in self._waiting if all(waiting is not one for one in free))
         batches = [waiting.take() for waiting in free]
         self._messages -= sum(len(batch.records) for batch in batches)
@@ -165,7 +165,7 @@ class Ready:
         return batches
 
     def clear(self) -> list[int]:
-        """Nothing waits any more; of which partitions something did, as often as ``put`` and ``take`` said."""
+        """Drops all that waits. Returns its partitions, each as often as ``put`` and ``take`` counted it."""
         partitions = [waiting.partition for waiting in self._waiting]
         self._waiting.clear()
         self._messages = 0

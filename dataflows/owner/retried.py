@@ -1,6 +1,7 @@
-"""Parked commands that come again: believed as far as an operator's retry of the very command is in the database.
+"""Parked commands that come again. They are believed only if the database has an operator's retry of that command.
 
-Who sends them may speak in any name (``schemas.senders.PARKED``): what it says beside what was parked has no effect.
+Their sender may speak in any name (``schemas.senders.PARKED``), so a record that differs from what was parked has no
+effect.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from schemas.records import Command
 from schemas.senders import PARKED
 from sinks.postgres.arrays import Texts
 
-#: why a record is refused that says it was parked
+#: the reason for refusing a record that only claims to have been parked
 NOT_RETRIED: Final = "not_retried"
 
 
 def asked_for(records: Iterable[Record], topic: str) -> list[Statement]:
-    """The query for what operators let try again; none for a batch without such commands, as nearly all are."""
+    """The query for commands that operators retried; none if the batch has no such commands, as nearly all."""
     ids = [r.command.request_id for r in records if r.command is not None and r.sender == PARKED]
     return [(SQL["retried_read"], (topic, Texts(sorted(set(ids)))))] if ids else []
 
 
 class Retried:
-    """The commands that operators let try again, of one round."""
+    """The commands of one round that operators retried."""
 
     def __init__(self, rows: Iterable[tuple[Any, ...]] = ()) -> None:
         self._commands = [command for row in rows if (command := _command_of(bytes(row[0]))) is not None]
 
     def allows(self, record: Record, command: Command) -> bool:
-        """Whether this record may be decided: it is no parked one, or it is one that was let try again."""
+        """Whether this record may be decided: it was not parked, or an operator retried it."""
         return record.sender != PARKED or command.tried_again() in self._commands
 
 

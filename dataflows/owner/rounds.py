@@ -1,6 +1,6 @@
-"""What was read, handed to lanes: bounded, and of each partition one batch at a time, in its order.
+"""Hands what was read to lanes: bounded, one batch of each partition at a time, in order.
 
-Any thread may call, and whoever waits is woken by the other side.
+Any thread may call; each side wakes the other.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _POLL_S: Final = limits.BATCH_POLL_TIMEOUT_MS / 1_000
 
 
 class Rounds:
-    """Batches that wait for a lane, or are in work with one."""
+    """Batches that wait for a lane or are in work."""
 
     def __init__(self, stopping: threading.Event, *, takes_turns: bool) -> None:
-        self._stopping = stopping  # then nothing more is put in
+        self._stopping = stopping  # once set, nothing more is put in
         lock = threading.Lock()  # guards what follows, down to the counter
-        self._offered = threading.Condition(lock)  # lanes wait here: one more batch is worth one of them
-        self._settled = threading.Condition(lock)  # and here, with a few commands: for no lane to be at work any more
-        self._changed = threading.Condition(lock)  # for room, and for a partition to be idle
+        self._offered = threading.Condition(lock)  # lanes wait here; each new batch wakes one
+        self._settled = threading.Condition(lock)  # lanes with few commands wait here until no other lane works
+        self._changed = threading.Condition(lock)  # waits for room, or for a partition to be idle
         self._ready = Ready(takes_turns=takes_turns)
         self.taken: set[int] = set()  # partitions of which a lane has a batch in work
         self._in_work: Counter[int] = Counter()  # batches ready or taken, per partition
 
     def next(self, timeout_s: float) -> list[PartitionBatch]:
-        """The oldest batches of partitions that no lane has in work, one of each; none when none came in time.
+        """The oldest batches of partitions that no lane works on, one of each; none if none came in time.
 
-        Until ``done`` nobody gets another batch of those partitions. While another lane is at work a few commands wait
-        for a moment, for others that go with them.
+        Until ``done`` nobody gets another batch of those partitions. While another lane works, a few commands wait for
+        a moment so that others can join them.
         """
         with self._offered:
             free = self._ready.free(self.taken)
@@ -52,7 +52,7 @@ class Rounds:
             return batches
 
     def done(self, partition: int) -> None:
-        """The batch that was taken is committed and published, or dropped; a lane or a revocation may wait for that."""
+        """Notes that the batch is committed and published, or dropped; lanes and revocations wait for that."""
         with self._changed:
             self.taken.discard(partition)
             self._in_work[partition] -= 1
@@ -63,7 +63,7 @@ class Rounds:
             self._changed.notify_all()
 
     def put(self, batch: PartitionBatch) -> None:
-        """Waits for room; what was read when reading has ended is dropped."""
+        """Waits for room, then adds a batch; drops it if reading has ended."""
         with self._changed:
             while self._ready.is_full() and not self._stopping.is_set():
                 self._changed.wait(_POLL_S)
@@ -71,21 +71,21 @@ class Rounds:
                 return
             if self._ready.put(batch):
                 self._in_work[batch.partition] += 1
-            self._offered.notify()  # what was not due before may be now
+            self._offered.notify()  # a batch that was not due may be due now
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that was put in was taken."""
+        """Whether no batch waits."""
         return not self._ready
 
     def discard(self) -> None:
-        """What waits is dropped."""
+        """Drops all that waits."""
         with self._changed:
             self._in_work.subtract(self._ready.clear())
             self._changed.notify_all()
 
     def wait_until_idle(self, partitions: set[int]) -> None:
-        """Until nothing of these waits or is in work; for ``OWNER_DRAIN_TIMEOUT_S`` at most."""
+        """Waits until nothing of these waits or is in work, at most ``OWNER_DRAIN_TIMEOUT_S``."""
         deadline = time.monotonic() + limits.OWNER_DRAIN_TIMEOUT_S
         with self._changed:
             while any(self._in_work[p] > 0 for p in partitions) and time.monotonic() < deadline:

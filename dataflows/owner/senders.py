@@ -1,7 +1,7 @@
 """Verifies a record's sender, and that it may send this, before the command is decided. No key, no effect.
 
-A record that fails is refused: nothing of it is believed, so nobody is answered, no identity is taken and no aggregate
-is parked. It is kept with its reason (``records_refused_insert``), as many of a partition as ``limits`` allows.
+A record that fails is refused. Nothing in it is believed: nobody is answered, no identity is taken, no aggregate is
+parked. It is kept with the reason (``records_refused_insert``), up to a bound for each partition (``limits``).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from schemas.records import Command
     from sinks.kafka.sender_keys import KnownSender
 
-#: what is stored of a command that lay in the topic before records were signed
+#: stored as the sender of a command that lay in the topic before records were signed
 UNSIGNED: Final = "unsigned"
 _TICK_NS: Final = 1_000_000_000
 log: Final = structlog.get_logger()
 
 
 class Keys(Protocol):
-    """Where the keys lie: ``sinks.kafka.sender_keys.SenderKeys``."""
+    """The store of keys: ``sinks.kafka.sender_keys.SenderKeys``."""
 
     def known(self) -> dict[bytes, KnownSender]:
-        """Everybody who may send."""
+        """All senders with a key."""
 
     def changed_at(self) -> int:
-        """Differs after a key has come or gone."""
+        """A value that differs after a key was added or removed."""
 
 
 class Senders:
@@ -50,7 +50,7 @@ class Senders:
         self._look_due = 0.0
 
     def look(self) -> None:
-        """Now and then: follows keys that came and went. Where they cannot be read, those before stay in force."""
+        """Reads added and removed keys now and then. If they cannot be read, the previous ones stay in force."""
         now = time.monotonic()
         if now >= self._look_due:
             self._look_due = now + limits.SENDERS_LOOK_INTERVAL_S
@@ -62,7 +62,7 @@ class Senders:
             if seen == self._seen:
                 return False
             self._known = self._keys.known()
-            is_settled = time.time_ns() - seen > _TICK_NS  # another key may come in the same tick of the file system
+            is_settled = time.time_ns() - seen > _TICK_NS  # a key may still come in the same tick of the file system
             self._seen = seen if is_settled else -1
         except (OSError, ValueError, KeyError) as error:
             log.warning("sender_keys_not_read", error=repr(error))
@@ -70,9 +70,9 @@ class Senders:
         return True
 
     def sender_of(self, topic: str, message: Message, *, needs_mac: bool) -> tuple[str, str | None]:
-        """Who signed this record, "" for nobody, and then a word why. Called for every record.
+        """Who signed this record; "" for nobody, with the reason. Called for every record.
 
-        ``needs_mac`` is False for what lay in the topic before records were signed.
+        ``needs_mac`` is False for records from before records were signed.
         """
         headers = dict(message.headers() or ())
         name, mac = headers.get(SENDER), headers.get(MAC)
@@ -81,7 +81,7 @@ class Senders:
         if not isinstance(name, bytes) or not isinstance(mac, bytes):
             return "", "sender_missing"
         known = self._known.get(name)
-        if known is None and self._read():  # of somebody who was added a moment ago
+        if known is None and self._read():  # the sender may have been added a moment ago
             known = self._known.get(name)
         if known is None:
             return "", "sender_unknown"
@@ -90,11 +90,11 @@ class Senders:
         return known.sender.name, None
 
     def scopes_of(self, sender: str) -> tuple[str, ...] | None:
-        """Whom a sender that was found speaks for, of a producer outside; None for a role of ours."""
+        """The scopes that a producer outside speaks for; None for one of our own processes."""
         return self._known[sender.encode()].scopes
 
     def why_not(self, sender: str, command: Command, operation: Operation | None, key: bytes | None) -> str | None:
-        """Why this sender may not send this command; None when it may."""
+        """The reason why this sender may not send this command; None when it may."""
         if key != command.aggregate_key.encode():
             return "key_differs"
         if sender == UNSIGNED:
@@ -104,7 +104,7 @@ class Senders:
         if not allowed:
             return "scope_not_allowed"
         if operation is None or sender == PARKED:
-            return None  # an operation of another service is refused where it would be decided
+            return None  # the fold refuses an operation of another service
         may_send = (
             operation.is_from_role(sender, command) if scopes is None else operation.is_from_outside(command.scope)
         )
@@ -113,12 +113,12 @@ class Senders:
         return None if scopes is None else _why_unfit(command, operation)
 
     def is_outside(self, sender: str) -> bool:
-        """Whether a sender that ``sender_of`` gave is no process of ours: what it derived is not believed."""
+        """Whether the sender is a program outside: values that it derived are not believed."""
         return sender != UNSIGNED and self._known[sender.encode()].scopes is not None
 
 
 def _why_unfit(command: Command, operation: Operation) -> str | None:
-    """Why a producer outside may not name it so: names are stored, shown and looked up, as those at the ingress are."""
+    """The reason why a producer outside may not use these names: the ingress would refuse them, too."""
     if not operation.names(command.aggregate_key):
         return "key_unreadable"
     if operation.takes_anothers_id(command.aggregate_key, command.scope, command.idempotency_key):

@@ -13,12 +13,12 @@ from schemas import stored_answer
 from schemas.records import Command, Denial, Rejection
 from schemas.service import Service
 
-# An answer that is not stored: the same identity must work through the partition where it belongs.
+# The code of an answer that is not stored: the same identity must work through its right partition.
 MISROUTED: Final = Denial("misrouted", "The command lies in a partition that does not own its aggregate.", {})
 
 
 class NewEvent(Struct):
-    """An event that a decision makes, before it has its place in the stream."""
+    """An event of a decision, before it has its place in the stream."""
 
     version: int  # of the aggregate
     scope: str  # who may see it
@@ -27,27 +27,27 @@ class NewEvent(Struct):
 
 
 class Committed(Struct):
-    """A decision that will be committed: the public result, and its events. The first is named in the answer."""
+    """A decision to be committed: the public result and its events. The answer names the first event."""
 
     result: dict[str, Any]
     events: tuple[NewEvent, ...]  # one at least
-    rendering: int = stored_answer.WHOLE  # the service's one that makes this result of the first event
+    rendering: int = stored_answer.WHOLE  # the service's rendering that makes this result from the first event
 
 
 class Workspace(Protocol):
-    """The aggregates of one batch in memory: commands fold into them one after another, each is written once."""
+    """The aggregates of one batch in memory. Commands fold into them in order; each is written once."""
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
-        """Folds one command in. Pure apart from this workspace; may raise, and then the batch is retried."""
+        """Folds in one command. Pure apart from this workspace. May raise; then the batch is retried."""
 
     def writes(self) -> list[Statement]:
-        """Everything that the batch changes, set-based. A missed compare-and-set must fail the transaction.
+        """All changes of the batch as set-based statements. A missed compare-and-set must fail the transaction.
 
-        The order of texts is always the same. With columns and counts for parameters a text is sent once for a round.
+        The texts always have the same order. A text whose parameters are columns and counts is sent once for a round.
         """
 
     def committed(self) -> None:
-        """Called once, after the commit and never without it."""
+        """Called once, after the commit, and only if there was one."""
 
 
 class PartitionState(Protocol):
@@ -56,31 +56,31 @@ class PartitionState(Protocol):
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
         """The queries that load the aggregates (``keys``) of a batch of commands, for the first round trip.
 
-        Equal queries of several partitions are asked as one: the rows of ``begin`` may be of other partitions, too.
+        Equal queries of several partitions are asked once, so ``begin`` may get rows of other partitions, too.
         """
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> Workspace:
-        """A workspace over what the queries of the last ``reads`` returned, in their order."""
+        """A workspace over the rows of the last ``reads``, in the order of its queries."""
 
 
 class OpenPartition(Protocol):
-    """Makes the state of a partition that was just acquired."""
+    """Makes the state of a partition that was just taken."""
 
     def __call__(self, connection: Any, partition: int) -> PartitionState:
-        """Reads what the service must know before its first batch; ``connection`` is the reader's own."""
+        """Reads what the service needs before its first batch, over the reader's own ``connection``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedService:
-    """One service as the runtime sees it: what it declares at the boundary, and how a partition of it is opened."""
+    """One service as the runtime sees it: its declarations, and how to open one of its partitions."""
 
     declared: Service
     open_partition: OpenPartition
 
     @property
     def name(self) -> str:
-        """Its word in logs, metrics and names of groups."""
+        """Its name in logs, metrics and consumer groups."""
         return self.declared.name
 
     @property
@@ -90,15 +90,15 @@ class OwnedService:
 
     @property
     def commands_topic(self) -> str:
-        """Where its commands are read."""
+        """The topic of its commands."""
         return self.declared.commands_topic
 
     @property
     def events_topic(self) -> str:
-        """Where its events are published."""
+        """The topic of its events."""
         return self.declared.events_topic
 
     @property
     def dead_letters_topic(self) -> str:
-        """Where copies of parked records are published."""
+        """The topic of copies of its parked records."""
         return self.declared.dead_letters_topic

@@ -43,9 +43,8 @@ def supervise(
 ) -> None:
     """Owns partitions until ``stop`` is set, then drains and returns.
 
-    Raises every error that is not a passing one. Passing ones are retried with jittered backoff, without an end: a
-    database that is away must not need a human to be noticed when it is back. A broken invariant halts its partition
-    only, for every owner.
+    Raises every error that is not a passing one. Passing errors are retried for ever with jittered backoff, so that
+    nobody has to act when a database is back. A broken invariant halts only its partition, for every owner.
     """
     failures, size, named = 0, TransactionSize(), group or service.declared.owner_group
     while not stop.is_set():
@@ -69,7 +68,7 @@ def supervise(
 
 
 def _close(process: OwnerProcess) -> None:
-    """A server that goes away while we leave it is no reason to stop for good."""
+    """Closes everything. A server that goes away meanwhile does not end the owner for good."""
     try:
         process.close()
     except _PASSING as error:

@@ -1,8 +1,8 @@
-"""Takes partitions: the lease in Postgres, compared with the topic in Kafka, and what was not published before.
+"""Takes partitions: gets the lease, compares it with the topics in Kafka, and publishes what was not published.
 
-A partition that was taken and may not be read stands still, the others go on: halted until an operator clears it when
-Kafka does not hold what comes next, or was told more than the database has; for a moment when Kafka refuses one of its
-events, which are then published again.
+A partition that may not be read stands still, and the others go on. If Kafka does not hold what comes next, or was told
+more than the database has, it is halted until an operator clears it. If Kafka refused an event, it waits a moment, and
+its events are published again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log: Final = structlog.get_logger()
 
 
 class Takes:
-    """What the reading thread does with the partitions that Kafka assigns to it, apart from reading them."""
+    """Takes and halts the partitions that Kafka assigns; the reading thread uses it."""
 
     def __init__(
         self, connection: OwnerConnection, leases: Leases, publisher: Publisher, command_topic: TopicOffsets, told: Told
@@ -38,11 +38,11 @@ class Takes:
         self._topic = command_topic
         self._told = told
         self._clearing_due = 0.0
-        self._refused: dict[int, float] = {}  # partition that stands still -> when it is taken again
+        self._refused: dict[int, float] = {}  # a partition that stands still -> when it is taken again
         self.watch: Final = TopicWatch(command_topic)
 
     def take(self, partitions: Iterable[int]) -> dict[int, Lease]:
-        """The leases of those that may be read from their place on. Raises KafkaException if Kafka does not answer."""
+        """The leases of the partitions that may be read. Raises KafkaException if Kafka does not answer."""
         leases = [lease for p in partitions if (lease := self._acquire(p)) is not None]
         if not leases:
             return {}
@@ -70,12 +70,12 @@ class Takes:
         return lease
 
     def halt(self, lease: Lease, error: InvariantViolation) -> None:
-        """Nobody reads on in this partition until an operator clears it."""
+        """Halts this partition: nobody reads on in it until an operator clears it."""
         self._leases.halt(self._connection, lease, error)
         self._publisher.forget(lease.partition)
 
     def again(self, busy: Container[int]) -> dict[int, Lease]:
-        """Takes again what stood still and may go on; not while a lane is at work on it."""
+        """Takes again partitions that stood still and may go on, unless a lane still works on them."""
         now = time.monotonic()
         for partition, reason in self._publisher.refusals().items():
             if partition in self._refused:
@@ -95,7 +95,7 @@ class Takes:
         return self.take(due)
 
     def drop(self, partition: int) -> Lease | None:
-        """The partition is not ours any more, or is about to be taken again."""
+        """Drops a partition that we no longer own, or are about to take again."""
         self._refused.pop(partition, None)
         self.watch.forget(partition)
         return self._leases.forget(partition)

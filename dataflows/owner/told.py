@@ -1,8 +1,8 @@
-"""Compares what Postgres holds of a partition with what Kafka was told of it.
+"""Compares the newest event of a partition in Postgres with the newest in Kafka.
 
-Rule: an event leaves after its commit only, so Kafka never knows one that the database does not have, but where that is
-an older copy: restored, or a standby that had not everything. Whoever decided on it would decide again what is known
-outside, under other conditions, and give ids of events away twice.
+Rule: an event leaves only after its commit, so Kafka never has one that the database lacks, unless the database is an
+older copy: restored, or a standby that had not everything. An owner of such a copy would decide again what is known
+outside, under other conditions, and use ids of events twice.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ log: Final = structlog.get_logger()
 
 
 class Told:
-    """What Kafka knows of the events of one service."""
+    """The events of one service that Kafka was told of."""
 
     def __init__(self, events: NewestRecords) -> None:
         self._events = events
 
     def newest(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The seq of the newest event in Kafka by partition, of those where one can be read there.
+        """The seq of the newest event in Kafka, by partition, where one can be read.
 
-        Raises KafkaException when Kafka does not answer. An owner that may not read events says so, and goes on.
+        Raises KafkaException if Kafka does not answer. An owner that may not read events logs it and goes on.
         """
         try:
             records = self._events.read(partitions)
@@ -42,7 +42,7 @@ class Told:
 
 
 def _seq_of(value: bytes) -> int | None:
-    """None of what a later release wrote, or somebody else: followers say so."""
+    """The seq of an event; None for a record of a later release or of somebody else, which followers report."""
     try:
         return codec.decode_event(value).seq
     except Corrupt:
@@ -50,5 +50,5 @@ def _seq_of(value: bytes) -> int | None:
 
 
 def told_fault(committed: int, told: int | None) -> InvariantViolation | None:
-    """Why nobody may decide on this database: Kafka was told of events behind the newest one that it has."""
+    """The reason not to decide on this database, if Kafka was told of newer events than it has."""
     return DatabaseOlder(committed=committed, told=told) if told is not None and told > committed else None

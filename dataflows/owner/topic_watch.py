@@ -18,7 +18,7 @@ log: Final = structlog.get_logger()
 
 
 class TopicWatch:
-    """Of one topic; for the thread that reads it."""
+    """Watches one topic; used only by the thread that reads it."""
 
     def __init__(self, topic: TopicOffsets) -> None:
         self._topic = topic
@@ -27,9 +27,9 @@ class TopicWatch:
         self._inquiry: Inquiry | None = None
 
     def look(self, reading: Mapping[int, Place]) -> dict[int, InvariantViolation]:
-        """Now and then: what is wrong with the places where partitions are read. Never waits for Kafka's answer.
+        """Looks now and then; the faults of the places where partitions are read. Never waits for Kafka's answer.
 
-        A topic that was made again is told by its id, also when it is as long as the old one before anybody reads it.
+        A topic that was made again is known by its id, even if it has grown as long as the old one.
         """
         now = time.monotonic()
         if self._inquiry is None:
@@ -43,17 +43,17 @@ class TopicWatch:
         inquiry, self._inquiry = self._inquiry, None
         try:
             held = inquiry.answer()
-        except KafkaException as error:  # away, or between a topic and the next one of its name: the consumer says so
+        except KafkaException as error:  # Kafka is away, or the topic is being made again: the consumer tells of it
             log.warning("topic_not_compared", error=error.args[0].str())
             return {}
         return {p: fault for p, place in self._asked.items() if (fault := place_fault(place, held[p])) is not None}
 
     def forget(self, partition: int) -> None:
-        """It is read from another place from now on: an answer that is under way says nothing of it."""
+        """Ignores an answer that is under way: the partition is read from another place now."""
         self._asked.pop(partition, None)
 
     def why_out_of_range(self, partition: int, place: Place, said: str) -> InvariantViolation:
-        """What is wrong with a place of which a consumer was told that Kafka does not hold it."""
+        """The fault of a place that Kafka does not hold, as a consumer was told."""
         held = self._topic.ask([partition]).answer()[partition]
         truncated = TopicShorter(offset=place.offset, low=held.low, high=held.high, said=said)
         return place_fault(place, held) or truncated

@@ -1,7 +1,7 @@
 """How many records one transaction takes: fewer after one that took too long, more again when all is well.
 
-The database ends a transaction past its bound (a slow disk, a lock that somebody holds). The same records in the same
-transaction would end so again, and what reads them would never go on. One object outlives the restarts of its owner.
+The database ends a transaction that exceeds its bound (a slow disk, a lock that somebody holds). The same records in
+one transaction would fail again, for ever. One object outlives the restarts of its owner.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ log = structlog.get_logger()
 
 
 class TransactionSize:
-    """What the lanes of one owner share; any of them may call it. Nobody reads more than ``whole`` at once."""
+    """Shared by the lanes of one owner; any of them may call it. Nobody reads more than ``whole`` records at once."""
 
     def __init__(self, whole: int = limits.BATCH_MESSAGES_MAX) -> None:
         self._whole = whole
-        self.records: int | None = None  # None = whatever was read
+        self.records: int | None = None  # None = as many as were read
         self._well = 0  # transactions of that size in a row
         self._lock = threading.Lock()
 
     def takes(self, records: int) -> bool:
-        """Whether so many may be committed together."""
+        """Whether so many records may be committed together."""
         bound = self.records
         return bound is None or records <= bound
 
     @property
     def at_most(self) -> int:
-        """How many to read for the next transaction."""
+        """How many records to read for the next transaction."""
         return self.records or self._whole
 
     def pieces(self, batch: PartitionBatch) -> Iterator[PartitionBatch]:
-        """The batch as it may be committed, one after the other."""
+        """The batch in pieces that may be committed one after another."""
         while not self.takes(len(batch.records)):
             bound = self.records or len(batch.records)
             head, rest = batch.records[:bound], batch.records[bound:]
@@ -48,7 +48,7 @@ class TransactionSize:
         yield batch
 
     def failed(self, records: int, took_s: float) -> None:
-        """A transaction of so many records failed after so long: past its bound it was too large."""
+        """Notes that so many records failed together after so long; past the time bound they were too many."""
         if took_s * _MS < sinks_limits.OWNER_TRANSACTION_TIMEOUT_MS:
             return
         with self._lock:
@@ -57,7 +57,7 @@ class TransactionSize:
         log.warning("transaction_too_long", records=records, took_s=round(took_s, 1), next_records=self.records)
 
     def committed(self, records: int) -> None:
-        """A transaction of so many records went well; after some of the whole size the next ones are larger."""
+        """Notes that a transaction of so many records succeeded; after some of full size the next ones are larger."""
         bound = self.records
         if bound is None or records < bound:
             return

@@ -1,8 +1,8 @@
 """Deficit round robin over the callers of a partition, so that a busy caller does not delay the others.
 
-All that waits of an aggregate is in one queue, in the order of its offsets, whoever sends it. A record costs one unit
-and another one for each KiB. A caller that has far more than its share gets smaller turns and is told as noisy.
-Pure: what time it is, the caller of it says.
+The waiting records of an aggregate are in one queue, in the order of their offsets, whoever sent them. A record costs
+one unit, and one more for each KiB. A caller far above its share gets smaller turns and is reported as noisy.
+Pure: the time is an argument.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from dataflows import limits
 from dataflows.owner.batch import NoisyCaller, Record
 
 _KIB: Final = 1024
-_NOBODY: Final = ""  # whoever sends what nobody can decode
+_NOBODY: Final = ""  # the caller of records that cannot be decoded
 
 
 class Turns:
-    """What waits of one partition. Dictionaries are in the order of the next turns."""
+    """The waiting records of one partition. Dictionaries are in the order of the next turns."""
 
     def __init__(self, noise: Noise | None = None) -> None:
         self.noise = noise or Noise()
         self._queues: dict[str, deque[Record]] = {}
         self._deficits: dict[str, int] = {}
-        self._units: Counter[str] = Counter()  # that wait, by caller
-        self._aggregates: dict[str, tuple[str, int]] = {}  # those that wait: in whose queue, how many records
+        self._units: Counter[str] = Counter()  # of waiting records, by caller
+        self._aggregates: dict[str, tuple[str, int]] = {}  # with waiting records: whose queue has them, and how many
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
     def add(self, records: Iterable[Record]) -> None:
-        """These wait as well; their offsets ascend, and are above all that waited before."""
+        """Adds records. Their offsets ascend and are above all that wait."""
         for record in records:
             caller = self._queue_of(record)
             self._queues.setdefault(caller, deque()).append(record)
@@ -52,9 +52,9 @@ class Turns:
         return min((queue[0].offset for queue in self._queues.values()), default=None)
 
     def due_s(self) -> float:
-        """From when on a round is due: at once, but for who has most of the work while others have some, too.
+        """When a round is due: at once, but later if one caller has most of the work while others have some.
 
-        Its commands are gathered for a moment, so that whoever has little seldom meets a round that is under way.
+        That caller's commands are gathered for a moment, so that the others seldom have to wait for a running round.
         """
         callers = list(self._queues)
         if len(callers) != 1 or not self.noise.has_most(callers[0]):
@@ -64,10 +64,10 @@ class Turns:
         return self.noise.took_s + limits.TURNS_PAUSE_MS / 1_000
 
     def take(self, now_s: float) -> tuple[list[Record], list[NoisyCaller]]:
-        """What is decided next, by offset: of each aggregate the oldest; and who was found to be noisy.
+        """The records to decide next, in the order of offsets, of each aggregate the oldest; and the noisy callers.
 
-        Takes one record at least where any waits. Whoever is left waiting has its next turn before any other caller has
-        a second one.
+        Takes at least one record if any waits. A caller that is left waiting gets its next turn before any other caller
+        gets a second one.
         """
         bounds = self._bounds()
         chosen: list[Record] = []
@@ -94,7 +94,7 @@ class Turns:
         return chosen, self.noise.heard(spent, self._units, now_s)
 
     def _bounds(self) -> dict[str, int]:
-        """Callers whose bound of a round is another one."""
+        """The callers whose bound for a round differs, with their bounds."""
         if len(self._queues) == 1:
             return dict.fromkeys(self._queues, limits.TURNS_ROUND_UNITS)
         return dict.fromkeys(self.noise.callers, limits.TURNS_OF_NOISY_UNITS_MAX)
@@ -110,18 +110,18 @@ class Turns:
 
 
 class Noise:
-    """Which callers of one partition had others wait in the last whole window."""
+    """Finds the callers of one partition that made others wait in the last whole window."""
 
     def __init__(self) -> None:
         self.callers: frozenset[str] = frozenset()
         self.took_s = 0.0  # when the last round was taken
         self._began_s: float | None = None
         self._spent: Counter[str] = Counter()
-        self._before: Counter[str] = Counter()  # in the last whole window
+        self._before: Counter[str] = Counter()  # of the last whole window
         self._left: Counter[str] = Counter()  # the most that waited at once
 
     def heard(self, spent: Mapping[str, int], left: Mapping[str, int], now_s: float) -> list[NoisyCaller]:
-        """A round gave so much and left so much waiting. At the end of a window those who were noisy in it."""
+        """Counts what a round gave and left waiting. Returns the noisy callers at the end of a window."""
         self.took_s = now_s
         if self._began_s is None:
             self._began_s = now_s
@@ -137,13 +137,13 @@ class Noise:
         return found
 
     def has_most(self, caller: str) -> bool:
-        """Whether more than half of what was done in this window and the last was its, and others' the rest."""
+        """Whether this caller had more than half of the work of this window and the last, and others had some."""
         known, mine = self._spent.total() + self._before.total(), self._spent[caller] + self._before[caller]
         return known > mine > limits.NOISE_SHARE_MAX * known
 
 
 def noisy_of(spent: Mapping[str, int], left: Mapping[str, int]) -> list[NoisyCaller]:
-    """Callers with a share of what was done above three fair ones, and with more at once than a round gives them.
+    """Callers with more than three fair shares of the work and more waiting at once than a round gives them.
 
     A share above a half is always more than fair; one below a fifth never is.
     """
@@ -159,7 +159,7 @@ def noisy_of(spent: Mapping[str, int], left: Mapping[str, int]) -> list[NoisyCal
 
 
 def cost(record: Record) -> int:
-    """What a record takes of its caller's turn."""
+    """The units that a record takes of its caller's turn."""
     return 1 + len(record.value) // _KIB
 
 

@@ -34,7 +34,7 @@ class ReviewCases:
         self._closed: list[tuple[str, str, str, int]] = []  # payment, by whom, what became of it, when
 
     def follow(self, before: IntentState | None, decision: Decision) -> None:
-        """Takes over what a decision means for the case of its payment: nothing, for nearly all of them."""
+        """Opens or closes the payment's review case if this decision requires it, which few do."""
         intent, assessment = decision.intent, decision.risk
         if before != WAITING and intent.state == WAITING and assessment is not None:
             case_id = identity.derived_id("case", KIND, intent.id, str(assessment.attempt))

@@ -1,7 +1,7 @@
-"""Commands answered 202 and not decided yet, so that ``GET /v1/operations`` can say "pending" to their own caller.
+"""Notes of commands that were answered 202, so that ``GET /v1/operations`` can say "pending" to their own caller.
 
-The note is shared by all ingress processes through a small table; this process also remembers its own, should
-the database be out at that moment. Losing a note costs a 404 until the decision, never an effect.
+All ingress processes share the notes through a small table. This process also remembers its own, in case the database
+is out. A lost note costs a 404 until the decision, never an effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECOND_US: Final = 1_000_000
 class Note(Struct, frozen=True):
     """One accepted command. ``deadline_at`` in microseconds since the epoch, 0 = none.
 
-    Its retry identity, its aggregate and its place are None in notes of an ingress of an earlier release.
+    In notes of an ingress of an earlier release the identity, the aggregate and the place are None.
     """
 
     merchant: str
@@ -37,11 +37,11 @@ class Note(Struct, frozen=True):
     idempotency_key: str | None = None
     request_hash: bytes | None = None
     aggregate_key: str | None = None
-    place: Place | None = None  # in Kafka, as far as it has told it
+    place: Place | None = None  # in Kafka, if Kafka has acknowledged it
 
 
 class AcceptedRequests:
-    """Remembers and finds notes. A database that is out is no reason to refuse what Kafka holds."""
+    """Remembers and finds notes. A command that Kafka holds is not refused because the database is out."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Admission of a service's commands before they are sent: refuses one, or adds what its owner should know."""
+"""Admission of a service's commands before they are sent: refuses a command, or adds what its owner should know."""
 
 from __future__ import annotations
 
@@ -25,62 +25,62 @@ One = TypeVar("One")
 
 
 class Admission:
-    """Lets every command of its service begin and adds nothing: what a service does that says nothing."""
+    """The default: admits every command of its service and adds nothing."""
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
-        """For each request, in order, why it may not begin; None where it may. Raises Unavailable."""
+        """The reason to refuse each request, in order; None to admit it. Raises Unavailable."""
         del caller
         return [None] * len(requests)
 
     def gathers(self, requests: Sequence[Request]) -> bool:
-        """Whether ``signals`` would ask or count anything for these requests: a retry must not be counted for ever."""
+        """Whether ``signals`` would ask or count for these requests; then retries are found first, not counted."""
         del requests
         return False
 
     async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
-        """For each request, in order, what was seen of it that is no part of it. Raises Unavailable."""
+        """The signals of each request, in order: what was seen of the call besides its content. Raises Unavailable."""
         del caller
         return [None] * len(requests)
 
     async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[Json]:
-        """For each request, in order, its payload as it travels. Raises Unavailable."""
+        """The payload that is sent for each request, in order. Raises Unavailable."""
         del caller
         return [request.payload for request in requests]
 
     async def hashes(self, caller: Caller, requests: Sequence[Request]) -> list[bytes]:
-        """For each request, in order, what is stored to tell a retry of it from another request. Raises Unavailable."""
+        """The hash that tells a retry of each request from another request, in order. Raises Unavailable."""
         del caller
         return [request.request_hash for request in requests]
 
     async def require_reads(self, caller: Caller) -> None:
-        """Raises why this caller may not read its events and operations now."""
+        """Raises an error if this caller may not read its events and operations now."""
 
     async def shown(
         self, caller: Caller, requests: Sequence[Request | None], answers: Sequence[Answer]
     ) -> list[Answer]:
-        """Answers to commands of the service, as the caller may see them. Raises what a read would.
+        """The answers to commands of the service as the caller may see them. Raises the errors of a read.
 
-        A retry sees the same. None is the request of who asks for what became of a command.
+        A retry sees the same. A request is None when a caller asks what became of a command.
         """
         del caller, requests
         return list(answers)
 
     async def forecast(self, caller: Caller, request: Request) -> Answer:
-        """What the call would come to, nothing done. Raises as the call itself, and InvalidCommand."""
+        """The answer that the call would get, without doing it. Raises as the call itself, and InvalidCommand."""
         del caller, request
         reason = "is not for this operation"
         raise errors.InvalidCommand([{"field": DRY_RUN, "reason": reason}], f"A dry run {reason}.")
 
 
 class Admissions:
-    """The admission of each service, by its name; and what holds for all of them."""
+    """The admissions of all services, by service name."""
 
     def __init__(self, by_service: Mapping[str, Admission], room: DiskRoom) -> None:
         self._by_service = by_service
         self._room = room
 
     def of(self, service: str) -> Admission:
-        """What the service adds."""
+        """The admission of one service."""
         return self._by_service[service]
 
     async def refusals(self, caller: Caller, requests: Sequence[Request]) -> list[errors.PlatformError | None]:
@@ -102,7 +102,7 @@ class Admissions:
         return await self._asked(requests, lambda admission, own: admission.travelling(caller, _at(own, requests)))
 
     async def hashed(self, caller: Caller, requests: Sequence[Request]) -> list[Request]:
-        """The same requests, each with its hash of ``Admission.hashes``."""
+        """The same requests, each with its hash from ``Admission.hashes``."""
         hashes = await self._asked(requests, lambda admission, own: admission.hashes(caller, _at(own, requests)))
         return [
             r if known is r.request_hash else structs.replace(r, request_hash=known)
@@ -110,7 +110,7 @@ class Admissions:
         ]
 
     async def require_reads(self, caller: Caller) -> None:
-        """As ``Admission.require_reads``, of every service."""
+        """As ``Admission.require_reads``, for every service."""
         for admission in self._by_service.values():
             await admission.require_reads(caller)
 
@@ -125,7 +125,7 @@ class Admissions:
         requests: Sequence[Request],
         ask: Callable[[Admission, Sequence[int]], Awaitable[Sequence[Answered]]],
     ) -> list[Answered]:
-        """Asks each service about its own requests, by their places; the answers stand in the order of all."""
+        """Asks each service about its own requests; the answers are in the order of all requests."""
         services = {request.operation.service for request in requests}
         if len(services) == 1:  # nearly always
             return list(await ask(self.of(services.pop()), range(len(requests))))

@@ -1,8 +1,8 @@
 """Tells that events have come: one consumer of a process wakes all of its streams and long polls.
 
-It says that something happened, and never what: whoever wakes reads Postgres from its own place, so that a record that
-comes twice, late or not at all costs a look and neither loses nor doubles an event. It reads from the ends that the
-topics have when somebody begins to listen, and only while somebody listens.
+It tells that something happened, never what. A listener that wakes reads Postgres from its own place, so a record that
+comes twice, late or not at all costs a look and neither loses nor doubles an event. The consumer reads only while
+somebody listens, from the ends that the topics have then.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Arrivals:
         self._wanted: Counter[str] = Counter()
         self._changed = threading.Event()
         self._stopping = threading.Event()
-        self._reading: frozenset[str] = frozenset()  # topics whose every new record is heard
+        self._reading: frozenset[str] = frozenset()  # topics of which no new record is missed
         self._begins: dict[tuple[str, int], int] = {}  # where reading of the assigned partitions began
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def listening(self, heard: asyncio.Event, topic: str, key: str = "") -> Iterator[None]:
-        """``heard`` is set whenever something came: to the aggregate ``key``, or to any. Who looks clears it before.
+        """Sets ``heard`` at every event of the aggregate ``key``, or of any. A listener clears it before it looks.
 
-        It is set, too, when reading has begun: what came before has to be looked for once more.
+        It is also set when reading has begun: events from before need one more look.
         """
         self._listeners.setdefault((topic, key), set()).add(heard)
         self._wanted[topic] += 1
@@ -72,7 +72,7 @@ class Arrivals:
                 self._changed.set()
 
     def look_within_s(self, topic: str) -> float:
-        """How long a listener waits before it looks unasked: longer while every new record is heard."""
+        """How long a listener waits before it looks without being woken: longer while no new record is missed."""
         if topic in self._reading:
             return ingress_limits.EVENTS_LOOK_UNASKED_S
         return ingress_limits.EVENT_POLL_INTERVAL_MS / 1_000
@@ -118,7 +118,7 @@ class Arrivals:
             time.sleep(ingress_limits.EVENTS_GATHER_S)  # under load: fewer, larger looks
 
     def _assign(self, consumer: Consumer, wanted: frozenset[str]) -> None:
-        """Reads the topics that are wanted from now on. Those that are read already go on where they are."""
+        """Reads the topics that are wanted now. Topics that are read already go on from where they are."""
         if wanted == self._reading:
             return
         read = consumer.position(consumer.assignment())
@@ -144,7 +144,7 @@ class Arrivals:
             topic = self._names.get(message.topic() or "")
             if (error := message.error()) is not None:
                 _log.warning("events_read_failed", cause=str(error))
-                heard |= {(name, None) for name in self._reading}  # what was missed is looked for
+                heard |= {(name, None) for name in self._reading}  # look for what was missed
             elif topic is not None:
                 heard.add((topic, (message.key() or b"").decode(errors="replace")))
         self._tell(heard)
@@ -154,7 +154,7 @@ class Arrivals:
             self._loop.call_soon_threadsafe(self._wake, heard)
 
     def _wake(self, heard: Collection[tuple[str, str | None]]) -> None:
-        """On the loop. A key None is every key of the topic."""
+        """Wakes listeners, on the loop. Key None means every key of the topic."""
         everything = {topic for topic, key in heard if key is None}
         keys = {place for place in self._listeners if place[0] in everything}
         keys |= {(topic, key) for topic, key in heard if key is not None}
@@ -164,7 +164,7 @@ class Arrivals:
 
 
 async def woken(event: asyncio.Event, within_s: float) -> bool:
-    """Whether it was set in time."""
+    """Waits until the event is set; False if it was not in time."""
     try:
         async with asyncio.timeout(max(within_s, 0)):
             await event.wait()

@@ -1,4 +1,4 @@
-"""The steps that all routes share: a mutating call, one resource, a page; from the request to the rendered answer."""
+"""The steps that all routes share, from request to rendered answer: a mutating call, one resource, a page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 async def caller_of(request: Request, *scopes: str) -> Caller:
-    """The verified caller, who has one of these scopes. Raises Unauthenticated or Forbidden."""
+    """The verified caller, if it has one of these scopes. Raises Unauthenticated or Forbidden."""
     caller = await parts_of(request).get(Authenticator).caller(request.headers.get("authorization"))
     caller.require(*scopes)
     return caller
@@ -45,7 +45,7 @@ async def command(
     """Carries out one mutating call and renders its answer. ``said_by_route``: further ids of its path."""
     parts = parts_of(request)
     if operation.scope is None:
-        raise errors.NotFound  # what no client may call has no route
+        raise errors.NotFound  # an operation that no client may call has no route
     caller = await caller_of(request, operation.scope)
     for id_ in (path_id, *said_by_route.values()):
         if id_ is not None:
@@ -62,7 +62,7 @@ async def command(
 
 
 def forecast(answer: answers.Answer) -> Response:
-    """The response of a dry run: no version, place or request id, for nothing was done."""
+    """The response of a dry run: without version, place and request id, since nothing was done."""
     if answer.code is None:
         return json(answer.body)
     headers = problems.headers_of(answer.code)
@@ -70,12 +70,12 @@ def forecast(answer: answers.Answer) -> Response:
 
 
 def terms(request: Request) -> tuple[Terms, preferences.Preferences]:
-    """On which terms the caller waits, and what it asked for."""
+    """The terms on which the caller waits."""
     asked = preferences.parse(request.headers.getlist("prefer"))
     deadline_ms = preferences.deadline_ms(request.headers)
     found = Terms(
         wait_s=preferences.wait_s(asked, deadline_ms),
-        respond_async=asked.respond_async or asked.wait_s == 0,  # who waits for nothing is told what Kafka has
+        respond_async=asked.respond_async or asked.wait_s == 0,  # who waits for no decision hears what Kafka has
         deadline_ms=deadline_ms,
         trace_id=reading.trace_id(request),
     )
@@ -89,18 +89,18 @@ def place(request: Request) -> tuple[int, str | None]:
 
 
 def require_id(text: str) -> None:
-    """Raises NotFound for what can be nobody's id, before it goes anywhere."""
+    """Raises NotFound for a value that cannot be an id, before it is used."""
     if not ID.fullmatch(text):
         raise errors.NotFound
 
 
 def json(value: Any, headers: dict[str, str] = NO_STORE, status: int = 200) -> Response:
-    """A JSON document that no cache keeps; bytes are one already."""
+    """A JSON response that no cache keeps; bytes are a document already."""
     content = value if isinstance(value, bytes) else _encode(value)
     return Response(content, status, headers, media_type=_JSON)
 
 
 def created(value: Any, location: str, *, is_replayed: bool = False) -> Response:
-    """201 with where the new thing is; a retry is told that it is one."""
+    """201 with the location of the new object; a retry is marked as replayed."""
     replayed = {"Idempotency-Replayed": "true"} if is_replayed else {}
     return json(value, NO_STORE | {"Location": location} | replayed, 201)

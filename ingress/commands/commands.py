@@ -1,8 +1,8 @@
 """A mutating call from its envelope to its answer: fast path, Kafka, the owner's decision, the same bytes again.
 
-Step 1 of the retry-safe mutation (spec 1 section 3) happens here: the caller is known. Step 2, the look-up of a prior
-result, is the owner's too, in its commit. Here it is done where it spares something: where a command would be refused,
-do something before it is sent or not be waited for, and while no decision comes by the reply topic.
+Step 1 of the retry-safe mutation (spec 1 section 3) happens here: the caller is known. The owner does step 2, the
+look-up of a prior result, in its commit. It is also done here if the command would be refused, has effects before it is
+sent, is not waited for, or if no decisions come by the reply topic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEY_REUSED: Final = answers.failed(errors.KeyReused())
 
 
 class Terms(Struct, frozen=True):
-    """On which terms a call waits, and the trace it belongs to."""
+    """The terms on which a call waits, and its trace."""
 
     wait_s: float
     respond_async: bool
@@ -66,9 +66,9 @@ class Commands:
     ) -> tuple[answers.Answer, str]:
         """The answer to one call and its request id. Raises Unavailable or QuotaExceeded when nothing was sent.
 
-        A stored result is told whatever the service admits now.
+        A stored result is returned even if the service would not admit the call now.
 
-        ``proof``: who signed it; kept before the command is sent, so that none is carried out without its evidence.
+        ``proof``: the evidence of who signed it, kept before the command is sent so that none is carried out without.
         """
         request_id = request.request_id or request_ids.new()
         (refusal,) = await self._admissions.refusals(caller, [request])
@@ -104,7 +104,7 @@ class Commands:
     ) -> list[answers.Answer]:
         """One answer per line, in order. A bad line costs no other line anything, unless the list is signed.
 
-        What is signed is kept as it came, and a line that is no command may hold anything.
+        A signed list is kept as it came, so a line that is no command is refused with the list: it could hold anything.
         """
         requests, found = await _read_lines(caller, lines)
         if proof is not None and len(requests) < len(lines):
@@ -138,10 +138,10 @@ class Commands:
         return told
 
     def _looks_first(self, requests: Sequence[envelope.Request], terms: Terms, proof: Proof | None) -> bool:
-        """Whether a prior result must be known before anything is done; else the owner, who looks anyway, tells it."""
+        """Whether to look for a prior result first; otherwise the owner, which looks anyway, returns it."""
         return (
             terms.respond_async  # nobody would wait for the owner
-            or proof is not None  # kept once, with the first try
+            or proof is not None  # evidence is kept once, with the first try
             or self._exchange.is_silent
             or self._admissions.gathers(requests)
         )
@@ -175,7 +175,7 @@ class Commands:
 async def _read_lines(
     caller: Caller, lines: Sequence[bytes]
 ) -> tuple[list[tuple[int, envelope.Request]], list[answers.Answer | None]]:
-    """The valid calls with their places, and for each line the answer that it has already: what is wrong with it."""
+    """The valid calls with their places, and for each invalid line its answer."""
     found: list[answers.Answer | None] = [None] * len(lines)
     requests: list[tuple[int, envelope.Request]] = []
     for n, line in enumerate(lines):
@@ -225,7 +225,7 @@ def _note(pending: Pending) -> Note:
 
 
 def _replay(request: envelope.Request, prior: Stored) -> answers.Answer:
-    """Rule: same identity and same request, the stored result; same identity and another request, key_reused."""
+    """Rule: the same identity and request get the stored result, the same identity with another request key_reused."""
     if prior.request_hash != request.request_hash:
         return _KEY_REUSED
     if prior.status == "committed":
@@ -234,10 +234,10 @@ def _replay(request: envelope.Request, prior: Stored) -> answers.Answer:
 
 
 def _answer(request: envelope.Request, pending: Pending, *, respond_async: bool) -> answers.Answer:
-    """What the state of a command means to its caller: decided, failed, accepted, or unknown to us."""
+    """The answer for the state of a command: decided, failed, accepted, or unknown to us."""
     if pending.error is not None:
         return answers.failed(pending.error)
-    # a decision may be told before Kafka's acknowledgement is: Kafka holds what was decided
+    # a decision may arrive before Kafka's acknowledgement: a decided command is in Kafka
     if respond_async and (pending.place is not None or pending.outcome is not None):
         return answers.pending(pending.command.request_id)
     if pending.outcome == "committed":

@@ -1,7 +1,7 @@
-"""New work is refused while the disk of our own servers has still room to end what they began.
+"""Refuses new work while the disk of our own servers still has room to finish what they began.
 
-A disk that is full stops Kafka and Postgres in the middle, for everybody and for reads as well. Refused earlier, with
-503, callers lose nothing: what was decided is answered, and the same identity may be sent again later.
+A full disk stops Kafka and Postgres in the middle of their work, for everybody, reads included. If new work gets a 503
+before that, callers lose nothing: decided commands are answered, and the same identity may be sent again later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-#: closed below this, before the supervisor gives back what it holds; open again where it would hold it again
+#: closes below this, before the supervisor returns its reserve; opens where the supervisor would take it again
 _CLOSED_BYTES: Final = limits.DISK_RESERVE_BYTES // 2
 _OPEN_BYTES: Final = 2 * limits.DISK_RESERVE_BYTES
 
@@ -30,7 +30,7 @@ def _free_bytes(folder: Path) -> int:
 
 
 class DiskRoom:
-    """Looks at the disk of a folder, now and then; without a folder there is always room."""
+    """Looks now and then at the disk of a folder; without a folder there is always room."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class DiskRoom:
         self._look_again_at = float("-inf")
 
     def why_not(self) -> errors.Unavailable | None:
-        """Why nothing new may begin; None where it may."""
+        """The reason to refuse new work; None to accept it."""
         if self._folder is not None and self._clock() >= self._look_again_at:
             self._look_again_at = self._clock() + limits.DISK_LOOK_INTERVAL_S
             self._look(self._folder)
@@ -54,7 +54,7 @@ class DiskRoom:
     def _look(self, folder: Path) -> None:
         try:
             free = self._free_bytes(folder)
-        except OSError as error:  # a disk that cannot be asked is no reason by itself
+        except OSError as error:  # not knowing is no reason to refuse
             structlog.get_logger().warning("disk_not_looked_at", error=str(error))
             return
         was_closed, self._is_closed = self._is_closed, free < (_OPEN_BYTES if self._is_closed else _CLOSED_BYTES)

@@ -1,7 +1,7 @@
-"""From a request to a command envelope: both forms (body or header fields), every contradiction refused.
+"""Makes a command envelope of a request, from body or header fields; refuses every contradiction.
 
-If a field could be read in two ways, a retry might hash differently from its first try; so there is one
-reading or a 400.
+If a field could be read in two ways, a retry might get another hash than its first try. So there is one reading, or
+a 400.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
-_ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation has payload fields of these names
+_ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation's payload has fields of these names
 _encode: Final = msgspec.json.Encoder().encode
 _BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates and "{" not in o.path}
 
 
 class Request(Struct):
-    """One valid mutating call: what becomes a command."""
+    """One valid mutating call, which becomes a command."""
 
     operation: Operation
     aggregate_key: str
@@ -53,8 +53,8 @@ def read_call(
 ) -> Request:
     """The request of one HTTP call. Raises MalformedRequest, IdempotencyKeyRequired or InvalidCommand.
 
-    ``said_by_token``: fields of the payload that only the caller's token may say. ``said_by_route``: those that its
-    path says; the payload may say them again.
+    ``said_by_token``: payload fields that only the caller's token may set. ``said_by_route``: payload fields from the
+    path; the payload may repeat them.
     """
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
@@ -67,7 +67,7 @@ def read_call(
 
 
 def refuse_tenant(raw: bytes) -> None:
-    """For a call that has nothing to say. Raises MalformedRequest where its body says a tenant, or is no object."""
+    """For a call without a payload. Raises MalformedRequest if its body names a tenant or is no object."""
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise errors.MalformedRequest("The body must be a JSON object.")
@@ -101,7 +101,7 @@ _SILENT: Final = Fields()
 
 
 def _with_route(body: dict[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
-    """The body with the further ids of its path in the payload. Raises MalformedRequest where it names others."""
+    """The body with the further ids of its path in the payload. Raises MalformedRequest if it names others."""
     given = body.get("payload", {})
     if not isinstance(given, dict):
         raise errors.MalformedRequest("The payload must be a JSON object.")
@@ -167,7 +167,7 @@ def _document(
     request_id: str | None,
     version: int | None,
 ) -> Request:
-    """A request whose payload is one object of the caller's own: bounded, and it names no tenant at its top."""
+    """A request whose payload is an object of the caller's own: bounded, without a tenant at its top level."""
     if name := next((name for name in validation.TENANT_NAMES if name in given), None):
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
@@ -197,22 +197,22 @@ def refuse_card_number(key: str) -> None:
 
 
 def _with_its_part(operation: Operation, path_id: str | None, given: dict[str, Any]) -> dict[str, Any]:
-    """The payload with the part that the route names; a client that names it too must name the same one.
+    """The payload with the part that the route names; a payload that names it, too, must name the same one.
 
-    Raises MalformedRequest when it names another, NotFound for what can be no id.
+    Raises MalformedRequest if it names another, NotFound for a value that cannot be an id.
     """
     field = operation.path_field
     if field is None or path_id is None:
         return given
     if not path_id.strip("_"):
-        raise errors.NotFound  # no id has no letter
+        raise errors.NotFound  # an id is more than underscores
     if given.get(field, path_id) != path_id:
         raise errors.MalformedRequest(f"The field payload.{field} contradicts the route.")
     return {**given, field: path_id}
 
 
 def _aggregate_key(operation: Operation, path_id: str | None, given: dict[str, Any], merchant: str, key: str) -> str:
-    """The aggregate that the command works on. Raises NotFound for an id that must not lie in the topic of commands."""
+    """The command's aggregate. Raises NotFound for an id that must not lie in the topic of commands."""
     if path_id is not None and card_number.holds_card_number(path_id):
         raise errors.NotFound
     return operation.aggregate_key(Named(path_id, given, merchant, key))

@@ -1,4 +1,4 @@
-"""Fields of an envelope that header fields may say, too: where both do, they must agree."""
+"""Fields of an envelope that header fields may also give; if both do, they must agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ETAG: Final = re.compile(r'(?P<quote>"?)(?P<version>[0-9]{1,15})(?P=quote)\Z')
 
 
 class Fields(Struct):
-    """What the header fields say; None where they are silent."""
+    """The values of the header fields; None for a missing one."""
 
     idempotency_key: str | None = None
     request_id: str | None = None
@@ -38,7 +38,7 @@ def header_fields(headers: Headers) -> Fields:
 
 
 def agreed(name: str, body: dict[str, Any], header: object) -> object:
-    """The one value that body and header give; MalformedRequest when they differ."""
+    """The one value that body and header give. Raises MalformedRequest if they differ."""
     said = body.get(name)
     if said is None:
         return header
@@ -48,14 +48,14 @@ def agreed(name: str, body: dict[str, Any], header: object) -> object:
 
 
 def text_in(value: object, name: str) -> str | None:
-    """Raises MalformedRequest for what is no text."""
+    """The text of a field. Raises MalformedRequest if it is none."""
     if value is None or isinstance(value, str):
         return value
     raise errors.MalformedRequest(f"The field {name} must be a string.")
 
 
 def version_in(value: object) -> int | None:
-    """Raises MalformedRequest for what is no whole number, InvalidCommand for one that is no version."""
+    """The version in a field. Raises MalformedRequest if it is no integer, InvalidCommand if it is no version."""
     if value is None:
         return None
     if type(value) is not int:  # a bool is an int in Python, and not a version

@@ -1,8 +1,8 @@
-"""A caller's own events: in pages and as a stream that can be resumed, without gap and without duplicate.
+"""A caller's own events, in pages and as a stream that can be resumed, without gap or duplicate.
 
-A place is a vector: for every partition the seq of the last event seen. Within a partition events have
-gapless, committed, growing seqs, so "seq > place" can neither skip nor repeat one; events of one aggregate
-share a partition, so their order holds.
+A place is a vector: the seq of the last event seen in each partition. Within a partition seqs are committed, growing
+and without gap, so "seq > place" neither skips nor repeats an event. Events of one aggregate share a partition, so
+their order holds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MS: Final = 1_000
 _HEARTBEAT: Final = b": alive\n\n"
 _encode: Final = msgspec.json.Encoder().encode
 
-Place = list[int]  # per partition of the topic, the last seq seen
+Place = list[int]  # the last seq seen, for each partition of the topic
 MayRead = Callable[[], Awaitable[None]]
 
 
@@ -53,7 +53,7 @@ class Item(Struct, frozen=True):
 
 
 class Events:
-    """Reads pages of one service's events from the outbox. ``render`` makes the public body of an event's own."""
+    """Reads pages of one service's events from the outbox. ``render`` makes the public body of an event."""
 
     def __init__(
         self, store: Store, cursors: Cursors, service: Service, render: Callable[[dict[str, Any]], dict[str, Any]]
@@ -63,11 +63,11 @@ class Events:
         self._cursors = cursors
         self._render = render
         self._partitions = service.partitions
-        # cursors were given out before there was a second service: those of the first keep their name
+        # the first service's cursors keep the name that they had before there was a second one
         self._list = LIST if service is services.SERVICES[0] else f"{LIST}:{service.name}"
 
     def place(self, merchant: str, cursor: str | None) -> Place:
-        """The place that a cursor names; the beginning when there is none. Raises MalformedRequest."""
+        """The place that a cursor names; the beginning without a cursor. Raises MalformedRequest."""
         if not cursor or cursor == BEGINNING:
             return [0] * self._partitions
         place = self._cursors.read(merchant, self._list, cursor, list[int])
@@ -76,7 +76,7 @@ class Events:
         return place + [0] * (self._partitions - len(place))
 
     async def end(self) -> Place:
-        """The place after the newest committed event of everybody."""
+        """The place after the newest committed event of all callers."""
         place = [0] * self._partitions
         parameters = {"topic": self.service.events_topic, "partitions": list(range(len(place)))}
         for partition, seq in await self._store.rows("events_end", parameters):
@@ -96,7 +96,7 @@ class Events:
         lanes: list[list[tuple[int, records.Event]]] = [[] for _ in place]
         for partition, _, payload in rows:
             lanes[partition].append((partition, codec.decode_event(bytes(payload))))
-        # By time over all partitions, as far as the order within each allows.
+        # In order of time over all partitions, as far as the order within each allows.
         merged = heapq.merge(*lanes, key=lambda entry: entry[1].occurred_at)
         items: list[Item] = []
         for partition, event in itertools.islice(merged, limit):
@@ -106,7 +106,7 @@ class Events:
         return items, len(rows) > len(items)
 
     async def page(self, merchant: str, limit: int, cursor: str | None) -> bytes:
-        """One page as JSON; ``next_cursor`` is always given: ask with it again for what comes later."""
+        """One page as JSON. It always has a ``next_cursor``, also for events that come later."""
         place = self.place(merchant, cursor)
         items, has_more = await self.after(merchant, place, limit)
         document = {
@@ -118,7 +118,7 @@ class Events:
 
 
 class EventStreams:
-    """Open SSE streams of this process. Kafka tells that something happened; each stream reads its own pages."""
+    """The open SSE streams of this process. Kafka tells that something happened; each stream reads its own pages."""
 
     def __init__(self, events: Events, store: Store, arrivals: Arrivals) -> None:
         self._events = events
@@ -137,7 +137,7 @@ class EventStreams:
         metrics.STREAMS.inc()
 
     def leave(self, caller: Caller) -> None:
-        """The place is free again."""
+        """Frees the place of one stream."""
         metrics.STREAMS.dec()
         self._places.leave(caller)
 
@@ -153,12 +153,12 @@ class EventStreams:
     async def stream(self, caller: Caller, place: Place, may_read: MayRead) -> AsyncIterator[bytes]:
         """Server-sent events from the place on, until the token expires, the drain, or the client leaves.
 
-        ``may_read`` raises when the caller may read no more. It is asked before each look: nothing is told after that.
+        ``may_read`` raises once the caller may no longer read. It is called before each look, so nothing is sent later.
         """
         loop = asyncio.get_running_loop()
         merchant, ends_at = caller.principal, loop.time() + caller.expires_at - time.time()
         wake_up = asyncio.Event()
-        # Listening begins before the first read: what commits in between sets the event.
+        # Listening begins before the first read, so an event that commits in between sets ``heard``.
         self._listeners.setdefault(merchant, set()).add(wake_up)
         self._start_looking()
         try:
@@ -174,7 +174,7 @@ class EventStreams:
                 if not await woken(wake_up, min(limits.EVENT_STREAM_HEARTBEAT_S, ends_at - loop.time())):
                     yield _HEARTBEAT
         except (errors.Unavailable, errors.Rejected):
-            return  # the client reconnects from its last event id, and is told then what is wrong
+            return  # the client reconnects from its last event id and then hears what is wrong
         finally:
             self._listeners[merchant].discard(wake_up)
             if not self._listeners[merchant]:
@@ -185,12 +185,12 @@ class EventStreams:
             self._looker = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
-        """Wakes the streams of those callers that got an event since the last look."""
+        """Wakes the streams of callers that got an event since the last look."""
         topic, heard = self._events.service.events_topic, asyncio.Event()
         seen: Place | None = None
         with self._arrivals.listening(heard, topic):
             while self._listeners:
-                heard.clear()  # before the look: what comes during it asks for another one
+                heard.clear()  # before the look, so an event during it causes another look
                 try:
                     end = await self._events.end()
                     if seen is None:
@@ -199,7 +199,7 @@ class EventStreams:
                         self._wake(await self._moved(seen, end))
                     seen = end
                 except errors.Unavailable:
-                    seen = None  # look at all again when the database is back
+                    seen = None  # look at everything again when the database is back
                 await asyncio.sleep(limits.EVENT_LOOK_INTERVAL_MS / _MS)
                 await woken(heard, self._arrivals.look_within_s(topic))
 
@@ -234,14 +234,14 @@ class EventFeeds:
         self._feeds = {feed.events.service.name: feed for feed in feeds}
 
     def of(self, caller: Caller) -> EventFeed:
-        """The first that the caller's scopes may read. Raises Forbidden when there is none."""
+        """The first feed that the caller's scopes may read. Raises Forbidden if there is none."""
         for feed in self._feeds.values():
             if feed.events.service.read_scope in caller.scopes:
                 return feed
         raise errors.Forbidden("No service whose events the token may read shows any.")
 
     def named(self, caller: Caller, service: str) -> EventFeed:
-        """That of a service. Raises InvalidCommand for one without events, Forbidden without its scope."""
+        """The feed of a service. Raises InvalidCommand for a service without events, Forbidden without its scope."""
         feed = self._feeds.get(service)
         if feed is None:
             reason = "must be one of " + ", ".join(self._feeds)

@@ -1,6 +1,6 @@
 """Sends commands and waits for their decisions, within bounds.
 
-The wait ends by the reply topic; when that stays silent, the stored result is asked for with a growing delay.
+The reply topic ends a wait. While it is silent, the stored result is asked for with a growing delay.
 If this module lost an answer, a caller would only wait longer: the stored result is the truth.
 """
 
@@ -31,7 +31,7 @@ _MS: Final = 1_000
 class Exchange:
     """One per process. ``start`` it on the loop that will use it.
 
-    Without ``stored`` a silent reply topic ends a wait by its time alone: the same identity finds the answer later.
+    Without ``stored`` a wait on a silent reply topic lasts its whole time; the same identity finds the answer later.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class Exchange:
         self._stored = stored
         self._waiting: dict[int, Pending] = {}
         self._in_flight: Counter[str] = Counter()
-        #: no decision came by the reply topic since a call waited for one in vain; nor has any at the start
+        #: true from the start, and after a call waited in vain, until a decision comes by the reply topic
         self.is_silent = True
-        self._heard = 0  # decisions that came by the reply topic
+        self._heard = 0  # how many decisions came by the reply topic
         self._next_reply_id = secrets.randbits(_REPLY_ID_BITS)
         self._producer: CommandProducer | None = None
         self._results: ResultsReader | None = None
 
     @property
     def in_flight(self) -> int:
-        """Commands that a call waits for."""
+        """How many commands calls wait for."""
         return len(self._waiting)
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class Exchange:
             await asyncio.to_thread(self._results.close)
 
     def drain(self) -> None:
-        """Ends every wait for a decision: what Kafka holds is answered 202, and its caller finds out elsewhere."""
+        """Ends every wait for a decision: commands that Kafka holds are answered 202; their callers ask elsewhere."""
         if self._producer is not None:
             self._producer.take_reports()
         for call in {pending.call for pending in self._waiting.values()}:
@@ -87,7 +87,7 @@ class Exchange:
     async def carry_out(
         self, commands: list[records.Command], wait_s: float, *, only_acknowledged: bool, bulk: bool
     ) -> list[Pending]:
-        """Sends the commands in order and waits until all are decided (or acknowledged), or the time is over.
+        """Sends the commands in order and waits until all are decided (or acknowledged) or the time is over.
 
         Raises Overloaded, QuotaExceeded or Unavailable before anything is sent.
         """
@@ -121,10 +121,10 @@ class Exchange:
         return call.pendings
 
     async def _wait(self, call: Call, wait_s: float, producer: CommandProducer, stored: StoredResults | None) -> None:
-        """Until all is decided or the time is over.
+        """Waits until all is decided or the time is over.
 
-        A silent reply topic is noticed soon. While decisions of others come by it, this one is only slow, and asking
-        for it would make all slower.
+        A silent reply topic is noticed soon. While it brings decisions of other commands, this one is only slow, and
+        asking for it would make all slower.
         """
         loop = asyncio.get_running_loop()
         began_at, heard = loop.time(), self._heard
@@ -134,7 +134,7 @@ class Exchange:
             await asyncio.wait((call.done,), timeout=min(left_s, delay_s) if stored else left_s)
             if call.done.done():
                 return
-            producer.take_reports()  # whether Kafka has a command decides what its caller is told
+            producer.take_reports()  # the answer depends on whether Kafka has the command
             if stored is None:
                 continue
             if self._heard == heard:
@@ -147,7 +147,7 @@ class Exchange:
             delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
 
     async def _ask_store(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
-        """Takes decisions from the database. An outage of it changes nothing: the wait goes on."""
+        """Takes decisions from the database. If it is out, the wait goes on."""
         try:
             if len(pendings) == 1:
                 command = pendings[0].command
@@ -170,7 +170,7 @@ class Exchange:
             sent[n][0].decided_parked()
 
     def _admit(self, merchant: str, count: int, *, bulk: bool) -> None:
-        """Bounded in-flight commands, bulk work shed first. Rule: low-priority work is shed under load, spec 1.8."""
+        """Bounds commands in flight and sheds bulk work first. Rule: low-priority work is shed under load, spec 1.8."""
         bound = limits.COMMANDS_IN_FLIGHT_BULK_MAX if bulk else limits.COMMANDS_IN_FLIGHT_MAX
         if len(self._waiting) + count > bound:
             raise errors.Overloaded

@@ -1,4 +1,4 @@
-"""Commands of forms: what a page's form asks for, in the name of its session, and what became of it in words."""
+"""Carries out the command of a page's form in the name of its session, and says in words what became of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGITS_MAX: Final = 15
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of a command: its result, or why it was refused; neither while it is still to be decided."""
+    """The result of a command, or the reason why it was refused; neither while it is undecided."""
 
     status: int
     result: Json | None = None
@@ -38,7 +38,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def in_words(wrong: Iterable[Mapping[str, str]]) -> str:
-    """What is wrong with the values of a form, each with its field."""
+    """The faults of a form's values, each with its field."""
     return "; ".join(f"{one['field'].removeprefix('payload.')} {one['reason']}" for one in wrong)
 
 
@@ -73,7 +73,7 @@ async def carry_out(
 
 
 def _version(text: str | None) -> int | None:
-    """Raises MalformedRequest for what is no version."""
+    """The version in a form. Raises MalformedRequest if it is none."""
     if text is None:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:

@@ -1,4 +1,4 @@
-"""One route for each operation that clients call, from its declaration. What is audited has a route of its own."""
+"""One route for each operation that clients call, made from its declaration. Audited operations have own routes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def path_of(operation: Operation) -> str:
 
 
 def router_of(operations: Iterable[Operation]) -> APIRouter:
-    """The routes of these operations; bodies are read raw, because digests are of the exact bytes."""
+    """The routes of these operations; bodies are read raw, because digests cover the exact bytes."""
     router = APIRouter()
     for operation in operations:
         if operation.scope and not operation.audited:

@@ -35,7 +35,7 @@ class OperationLog:
     async def find(self, caller: Caller, request_id: str, principal: str) -> bytes:
         """The operation as JSON. Raises Unavailable, and NotFound, also for what these scopes may not read.
 
-        A request that repeated another came to what that one did.
+        A request that repeated another one has that one's result.
         """
         asked = {"merchant": principal, "request_id": request_id}
         for decided in await self._store.rows("operation_decided", asked):
@@ -53,10 +53,10 @@ class OperationLog:
         return await self._undecided(note)
 
     async def _undecided(self, note: Note) -> bytes:
-        """An owner stores nothing of a command whose object refuses work: it is parked for as long as the object is.
+        """Its object may refuse work: the command is parked while the object is, and an owner stores nothing of it.
 
-        After that it is refused, for its owner has read past it. Its caller may have the same identity carried out
-        then; and it is told as decided.
+        After that it is refused, because its owner has read past it. The caller may send the same identity again;
+        then it is decided.
         """
         if self._accepted.missed_its_deadline(note):
             return _document(note.request_id, "refused", problem=answers.failed(errors.DeadlineExceeded()).body)

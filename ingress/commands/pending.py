@@ -1,4 +1,4 @@
-"""Commands on their way: what a waiting call knows of each. Touched only by the event loop."""
+"""The state of commands on their way, for the calls that wait. Used only by the event loop."""
 
 from __future__ import annotations
 
@@ -42,42 +42,42 @@ class Pending:
         return self.outcome is None and self.error is None
 
     def acknowledged(self, partition: int, offset: int) -> None:
-        """Kafka holds the command on all in-sync replicas."""
+        """Notes that Kafka holds the command on all in-sync replicas."""
         if self.place is None:
             self.place = (partition, offset)
             self.call.one_acknowledged()
 
     def failed(self, error: errors.PlatformError) -> None:
-        """The command was not acknowledged; whether it lies in Kafka, the same identity will find out."""
+        """Notes that the command was not acknowledged. Whether Kafka has it, the same identity finds out."""
         if self.open:
             self.error = error
-            self.call.one_acknowledged()  # no other will come
+            self.call.one_acknowledged()  # no other acknowledgement will come
             self.call.one_closed()
 
     def decided(self, outcome: records.Outcome, body: bytes, *, replayed: bool) -> None:
-        """The owner's result arrived."""
+        """Takes the owner's result."""
         if self.open:
             self.outcome, self.body, self.replayed = outcome, body, replayed
             self.call.one_closed()
 
     def decided_by_store(self, stored: Stored) -> None:
-        """The stored result was found: ours when it was decided at our place in the topic, else a replay."""
+        """Takes the stored result: ours if it was decided at our place in the topic, otherwise a replay."""
         if stored.request_hash != self.command.request_hash:
             self.decided("refused", _KEY_REUSED, replayed=False)
             return
         if self.place is None:
-            return  # whose decision it is shows once Kafka has told our place; a second first answer must not be
+            return  # only our place in Kafka shows whose decision it is; two answers must not both be the first
         replayed = self.place != (stored.partition, stored.offset)
         outcome: records.Outcome = "committed" if stored.status == "committed" else "refused"
         self.decided(outcome, stored.response, replayed=replayed)
 
     def decided_parked(self) -> None:
-        """The command lies in the dead letters."""
+        """Notes that the command is among the dead letters."""
         self.decided("parked", _PARKED, replayed=False)
 
 
 class Call:
-    """The commands of one HTTP request, and the one future that ends its wait."""
+    """The commands of one HTTP request, and the future that ends its wait."""
 
     __slots__ = ("_acknowledgements_left", "_only_acknowledged", "_open", "done", "pendings")
 
@@ -88,13 +88,13 @@ class Call:
         self._open = self._acknowledgements_left = len(commands)
 
     def one_acknowledged(self) -> None:
-        """Ends the wait of a call that only asked for Kafka's acknowledgement."""
+        """Ends the wait of a call that asked only for Kafka's acknowledgement."""
         self._acknowledgements_left -= 1
         if self._only_acknowledged and self._acknowledgements_left <= 0:
             self.stop_waiting()
 
     def drain(self) -> None:
-        """Nobody waits for a decision any more; for Kafka's acknowledgement a bounded time, to say that it has it."""
+        """Ends the wait for a decision; waits a bounded time for Kafka's acknowledgement, to be able to tell it."""
         self._only_acknowledged = True
         if self._acknowledgements_left <= 0:
             self.stop_waiting()
@@ -102,7 +102,7 @@ class Call:
             self.done.get_loop().call_later(limits.INGRESS_DRAIN_ACKNOWLEDGED_S, self.stop_waiting)
 
     def one_closed(self) -> None:
-        """Ends the wait when nothing is open any more."""
+        """Ends the wait when no command is open."""
         self._open -= 1
         if self._open <= 0:
             self.stop_waiting()

@@ -1,7 +1,7 @@
 """Hands commands to Kafka (acks=all) off the event loop; acknowledgements come back to it in batches.
 
-Nearly every call waits for the decision, which comes behind the acknowledgement: so nobody is woken for one of those.
-They are gathered every ``_GATHER_S``, at once for a call that waits for nothing else, and whenever the loop asks.
+Nearly every call waits for the decision, which follows the acknowledgement, so acknowledgements wake nobody. They are
+gathered every ``_GATHER_S``, at once for a call that waits only for one, and whenever the loop asks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CommandProducer:
         self._connection = connection
         self._loop = loop
         self._reports: deque[tuple[Pending, bool, KafkaError | None, int, int]] = deque()
-        self._awaited = 0  # sent and not reported, and a call waits for that; changed on the loop only
+        self._awaited = 0  # unreported commands whose acknowledgement a call waits for; changed on the loop only
         self._sent = threading.Event()
         self._hurry = threading.Event()
         self._stopping = threading.Event()
@@ -59,9 +59,9 @@ class CommandProducer:
         self._thread.join()
 
     def send(self, pending: Pending, *, is_awaited: bool) -> None:
-        """Queues one command; its pending hears of the acknowledgement or the failure. Order per key is kept.
+        """Queues one command and tells its pending of the acknowledgement or failure. Order per key is kept.
 
-        ``is_awaited``: a call waits for just that, so it is told at once.
+        ``is_awaited``: a call waits for the acknowledgement, so it is told at once.
         """
         command = pending.command
         operation, value = OPERATIONS[command.operation], codec.encode_command(command)
@@ -92,7 +92,7 @@ class CommandProducer:
             raise errors.Unavailable("Kafka does not answer.", cause=str(error)) from error
 
     def take_reports(self) -> None:
-        """Tells every pending what Kafka has said of it so far. On the loop only."""
+        """Passes Kafka's reports so far to their pendings. On the loop only."""
         self._producer.poll(0)
         while self._reports:
             pending, is_awaited, error, partition, offset = self._reports.popleft()

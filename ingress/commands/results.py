@@ -1,8 +1,8 @@
 """Hears the results of this process's own commands: one thread on one partition of results.v1.
 
-The partition is assigned, not subscribed, and read from the end that it had before the first command was
-sent, so that no result can be missed. Sharing a partition with another process is harmless: reply ids are
-random. A result that is lost all the same is found in the database (``ingress/commands/exchange.py``).
+The partition is assigned, not subscribed, and read from the end that it had before the first command was sent, so no
+result can be missed. Another process may share the partition: reply ids are random. A result that is lost all the same
+is found in the database (``ingress/commands/exchange.py``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RETRY_S: Final = 0.2
 
 
 class ResultsReader:
-    """Calls ``deliver`` on the loop with the results of every read; ``ready`` once its position is fixed."""
+    """Calls ``deliver`` on the loop with the results of every read; ``ready`` is set once its position is fixed."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ResultsReader:
         self._thread.start()
 
     def is_reading(self) -> bool:
-        """Whether the thread lives and asks Kafka: one that died or hangs hears nothing, and says nothing either."""
+        """Whether the thread lives and asks Kafka: a dead or hanging one would be silent, too."""
         return self._thread.is_alive() and time.monotonic() - self._asked_at < ingress_limits.RESULTS_SILENT_MAX_S
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class ResultsReader:
             consumer.close()
 
     def _end(self, consumer: Consumer) -> int | None:
-        """The offset after the newest record, asked until Kafka answers; None when stopped before."""
+        """The offset after the newest record. Asks until Kafka answers; None if stopped before."""
         place = TopicPartition(self._topic, self.partition)
         while not self._stopping.is_set():
             self._asked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""The routes that all services share: lists of commands, what became of one, and a caller's events."""
+"""The routes that all services share: lists of commands, one command's outcome, and a caller's events."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ async def stream_events(request: Request) -> Response:
     caller, feed = await _feed(request)
     cursor = request.headers.get("last-event-id") or reading.query(request, "cursor")
     place = feed.events.place(caller.principal, cursor) if cursor else await feed.events.end()
-    feed.streams.admit(caller)  # nothing is awaited from here to the response, which gives the place back
+    feed.streams.admit(caller)  # no await from here to the response, which frees the place
     may_read = partial(parts_of(request).get(Admissions).require_reads, caller)
     return PlacedStream(feed.streams.stream(caller, place, may_read), partial(feed.streams.leave, caller))
 
 
 async def _feed(request: Request) -> tuple[Caller, EventFeed]:
-    """The caller, and the events of the service that it names or, without a name, that its token may read."""
+    """The caller, and the events of the named service, or of the first that its token may read."""
     caller = await calling.caller_of(request, *services.READ_SCOPES, *OPERATORS)
     await parts_of(request).get(Admissions).require_reads(caller)
     feeds = parts_of(request).get(EventFeeds)

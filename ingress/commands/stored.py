@@ -1,4 +1,4 @@
-"""Stored results: the truth about an identity. The fast path of a retry, and what a lost reply falls back to."""
+"""Stored results, the truth about an identity: the fast path of a retry, and the fallback for a lost reply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple[str, int, int]  # topic, partition, offset of a command
 
 
 class Stored(Struct, frozen=True):
-    """The decision that an identity got, and the place of the command that got it first."""
+    """The decision for an identity, and the place of the command that got it first."""
 
     request_hash: bytes
     response: bytes
@@ -41,11 +41,11 @@ class StoredResults:
         )
 
     async def find(self, identity: Identity) -> Stored | None:
-        """The decision of one identity, or None while there is none."""
+        """The decision for one identity; None while there is none."""
         return await self._coalescer.ask(identity)
 
     async def find_all(self, identities: Sequence[Identity]) -> list[Stored | None]:
-        """The decisions of many identities in one query, in their order."""
+        """The decisions for many identities, in their order, by one query."""
         found: list[Stored | None] = [None] * len(identities)
         if not identities:
             return found
@@ -59,7 +59,7 @@ class StoredResults:
         return found
 
     async def parked(self, places: Sequence[Place]) -> set[int]:
-        """The indexes of those commands that lie in the dead letters."""
+        """The indexes of the commands that are among the dead letters."""
         if not places:
             return set()
         topics, partitions, offsets = zip(*places, strict=True)

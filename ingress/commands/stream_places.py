@@ -1,4 +1,4 @@
-"""Places for open streams of one process: so many for all, and so many for one caller."""
+"""Bounds the open streams of one process: in all, and for each caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StreamPlaces:
-    """Those of one kind of stream."""
+    """The places of one kind of stream."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()  # by caller
@@ -34,14 +34,14 @@ class StreamPlaces:
         self._open[caller.principal] += 1
 
     def leave(self, caller: Caller) -> None:
-        """The place is free again."""
+        """Frees the place of one stream."""
         self._open[caller.principal] -= 1
         if not self._open[caller.principal]:
             del self._open[caller.principal]
 
 
 class PlacedStream(StreamingResponse):
-    """One stream of server-sent events, whose place is free when it has ended, however that came."""
+    """A stream of server-sent events that frees its place when it ends, however it ends."""
 
     def __init__(self, frames: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         headers = calling.NO_STORE | {"X-Accel-Buffering": "no"}
@@ -49,7 +49,7 @@ class PlacedStream(StreamingResponse):
         self._leave = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As every response."""
+        """Sends the response."""
         try:
             await super().__call__(scope, receive, send)
         finally:

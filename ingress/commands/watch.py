@@ -1,4 +1,4 @@
-"""Bounded waits until objects have left a state. All waits of a process for one kind of object share one query."""
+"""Bounded waits until objects leave a state. All waits of a process for one kind of object share one query."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MS: Final = 1_000
 
 
 class Watch:
-    """``query`` gives the ids of those objects of ``ids`` that have moved on.
+    """``query`` returns those of ``ids`` whose objects have moved on.
 
-    It is asked while somebody waits: when ``topic`` tells of an event of an object's aggregate, and now and then.
+    It is asked while somebody waits: at an event in ``topic`` of an object's aggregate, and now and then.
     """
 
     def __init__(self, store: Store, query: str, arrivals: Arrivals, topic: str) -> None:
@@ -32,10 +32,10 @@ class Watch:
         self._looker: asyncio.Task[None] | None = None
 
     async def moved_on(self, object_id: str, aggregate_key: str, wait_s: float) -> None:
-        """Returns when the object has moved on or the time is over; a database that is out costs time only."""
+        """Returns when the object has moved on or the time is over; a database that is out only costs time."""
         event = asyncio.Event()
         self._watched.setdefault(object_id, set()).add(event)
-        self._heard.set()  # it may have moved on since it was read
+        self._heard.set()  # the object may have moved on since it was read
         if self._looker is None or self._looker.done():
             self._looker = asyncio.get_running_loop().create_task(self._look())
         try:
@@ -56,7 +56,7 @@ class Watch:
 
     async def _look(self) -> None:
         while self._watched:
-            self._heard.clear()  # before the look: what comes during it asks for another one
+            self._heard.clear()  # before the look, so an event during it causes another look
             try:
                 rows = await self._store.rows(self._query, {"ids": list(self._watched)})
             except errors.Unavailable:

@@ -183,7 +183,7 @@ def _checked(payload: object) -> tuple[bytes, str | None]:
 
 
 def _public_key(text: object) -> bytes | str:
-    """The key's bytes, or why it is none."""
+    """The key's bytes, or the reason why it is not a key."""
     if not isinstance(text, str) or not text.isascii() or len(text) > ingress_limits.SIGNING_KEY_PEM_LENGTH_MAX:
         return "must be an Ed25519 public key in PEM, as openssl pkey -pubout prints it"
     if "PRIVATE KEY" in text:

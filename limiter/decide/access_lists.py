@@ -1,7 +1,7 @@
 """Policies that decide without counting, before any counter is touched: block lists and allow lists.
 
-Levels are as ever: of each the most specific policy governs. One that denies refuses the key whatever the others say;
-one that is unlimited takes its level away, and what is left is counted.
+As everywhere, the most specific policy of each level governs. If one denies, the key is refused whatever the others
+say. If one is unlimited, its level is dropped, and the remaining levels are counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def verdict(levels: Sequence[Level]) -> tuple[Decision | None, Sequence[Level]]:
-    """What is decided already, and the levels that have to be counted; a shadow policy decides nothing."""
+    """The decision that the lists make, if any, and the levels to count; a shadow policy decides nothing."""
     real = [level for level in levels if not level.policy.shadow]
     for level in real:
         if level.policy.algorithm == "deny":

@@ -1,4 +1,4 @@
-"""Waits for a quota until a deadline: what a worker does that would rather be late than refused."""
+"""Waits for quota until a deadline, for a worker that would rather be late than refused."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def acquire(
     within_s: float,
     request_id: str | None = None,
 ) -> Decision:
-    """Asks until it is allowed, or would not be before the deadline: then the refusal at once, and nothing is charged.
+    """Asks until it is allowed. Returns the refusal at once, uncharged, if it cannot be allowed before the deadline.
 
-    A refusal's wait is what it says, within bounds and with jitter: several who wait do not come back together. Raises
-    InvalidCommand and KeyReused as ``check`` does.
+    Waits as long as a refusal says, within bounds and with jitter, so that waiting callers do not come back together.
+    Raises InvalidCommand and KeyReused as ``check`` does.
     """
     ends_at = time.monotonic() + within_s
     while True:

@@ -1,8 +1,8 @@
-"""A bucket comes to a shard, or its shard to a new primary: what is known of it is told before it is asked for again.
+"""Moves what is known of a bucket to its new shard, or to its shard's new primary, before the bucket is used again.
 
-A lease that a new primary does not know is reserved there, so that what it spends is charged when it is settled. A
-tenant that moved takes along what its counters held where they were; what leases hold there counts as spent. All calls
-say "at least", or happen once: every gateway makes them, in any order, again after a lost answer.
+A lease that a new primary does not know is reserved there, so that its spending is charged when it is settled. A tenant
+that moved takes along what its counters held; what leases hold at the old shard counts as spent. Every gateway makes
+these calls, in any order, and again after a lost answer: so each says "at least", or has effect only once.
 Source: reference limiter 2.7.
 """
 
@@ -26,18 +26,18 @@ _US_PER_S: Final = 1_000_000
 
 
 async def arrive(bucket: Bucket, store: CounterStore, counters: CounterStore | ShardedStore) -> None:
-    """The store knows of the bucket what its former ones knew, and what this process holds. Raises StoreUnavailable."""
+    """Tells the store what former stores knew of the bucket and what this process holds. Raises StoreUnavailable."""
     before = bucket.store
-    if bucket.level.policy.algorithm != "concurrency":  # permits end by themselves, and are not moved
+    if bucket.level.policy.algorithm != "concurrency":  # permits end by themselves and are not moved
         if before is None or _has_new_primary(before.shard, store.shard):
             await _register(bucket, store)
-        await _carry(bucket, store, counters)  # it may have been away and come back since it was asked for here
+        await _carry(bucket, store, counters)  # the tenant may have moved away and back meanwhile
         await _pay(bucket, store)
     bucket.store = store
 
 
 async def restore(counters: CounterStore | ShardedStore, used: Mapping[Bucket, int]) -> int:
-    """Each bucket has charged at least so much afterwards; gives what was missing. Raises StoreUnavailable."""
+    """Makes each bucket charge at least this much; returns how much was missing. Raises StoreUnavailable."""
     missing = 0
     for bucket, amount in used.items():
         _, added, *_ = await counters.store_of((bucket,)).restore(bucket, amount)
@@ -46,12 +46,12 @@ async def restore(counters: CounterStore | ShardedStore, used: Mapping[Bucket, i
 
 
 async def settle(bucket: Bucket, store: CounterStore) -> None:
-    """Tells the store what ended leases spent. Raises StoreUnavailable, and keeps what was not told."""
+    """Tells the store what ended leases spent. Keeps what it could not tell, and raises StoreUnavailable."""
     while bucket.settling:
         ended = bucket.settling.pop()  # taken first: another call may be settling the same bucket
         try:
             answer = await store.settle(bucket, *ended)
-        except BaseException:  # without the store, and when whoever asked goes away
+        except BaseException:  # the store is away, or the caller has gone
             bucket.to_settle(*ended)
             raise
         if bucket.accounts is not None:
@@ -69,7 +69,7 @@ async def _register(bucket: Bucket, store: CounterStore) -> None:
 
 
 async def _carry(bucket: Bucket, store: CounterStore, counters: CounterStore | ShardedStore) -> None:
-    """From wherever the counter may be: a tenant may have moved several times, and back."""
+    """Carries the count over from every former store: a tenant may have moved several times, and back."""
     for former in counters.former_of(bucket):
         if bucket.store is not None and bucket.store.shard.name == former.shard.name:
             bucket.end_lease()
@@ -80,7 +80,7 @@ async def _carry(bucket: Bucket, store: CounterStore, counters: CounterStore | S
 
 
 async def _pay(bucket: Bucket, store: CounterStore) -> None:
-    """After a failover a ``closed`` policy is charged what the old primary may have admitted and not passed on."""
+    """Charges a ``closed`` policy, after a failover, what the old primary may have admitted without replicating it."""
     policy, shard = bucket.level.policy, store.shard
     if policy.failure_mode != "closed" or store.now_s() >= shard.promoted_at + limits.LIMIT_FAILOVER_DEBT_S:
         return
@@ -88,6 +88,6 @@ async def _pay(bucket: Bucket, store: CounterStore) -> None:
 
 
 def lost_at_most(terms: Terms) -> int:
-    """What a bucket admits, at its own rate, within the time that a replica may be behind."""
+    """How much a bucket admits at its own rate in the time that a replica may be behind."""
     admitted = terms.refill * limits.LIMIT_REPLICA_LAG_S * _US_PER_S
     return min(terms.capacity, -(-admitted // (terms.period * terms.tick_us)))

@@ -1,13 +1,12 @@
-"""Levels of a key that the owner of its tenant counts, in Postgres: what a gateway does about them.
+"""The gateway's part in durable levels of a key, which the owner of the tenant counts in Postgres.
 
-Levels at the counter store are charged first, under the identity of the request, and given back under it when the
-request is refused after all: by a durable level, or by the failure mode because no owner answered. Only the try that
-charged gives back: what an earlier one was charged may have been used. What the owner charged it charged once, and a
-retry of the same identity hears the same answer; so a retry after a refusal charges the store anew and the owner not at
-all. Without an identity one is made, for this request alone.
+The store's levels are charged first, under the identity of the request, and given back under it if the request is
+refused after all, by a durable level or by the failure mode because no owner answered. Only the try that charged gives
+back, since an earlier try's charge may have been used. The owner charges an identity once and repeats its answer. So a
+retry after a refusal charges the store anew, and the owner not at all. A request without an identity gets its own.
 
-Nothing of a durable level lies in the counter store. A gateway only remembers for a moment what an owner refused
-(``store_exchange.taken_in``): a tenant that is over its quota does not become a load on Kafka.
+The counter store holds nothing of a durable level. A gateway only remembers an owner's refusal for a moment
+(``store_exchange.taken_in``), so that a tenant over its quota does not become a load on Kafka.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ class Asked(NamedTuple):
     parts: dict[str, str]
     cost: int
     identity: str  # digest
-    levels: tuple[tuple[str, int, str], ...]  # policy, the version known here, the values that it counts by
+    levels: tuple[tuple[str, int, str], ...]  # policy, the version known here, the values that it is counted by
 
 
 class Left(NamedTuple):
-    """What the owner says of one level."""
+    """The owner's answer for one level."""
 
     policy_version: int
     remaining: int
@@ -74,16 +73,16 @@ class OwnerUnavailable(errors.Unavailable):
 
 
 class DurableQuotas(Protocol):
-    """The way to the owners. The library knows no Kafka: a gateway that has none decides by the failure mode."""
+    """The connection to owners. The library knows no Kafka: without one the failure mode decides."""
 
     def prepare(self) -> None:
-        """There is a durable policy: connects in the background. Called often."""
+        """Connects in the background, because there is a durable policy. Called often."""
 
     async def consume(self, asked: Asked) -> Answer:
-        """The owner's answer, the same one for an identity. Raises OwnerUnavailable, KeyReused."""
+        """The owner's answer, always the same for an identity. Raises OwnerUnavailable, KeyReused."""
 
     async def refund(self, tenant: str, consumed: str) -> int:
-        """Gives back, once, what was consumed under a digest: its cost, 0 for nothing. Raises OwnerUnavailable."""
+        """Gives back, once, what a digest consumed. Returns its cost, 0 for nothing. Raises OwnerUnavailable."""
 
 
 class DurableLevels:
@@ -102,10 +101,10 @@ class DurableLevels:
         self._store = counter_store
         self._without = without
         self._identities = identities
-        self.unanswered = 0  # decided by the failure mode because no owner answered
+        self.unanswered = 0  # how many the failure mode decided because no owner answered
 
     def prepare(self, policies: PolicySet) -> None:
-        """Policies have changed: the way to the owners is opened when one of them is durable."""
+        """Connects to owners if one of the changed policies is durable."""
         durable = [level.id_ for level in policies.all_levels() if level.policy.consistency == "durable"]
         if not durable:
             return
@@ -115,9 +114,9 @@ class DurableLevels:
             self._quotas.prepare()
 
     async def decide(self, key: DurableKey, cost: int, request_id: str | None, shadows: list[Shadow]) -> Decision:
-        """Charges every level or none, as far as is known; degraded when a store or an owner did not answer.
+        """Charges every level or none, as far as known; degraded if a store or an owner did not answer.
 
-        ``shadows``: afterwards those too that would have refused it. Raises KeyReused.
+        Adds to ``shadows`` those that would have refused it. Raises KeyReused.
         """
         doubtful = request_id is not None and (key.key.name, request_id) in self._identities.doubtful
         refused = None if doubtful else local_decisions.refused(key.owned, cost, lease_clock_ns(), shadows)
@@ -138,7 +137,7 @@ class DurableLevels:
         if decided is None:
             self.unanswered += 1
             if not key.owned.real:
-                return reserved  # a policy in shadow mode decides nothing, whoever is away
+                return reserved  # a policy in shadow mode decides nothing, during outages too
             if request_id is not None:
                 self._identities.doubt((key.key.name, request_id), lease_clock_ns())
             decided = self._without.decide(key.key, cost, request_id)
@@ -148,9 +147,9 @@ class DurableLevels:
         return _tighter(reserved, decided)
 
     async def refund(self, key: DurableKey, request_id: str) -> int:
-        """Gives back what the owner, and beside it the store, charged under an identity: its cost, 0 for nothing.
+        """Gives back what the owner and the store charged under an identity. Returns its cost, 0 for nothing.
 
-        Once: asked again it says the same, and gives back nothing more. Raises OwnerUnavailable.
+        A second call returns the same and gives back nothing more. Raises OwnerUnavailable.
         """
         if self._quotas is None:
             raise OwnerUnavailable("This process has no way to the owners of durable quotas: ask another gateway.")
@@ -159,7 +158,7 @@ class DurableLevels:
         if cost:
             await self._give_back(key, UNLIMITED, request_id)
             for bucket in key.owned.buckets:
-                bucket.deny_until_ns = 0  # what it was refused for may be there again
+                bucket.deny_until_ns = 0  # what was refused may fit again
         return cost
 
     async def _ask_owner(self, key: DurableKey, cost: int, request: str, shadows: list[Shadow]) -> Decision | None:
@@ -184,7 +183,7 @@ class DurableLevels:
         return decided
 
     async def _give_back(self, key: DurableKey, reserved: Decision, request: str) -> None:
-        """What this try charged the levels at the store; without the store it stays charged, and nothing is twice."""
+        """Gives back what this try charged at the store. Without the store it stays charged, but not twice."""
         if key.stored is None or reserved.duplicate:
             return
         identity = request.encode()
@@ -196,12 +195,12 @@ class DurableLevels:
 
 
 def _not_governed(bucket: Bucket) -> Left:
-    """The version in force is not for this key any more: the owner has left the level out."""
+    """The answer for a level that the owner left out, because the version in force no longer covers this key."""
     return Left(bucket.version, bucket.level.policy.capacity, 0, 0)
 
 
 def _tighter(reserved: Decision, decided: Decision) -> Decision:
-    """Of two that allow, the one with least left; what is said of neither is not told."""
+    """Of two answers that allow, the one with least left."""
     if not reserved.policy_id or not decided.policy_id or decided.degraded:
         return decided if decided.policy_id else reserved
     return decided if decided.remaining <= reserved.remaining else reserved

@@ -1,9 +1,9 @@
-"""Decisions without the counter store: each policy says what it wants then, and every answer says that it is degraded.
+"""Decides without the counter store, by the failure mode of each policy; every answer says that it is degraded.
 
-``closed`` refuses. ``stale`` goes on with the leases that are held (the limiter spends them before it comes here) and
-then refuses. ``open`` lets through what an emergency counter of this process allows: its part of the policy's capacity,
-once for every period, so that an outage is bounded too; at least 1. If a timeout were reported as plain success, it
-would be a hole.
+``closed`` refuses. ``stale`` spends the leases that are held (the limiter has spent them before it comes here) and then
+refuses. ``open`` allows what an emergency counter of this process allows: this process's part of the policy's capacity
+in each period, at least 1, so that an outage is bounded, too. If a timeout were reported as plain success, it would be
+a hole.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _COUNTERS_MAX: Final = 100_000
 
 
 class WithoutStore:
-    """The emergency counters of one process: of a policy that several gateways decide by, each has its part."""
+    """The emergency counters of one process. Each of several gateways has its part of a policy's capacity."""
 
     def __init__(self, gateways: int = 1) -> None:
         self._gateways = gateways
-        #: by bucket: since when, how much. The oldest makes room for one too many
+        #: by bucket: since when, how much. The oldest makes room when there are too many
         self._spent: OrderedDict[bytes, tuple[float, int]] = OrderedDict()
         self._allowed: tuple[dict[Identity, int], dict[Identity, int]] = ({}, {})  # young and old: what each had cost
         self._turned_at = time.monotonic()
@@ -41,8 +41,8 @@ class WithoutStore:
     def decide(self, key: KeyState, cost: int, request_id: str | None = None) -> Decision:
         """The answer of the strictest failure mode among the policies of a key. Raises KeyReused.
 
-        One in shadow mode decides nothing, whoever is away. An identity that was allowed here is allowed again and
-        consumes no more.
+        A policy in shadow mode decides nothing. An identity that was allowed here is allowed again and consumes
+        nothing more.
         """
         real = key.real
         if not real:
@@ -69,7 +69,7 @@ class WithoutStore:
         return _allowance(last.level, duplicate=False)
 
     def _cost_of(self, identity: Identity, now: float) -> int | None:
-        """What it was allowed lately; each half of that time keeps a bounded number."""
+        """What an identity was allowed lately; each half of that time keeps a bounded number."""
         young, old = self._allowed
         if now - self._turned_at > limits.LIMIT_IDENTITY_MS / _MS_PER_S or len(young) >= limits.LIMIT_DOUBTS_MAX:
             self._allowed, self._turned_at = ({}, young), now

@@ -1,4 +1,4 @@
-"""The decision that needs nobody: out of leases, or a refusal that still holds. Nothing here waits or calls the store.
+"""Decides without the store: from leases, or by a refusal that still holds. Nothing here waits.
 
 Source: reference limiter 3.
 """
@@ -33,10 +33,10 @@ def otherwise_over(
     recorder: Recorder,
     refill_soon: Callable[[Bucket], None],
 ) -> Callable[[KeyState, int, str | None], Decision | None]:
-    """Decides for a key what its single lease does not; None when the store has to be asked."""
+    """Decides what the single lease of a key does not decide; None if the store must be asked."""
 
     def otherwise(key: KeyState, cost: int, request_id: str | None) -> Decision | None:
-        """Repetitions, keys of several levels, refusals, and what policies decide without counting."""
+        """Decides repetitions, keys of several levels, refusals, and what policies decide without counting."""
         if not 0 <= cost <= _COST_MAX:
             return None
         decided: Decision | None
@@ -76,7 +76,7 @@ def fast_path(
     refill_soon: Callable[[Bucket], None],
     spender: type[PlainSpender] = Spender,
 ) -> PlainSpender:
-    """The fast path over these parts: leases by the spender, and what it leaves to be decided otherwise."""
+    """The fast path over these parts: the spender decides by leases, ``otherwise`` decides the rest."""
     return spender(
         keys,
         identities.spent,

@@ -1,4 +1,4 @@
-"""What was consumed under which identity, for two generations of a bounded time: a retry finds its first answer.
+"""Remembers what each identity consumed, for two generations of a bounded time, so a retry finds its first answer.
 
 Source: reference limiter 3 rule 5.
 """
@@ -20,34 +20,34 @@ SHARDS: Final = 64
 
 
 class Identities:
-    """Identities of one gateway. Each is kept for at least ``life_ns``, while a generation of its shard is not full.
+    """The identities of one gateway. Each is kept for at least ``life_ns``, unless a generation of its shard is full.
 
-    ``spent`` has all of them, with their costs; the answers that the store gave are kept beside it.
+    ``spent`` has all of them with their costs; the store's answers are kept beside it.
     """
 
     def __init__(self, life_ns: int) -> None:
         self._life_ns = life_ns
         now_ns = lease_clock_ns()
-        self._since_ns = [now_ns - life_ns * at // SHARDS for at in range(SHARDS)]  # not all of them turn at once
+        self._since_ns = [now_ns - life_ns * at // SHARDS for at in range(SHARDS)]  # they do not all turn at once
         self.spent = SpentIdentities(SHARDS)
         self._answers: list[dict[Identity, Decision]] = [{}, {}]
         self._answers_since_ns = now_ns
-        #: what the store was asked about and did not answer, with the time: it may have charged, only it knows
+        #: identities whose question the store did not answer, with the time: only the store knows whether it charged
         self.doubtful: dict[Identity, int] = {}
 
     def find(self, key: KeyState, request_id: str) -> Known | None:
-        """The cost and the answer under an identity; no answer where a lease gave it."""
+        """The cost and the answer of an identity; no answer if a lease paid it."""
         cost = self.spent.cost_of(key.name, request_id)
         if cost < 0:
             return None
         identity = (key.name, request_id)
-        if identity in self.doubtful:  # it was given back: only the store knows what is charged now
+        if identity in self.doubtful:  # only the store knows what is charged now
             return None
         young, old = self._answers
         return cost, young.get(identity) or old.get(identity)
 
     def keep(self, key: KeyState, request_id: str, cost: int, answer: Decision | None) -> None:
-        """Remembers what was consumed; ``answer`` is None where a lease gave it."""
+        """Remembers what was consumed; ``answer`` is None if a lease paid it."""
         identity = (key.name, request_id)
         self.doubtful.pop(identity, None)
         self.spent.add(key.name, request_id, cost)
@@ -55,14 +55,14 @@ class Identities:
             self._answers[0][identity] = answer
 
     def doubt(self, identity: Identity, now_ns: int) -> None:
-        """The store alone decides on it for as long as it remembers it; the oldest is forgotten for one too many."""
+        """Leaves an identity to the store, which decides alone while it remembers it. Forgets the oldest if full."""
         if len(self.doubtful) >= limits.LIMIT_DOUBTS_MAX:
             del self.doubtful[next(iter(self.doubtful))]
         self.doubtful.pop(identity, None)  # the newest is last
         self.doubtful[identity] = now_ns
 
     def turn(self, now_ns: int) -> None:
-        """Called every now and then: young generations whose time is over grow old, the old ones are forgotten."""
+        """Called now and then: forgets old generations; young ones whose time is over become old."""
         for shard, since_ns in enumerate(self._since_ns):
             full = self.spent.young(shard) >= limits.LIMIT_IDENTITIES_MAX // SHARDS
             if full or now_ns - since_ns > self._life_ns:

@@ -1,8 +1,8 @@
-"""A limiter without any server: every decision is exact, by counters that this process alone has.
+"""A limiter without any server: every decision is exact, by counters of this process alone.
 
-For one process, for tests, and to begin with: the policies, the keys and the answers are those of ``Limiter``, so a
-program goes over to gateways without another word in its policies. Nothing is streamed, nothing outlives it.
-Any thread may ask; nobody waits. What needs a store is refused when it is published here: permits, durable quotas.
+For one process, for tests, and to begin with. Policies, keys and answers are those of ``Limiter``, so a program can
+move to gateways without changing its policies. Nothing is streamed, and nothing outlives the process. Any thread may
+ask, and none waits. Policies that need a store are refused here: permits and durable quotas.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVERY_KEY: Final = dict.fromkeys(KEY_PARTS, ANY)
 
 
 def made_policy(document: dict[str, Any], policy_id: str) -> LimitPolicy:
-    """The policy that ``POST /v1/policies`` makes of this payload; without a scope it is for every key.
+    """The policy that ``POST /v1/policies`` makes of this payload; without a scope it covers every key.
 
     Raises InvalidCommand, also for what one process cannot keep: permits, and quotas that outlive it.
     """
@@ -52,13 +52,13 @@ def made_policy(document: dict[str, Any], policy_id: str) -> LimitPolicy:
 
 
 def _now_us() -> Callable[[], int]:
-    """The wall clock of the beginning, moved on by a clock that never goes back."""
+    """The wall clock at the start, moved on by a clock that never goes back."""
     offset_ns = time.time_ns() - lease_clock_ns()
     return lambda: (offset_ns + lease_clock_ns()) // _NS_PER_US
 
 
 class _Key(NamedTuple):
-    """What is known of a key: all of its counters, or what lists have decided."""
+    """A key's counters, or what lists have decided about it."""
 
     name: str
     levels: Sequence[Level]
@@ -70,8 +70,8 @@ class _Key(NamedTuple):
 class InProcessLimiter:
     """``InProcessLimiter({"algorithm": "token_bucket", "capacity": 10, "refill_rate": 10}).check("t", "u", "/r")``.
 
-    Guarantees: those of ``exact`` policies, within this process. Counters and identities are bounded: past
-    ``keys_max`` those that hold nothing go first, and ``forgotten`` counts the others.
+    Guarantees those of ``exact`` policies, within this process. Counters and identities are bounded: past
+    ``keys_max`` it drops those that hold nothing first, and counts any others in ``forgotten``.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class InProcessLimiter:
         self._lock = threading.Lock()
         self._counters: dict[tuple[str, str], Counter] = {}
         self._keys: dict[tuple[str, ...], _Key] = {}
-        self._spent: dict[tuple[str, ...], Callable[[int, int], Decision | None]] = {}  # of keys of one counter
+        self._spent: dict[tuple[str, ...], Callable[[int, int], Decision | None]] = {}  # of keys with a single counter
         self._known: tuple[dict[tuple[str, str], tuple[int, Decision]], ...] = ({}, {})  # young and old
         self._turned_us = 0
-        self.refused_in_shadow: Tally[str] = Tally()  # by policy in shadow mode, what it would have refused
-        self.forgotten = 0  # counters that were in use when they had to make room
+        self.refused_in_shadow: Tally[str] = Tally()  # by shadow policy, how many requests it would have refused
+        self.forgotten = 0  # counters that were dropped while in use
         self.use(*policies)
 
     def use(self, *policies: dict[str, Any] | LimitPolicy) -> None:
-        """Other policies from now on; what is counted stays where policies of the same id and terms go on.
+        """Replaces the policies; counts stay where policies of the same id and terms go on.
 
         Raises InvalidCommand.
         """
@@ -114,7 +114,7 @@ class InProcessLimiter:
         return 0
 
     def in_asyncio(self) -> InAsyncio:
-        """The same limiter for who awaits: ``QuotaMiddleware``."""
+        """The same limiter with coroutines, for ``QuotaMiddleware``."""
         return InAsyncio(self)
 
     def check(
@@ -165,7 +165,7 @@ class InProcessLimiter:
         return decided
 
     def _before(self, name: str, request_id: str, now: int) -> tuple[int, Decision] | None:
-        """What an identity was answered lately; each half of that time keeps a bounded number."""
+        """The recent answer to an identity; each half of that time keeps a bounded number."""
         young, old = self._known
         is_over = now - self._turned_us > limits.LIMIT_IDENTITY_MS * _US_PER_MS
         if is_over or len(young) >= limits.LIMIT_ANSWERS_MAX:
@@ -198,17 +198,17 @@ class InProcessLimiter:
         return counter
 
     def _make_room(self) -> None:
-        """Some that hold nothing go; when there are none, the one that was made first."""
+        """Drops some counters that hold nothing; if none do, the one that was made first."""
         now, oldest = self._now_us(), [*islice(self._counters.items(), limits.LIMIT_IN_PROCESS_LOOK)]
         idle = [place for place, counter in oldest if counter.reset_ms(now) == 0 or counter.is_over(now)]
         for place, counter in oldest:
             del self._counters[place]
             if place not in idle:
-                self._counters[place] = counter  # it is looked at again after all others
+                self._counters[place] = counter  # so it is looked at again after all others
         if not idle:
             del self._counters[oldest[0][0]]
             self.forgotten += 1
-        self._void()  # keys hold what has gone
+        self._void()  # keys refer to dropped counters
 
     def _void(self) -> None:
         self._keys.clear()
@@ -216,7 +216,7 @@ class InProcessLimiter:
 
 
 class InAsyncio:
-    """An ``InProcessLimiter`` as middleware of asyncio asks it: it never waits."""
+    """An ``InProcessLimiter`` for asyncio middleware; it never waits."""
 
     def __init__(self, limiter: InProcessLimiter) -> None:
         self._limiter = limiter
@@ -248,9 +248,9 @@ class InAsyncio:
 
 
 def _decided(key: _Key, cost: int, now: int, shadows: set[str]) -> Decision:
-    """All counters are charged, or none; of shadow policies what fits. Who governs: as at the store.
+    """Charges all counters or none, and shadow policies where it fits. The governing policy is chosen as at the store.
 
-    ``shadows``: afterwards the policies that would have refused it.
+    Adds to ``shadows`` the policies that would have refused it.
     """
     fits = [counter.available(now) >= cost for counter in key.counters]
     allowed = all(fit or level.policy.shadow for level, fit in zip(key.levels, fits, strict=True))

@@ -1,6 +1,6 @@
-"""Counters of one process: the two algorithms that are asked most in few steps of Python, the others as owners do.
+"""Counters of one process: the two most used algorithms in few steps of Python, the others as owners count.
 
-All of them answer as ``ExactCounter``; times are microseconds of a clock that never goes back.
+All answer as ``ExactCounter`` does. Times are microseconds of a clock that never goes back.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 
 _US_PER_MS: Final = 1_000
 _REFUSED: Final = -1
-_make: Final = tuple.__new__  # of a Decision: half of the cost of calling it
+_make: Final = tuple.__new__  # makes a Decision at half the cost of calling the class
 
 
 class Counter(Protocol):
     """One counter under its terms."""
 
     terms: Terms
-    id_: str  # of the limit that it counts for
+    id_: str  # of its limit
     version: int
 
     def spent(self, now_us: int, cost: int) -> Decision | None:
-        """Charges, and the answer where nothing else governs; None and nothing where it does not fit."""
+        """Charges and returns the answer, for a key of this counter alone; None, uncharged, if it does not fit."""
 
     def take(self, now_us: int, cost: int) -> int:
-        """Charges what fits and says what is left then; -1 and nothing where it does not fit."""
+        """Charges if it fits and returns what is left; -1, uncharged, if it does not fit."""
 
     def available(self, now_us: int) -> int:
-        """What a request may take; below zero after the capacity was lowered under what is used."""
+        """How much a request may take; below zero if the capacity was lowered below what is used."""
 
     def reset_ms(self, now_us: int) -> int:
-        """How long until nothing of the past counts any more, rounded up."""
+        """How long until nothing past counts, rounded up."""
 
     def retry_us(self, now_us: int, cost: int) -> int:
         """The least wait after which a refused cost passes; -1 for never."""
 
     def is_over(self, now_us: int) -> bool:
-        """Whether nothing of it counts any more."""
+        """Whether nothing counts any more."""
 
     def exact(self) -> ExactCounter:
-        """The same as owners keep it."""
+        """The same count in the form that owners keep."""
 
 
 def counter_of(terms: Terms, before: ExactCounter | None, now_us: int) -> Counter:
-    """A counter under these terms, with what one of other terms had counted."""
+    """A counter under these terms that takes over the count of one under other terms."""
     exact = ExactCounter(terms) if before is None else before
     if exact.terms != terms:
         exact.carry_over(terms, now_us, now_us)
@@ -103,7 +103,7 @@ class ExactlyCounted:
 
 
 class WindowCounter:
-    """A fixed window: a count, and when it is over."""
+    """A fixed window: a count and the window's end."""
 
     __slots__ = ("_capacity", "_ends_us", "_period_us", "_used", "id_", "terms", "version")
 
@@ -166,7 +166,7 @@ class WindowCounter:
 
 
 class BucketCounter:
-    """A token bucket: a debt in token-ticks, and when that was."""
+    """A token bucket: a debt in token-ticks and its time."""
 
     __slots__ = ("_at", "_debt", "_full", "_period", "_refill", "_tick_us", "id_", "terms", "version")
 

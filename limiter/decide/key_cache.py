@@ -1,7 +1,7 @@
-"""What a gateway knows of keys under the policies in use: which counters govern each, and the counters themselves.
+"""A gateway's keys under the policies in use: which counters govern each key, and the counters themselves.
 
-A key that was found is true until policies change, or there are too many: then all of them are void at once, and
-whoever keeps some lets them go. Counters outlive that, with their leases.
+Keys are valid until policies change or there are too many; then all of them become void at once, and whoever holds some
+must drop them. Counters outlive that, with their leases.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class KeyCache:
         self._recorder = recorder
         self.policies = PolicySet([], 0)
         self.is_lapsed = False  # the policies are too old to decide by
-        self.keys: dict[Named, KeyState] = {}  # by tenant, user, route, and the client where it matters
+        self.keys: dict[Named, KeyState] = {}  # by tenant, user, route, and client if policies need it
         self.buckets: dict[tuple[str, int, str], Bucket] = {}
-        self.active: set[Bucket] = set()  # those that hold a lease, or have one to settle
-        self._retired: list[dict[Any, Any]] = []  # what is void and goes bit by bit: no turn of the loop pays for all
-        #: called when keys that were found are void; whoever keeps them has to let them go
+        self.active: set[Bucket] = set()  # buckets that hold a lease or have one to settle
+        self._retired: list[dict[Any, Any]] = []  # void entries, freed bit by bit: no turn of the loop pays for all
+        #: called when keys become void; whoever holds some must drop them
         self.when_void: set[Callable[[], None]] = set()
 
     def use(self, policies: PolicySet) -> None:
-        """Other policies from now on. Leases of policies that changed end."""
+        """Replaces the policies. Leases of changed policies end."""
         self.policies = policies
         self.is_lapsed = False
         self._void()
-        self._recorder.forget()  # every version has rows of its own
+        self._recorder.forget()  # every version has its own rows
         self._recorder.sampling.use(
             {(level.id_, level.version): auditing(level.policy.audit) for level in policies.all_levels()}
         )
@@ -58,19 +58,19 @@ class KeyCache:
                 bucket.level = level  # the same terms, with the windows that its snapshot knows
 
     def lapse(self) -> None:
-        """The policies are too old to count by, until ``use`` brings others: no lease is spent any more."""
+        """Stops spending leases, because the policies are too old, until ``use`` brings others."""
         self.is_lapsed = True
         self._void()
         for bucket in [*self.active]:
             bucket.end_lease()
 
     def place(self, tenant: str, user: str, route: str, client: str) -> Named:
-        """How a key is found that is asked for with a client's address. Raises InvalidCommand."""
+        """The place of a key that is asked for with a client's address. Raises InvalidCommand."""
         network = self.policies.network_of(client)
         return (tenant, user, route) if network is None else (tenant, user, route, network)
 
     def found(self, place: Named) -> KeyState | None:
-        """The key that a connection has named with a client: once found it has that name too. Raises InvalidCommand."""
+        """The key that a connection named with a client; from then on it has that name, too. Raises InvalidCommand."""
         key = self.keys.get(place)
         if key is None:
             tenant, user, route, client = place
@@ -80,7 +80,7 @@ class KeyCache:
         return key
 
     def key(self, place: Named) -> KeyState:
-        """The key of a place, made when nobody asked for it yet. Raises InvalidCommand."""
+        """The key of a place, made if it is new. Raises InvalidCommand."""
         return self.keys.get(place) or self._made(place)
 
     def _made(self, place: Named) -> KeyState:
@@ -112,7 +112,7 @@ class KeyCache:
         return bucket
 
     def _make_room(self) -> None:
-        """Buckets that hold nothing are made again when they are asked for."""
+        """Drops buckets that hold nothing; they are made again when they are asked for."""
         self._void()
         kept = {bucket.place: bucket for bucket in self.active if self.buckets.get(bucket.place) is bucket}
         self._retired.append(self.buckets.copy())
@@ -126,7 +126,7 @@ class KeyCache:
             forget()
 
     def let_go(self) -> int:
-        """A part of what is void, at every turn of ``maintain``; gives how many that were."""
+        """Frees a part of the void entries, at every turn of ``maintain``. Returns how many."""
         for retired in [*self._retired]:
             going = [*islice(reversed(retired), limits.LIMIT_KEYS_LET_GO)]
             for place in going:

@@ -1,8 +1,8 @@
-"""The limiter of one process: leases first, one call of the store otherwise, the failure mode when it does not answer.
+"""The limiter of one process: it decides by leases, else by one call of the store, else by the failure mode.
 
-Rules: a request charges every policy that governs its key, or none; a retry with the same identity charges nothing;
-what a lease holds is spent only before it ends by this process's clock, counted from before the lease was asked for.
-All on one event loop: between two awaits nothing else runs. Source: spec 3 section 1, reference limiter 2.2 to 2.4.
+Rules: a request charges every policy that governs its key, or none. A retry with the same identity charges nothing. A
+lease is spent only before it ends by this process's clock, counted from before it was asked for. All runs on one event
+loop: between two awaits nothing else runs. Source: spec 3 section 1, reference limiter 2.2 to 2.4.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Limiter:
         durable: DurableQuotas | None = None,
         gateways: int = 1,
     ) -> None:
-        """``gateways``: how many decide by the same policies; without the store each allows its part of an open one."""
+        """``gateways``: how many share the policies; without the store each allows its part of an ``open`` one."""
         self._store = counter_store
         self._recorder = recorder
         self._without_store = WithoutStore(gateways)
@@ -62,7 +62,7 @@ class Limiter:
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self.degraded = 0
         spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._calls.refill_soon)
-        #: decides without waiting, or gives None: then ``check`` has to ask the store
+        #: decides without waiting; None if ``check`` has to ask the store
         self.check_now = spender.check_now
         self.spend_entries = spender.spend_entries
         self._check_held = otherwise_over(self._identities, self._under_way, recorder, self._calls.refill_soon)
@@ -88,22 +88,22 @@ class Limiter:
         return self._calls.waits
 
     def leases(self) -> int:
-        """How many are held now."""
+        """How many leases are held now."""
         return sum(bool(bucket.lease_id) for bucket in self._key_cache.active.copy())
 
     def use(self, policies: PolicySet) -> None:
-        """Other policies from now on. Leases of policies that changed end; what was spent of them is settled."""
+        """Replaces the policies. Leases of changed policies end, and what was spent of them is settled."""
         self._key_cache.use(policies)
         self._durable.prepare(policies)
 
     def lapse(self) -> None:
-        """The policies are too old to count by: their failure modes decide, until ``use`` brings others."""
+        """Lets failure modes decide, because the policies are too old, until ``use`` brings others."""
         self._key_cache.lapse()
 
     def check_named(self, place: Named, cost: int, request_id: str | None) -> Decision | None:
-        """``check_now`` for a key that a connection has named, maybe with a client: once found, it has that name too.
+        """``check_now`` for a key that a connection named, maybe with a client; from then on it has that name, too.
 
-        Raises KeyReused, and InvalidCommand for what is no address.
+        Raises KeyReused, and InvalidCommand for an invalid address.
         """
         tenant, user, route, *client = place
         if not client:
@@ -124,11 +124,11 @@ class Limiter:
     ) -> Decision:
         """Decides and charges. ``network``: the client's address, for policies that name or count networks.
 
-        ``within_s``: how long the caller can wait for the counter store; past it the failure mode answers, and what
-        was charged the same identity finds out.
+        ``within_s``: how long the caller can wait for the counter store; then the failure mode answers, and the same
+        identity finds out what was charged.
 
-        Raises InvalidCommand for what can be no key or cost, KeyReused for an identity that had another cost: nothing
-        is consumed then.
+        Raises InvalidCommand for an invalid key or cost, KeyReused for an identity that had another cost; both consume
+        nothing.
         """
         if network is not None:
             place = self._key_cache.place(tenant, user, route, network)
@@ -155,16 +155,16 @@ class Limiter:
         return self._key_cache.key(place)
 
     def holds_permits(self, tenant: str, user: str, route: str, network: str | None = None) -> bool:
-        """Whether what is allowed now holds permits until ``release``, or their time. Raises InvalidCommand."""
+        """Whether a request that is allowed holds permits until ``release`` or their end. Raises InvalidCommand."""
         return self._key_cache.policies.has_permits and refunds.holds_permits(
             self.governed(tenant, user, route, network)
         )
 
     async def refund(self, tenant: str, user: str, route: str, request_id: str, network: str | None = None) -> int:
-        """Gives back, once, what a request consumed, and says what that had cost, 0 for nothing; again, the same.
+        """Gives back, once, what a request consumed. Returns its cost, 0 for nothing; a second call returns the same.
 
-        What has leaked or faded is back already. Raises InvalidCommand where no policy counts the key, and Unavailable:
-        then the same call finds out. A retry of the request is charged anew, of durable quotas nothing.
+        What has leaked or faded is back already. Raises InvalidCommand if no policy counts the key, and Unavailable;
+        then the same call finds out. A retry of the request is charged anew, but not by durable quotas.
         """
         key = self.governed(tenant, user, route, network)
         refunds.require_counted(key, request_id)
@@ -177,9 +177,9 @@ class Limiter:
     async def release(
         self, tenant: str, user: str, route: str, request_id: str, cost: int = 1, network: str | None = None
     ) -> int:
-        """Ends a request that held ``cost`` permits: they are free; again, it does nothing.
+        """Frees the ``cost`` permits of a request that has ended; a second call does nothing.
 
-        Raises StoreUnavailable: then they are free when the store answers again.
+        Raises StoreUnavailable; then they become free when the store answers again.
         """
         key = self.governed(tenant, user, route, network)
         if not refunds.holds_permits(key):
@@ -191,22 +191,22 @@ class Limiter:
             raise
 
     async def store_of(self, key: KeyState) -> CounterStore:
-        """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
+        """The store that counts a key, told what former ones knew. Raises StoreUnavailable, also when lapsed."""
         return await self._calls.store_of(key)
 
     def without_store(self, key: KeyState, cost: int) -> Decision:
-        """What the failure modes of a key say; counted as all decisions without the store are."""
+        """The decision of a key's failure modes, counted as every decision without the store."""
         self.degraded += 1
         return self._without_store.decide(key, cost)
 
     async def _once(self, key: KeyState, cost: int, request_id: str, within_s: float | None) -> Decision:
-        """A decision under an identity: one that is under way is shared, one that was made is repeated."""
+        """Decides under an identity: shares a decision that is under way, repeats one that was made."""
         identity = (key.name, request_id)
         while (first := self._under_way.get(identity)) is not None:
             shared = await asyncio.shield(first)
             if shared is not None:
                 return self._repeated(key, cost, shared, request_id)
-        # whether it still holds its permits only the store knows
+        # only the store knows whether it still holds its permits
         known = None if refunds.holds_permits(key) else self._identities.find(key, request_id)
         if known is not None:
             return self._repeated(key, cost, known, request_id)
@@ -219,12 +219,12 @@ class Limiter:
             return decided
         finally:
             del self._under_way[identity]
-            if decided is None:  # whoever asked went away, maybe when the store had charged: only it knows
+            if decided is None:  # the caller went away; only the store knows whether it charged
                 self._identities.doubt(identity, lease_clock_ns())
             mine.set_result(None if decided is None else (cost, decided))
 
     def _repeated(self, key: KeyState, cost: int, known: Known, request_id: str) -> Decision:
-        """The same answer again; nothing is consumed. Raises KeyReused."""
+        """Repeats the answer; consumes nothing. Raises KeyReused."""
         decided = local_decisions.repeated(key, cost, known)
         self._recorder.record(key.name, cost, decided, identity=request_id)
         return decided
@@ -241,11 +241,11 @@ class Limiter:
         return decided
 
     async def maintain(self) -> None:
-        """Settles leases that ran out, and lets old identities and void keys go; called every now and then.
+        """Settles ended leases and drops old identities and void keys; called now and then.
 
-        Looks at buckets that hold a lease or have one to settle, however many keys were ever asked.
+        Looks only at buckets that hold a lease or have one to settle, however many keys were ever asked.
 
-        Raises StoreUnavailable for the first bucket that could not be settled, when all others are.
+        Raises StoreUnavailable for the first bucket that could not be settled, after all others are.
         """
         now_ns = lease_clock_ns()
         self._identities.turn(now_ns)
@@ -253,9 +253,9 @@ class Limiter:
         await self._calls.settle_ended(self._key_cache.active, now_ns)
 
     async def close(self) -> None:
-        """Gives every lease back. What cannot be told the store charges whole, in time. Raises StoreUnavailable."""
+        """Gives every lease back. The store charges whole, in time, what it was not told. Raises StoreUnavailable."""
         if self._calls.refills:
-            await asyncio.wait(self._calls.refills)  # a lease that came later would be nobody's
+            await asyncio.wait(self._calls.refills)  # nobody would hold a lease that came later
         for bucket in [*self._key_cache.active]:
             bucket.end_lease()
         await self.maintain()

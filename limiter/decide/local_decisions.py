@@ -1,6 +1,6 @@
-"""What a gateway decides with what it holds: leases of all levels of a key, a refusal that stands, a known identity.
+"""Decides by what a gateway holds: leases of all levels of a key, a refusal that still holds, a known identity.
 
-One thread, and no waiting in between: all levels are spent, or none.
+On one thread without waiting in between, so all levels are spent or none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000
 _TOKEN_BUCKET: Final = 0
-_WINDOWS: Final = (2, CALENDAR_CODE)  # all that fits in one passes when it ends
+_WINDOWS: Final = (2, CALENDAR_CODE)  # at its end everything that fits in a window passes
 
 
 def spent_of_all(
@@ -33,10 +33,10 @@ def spent_of_all(
     refill_soon: Callable[[Bucket], None],
     shadows: list[Shadow],
 ) -> Decision | None:
-    """Spends of the lease of every level, or of none when one of them does not hold enough: then None.
+    """Spends from the lease of every level; from none, and returns None, if one does not hold enough.
 
-    A level in shadow mode that the store found exhausted lately is not waited for: it would refuse, and is one of
-    the ``shadows`` afterwards.
+    A level in shadow mode that the store lately found exhausted needs no lease: it would refuse, and is added to
+    ``shadows``.
     """
     for bucket in key.buckets:
         if (bucket.left < cost or now_ns >= bucket.lease_ends_ns) and not _is_exhausted_shadow(bucket, cost, now_ns):
@@ -53,15 +53,15 @@ def spent_of_all(
 
 
 def _is_exhausted_shadow(bucket: Bucket, cost: int, now_ns: int) -> bool:
-    """Its refusal of so much still holds. One that holds a lease is asked of the store, which then has it back."""
+    """Whether a shadow level's refusal of this cost still holds. If it has a lease, the store is asked."""
     is_refused = now_ns < bucket.deny_until_ns and cost >= bucket.deny_cost > 0
     return bucket.level.policy.shadow and is_refused and not bucket.lease_id
 
 
 def refused(key: KeyState, cost: int, now_ns: int, shadows: list[Shadow]) -> Decision | None:
-    """The refusal that a level gave lately and that holds for this cost too, of the level to wait for longest.
+    """A recent refusal that still holds for this cost, of the level with the longest wait.
 
-    ``shadows``: afterwards those too of which the store said that they would refuse it.
+    Adds to ``shadows`` those that would refuse it as the store said.
     """
     longest: Bucket | None = None
     longest_ns = 0.0
@@ -70,7 +70,7 @@ def refused(key: KeyState, cost: int, now_ns: int, shadows: list[Shadow]) -> Dec
             continue
         retry_ns = _may_pass_ns(bucket, cost)
         if retry_ns is None:
-            return None  # only the store can say
+            return None  # only the store knows
         if longest is None or retry_ns > longest_ns:
             longest, longest_ns = bucket, retry_ns
     if longest is None:
@@ -90,7 +90,7 @@ def refused(key: KeyState, cost: int, now_ns: int, shadows: list[Shadow]) -> Dec
 
 
 def _may_pass_ns(bucket: Bucket, cost: int) -> float | None:
-    """When a cost may pass that is not below the refused one: never (inf), or None where that does not follow."""
+    """When a cost not below the refused one may pass; inf for never, None if that cannot be derived."""
     terms = bucket.level.terms
     if bucket.deny_retry_ns < 0 or cost > terms.capacity:
         return math.inf
@@ -101,7 +101,7 @@ def _may_pass_ns(bucket: Bucket, cost: int) -> float | None:
 
 
 def allowed(key: KeyState) -> Decision:
-    """Of the level that has least left; of none when all are in shadow mode."""
+    """The answer of the level with least left; of no level if all are in shadow mode."""
     if not key.real:
         return UNLIMITED
     least = min(key.real, key=lambda bucket: bucket.remaining + bucket.left)
@@ -117,7 +117,7 @@ def allowed(key: KeyState) -> Decision:
 
 
 def repeated(key: KeyState, cost: int, known: Known) -> Decision:
-    """The answer of an identity again; nothing is consumed. Raises KeyReused when it had another cost."""
+    """Repeats an identity's answer; consumes nothing. Raises KeyReused if it had another cost."""
     before, answer = known
     if before != cost:
         raise errors.KeyReused

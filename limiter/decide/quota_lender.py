@@ -1,8 +1,8 @@
 """Lends quota to Envoys: every assignment is a lease at the store, on the counters that all other decisions use.
 
-What an Envoy may spend is reserved before it hears of it, and charged when it is settled; a lease that nobody settles
-(Envoy or this process is gone) the store charges whole, ten seconds after its end. So RateLimitQuotaService, leases of
-gateways and single decisions on one key stay within the key's bound together.
+What an Envoy may spend is reserved before it hears of it, and charged when it is settled. If nobody settles a lease
+(Envoy or this process is gone), the store charges it whole ten seconds after its end. So RateLimitQuotaService, leases
+of gateways and single decisions together stay within a key's bound.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 _log: Final = structlog.get_logger(__name__)
 _NS_PER_MS: Final = 1_000_000
-# Any: Envoys let through what the quota had no room for, by their rules for no assignment or an expired one.
+# Any: Envoys let requests through without quota, by their rules for no assignment or an expired one.
 _overdrawn = Counter("millrace_limiter_quota_overdrawn", "Requests that Envoys let through beyond the quota")
 
 
 class QuotaLender:
-    """Answers for shares. One for a process; all on one event loop."""
+    """Lends quota to shares. One for each process, on one event loop."""
 
     def __init__(
         self, limiter: Limiter, counter_store: CounterStore | ShardedStore, recorder: Recorder, name: str
@@ -58,14 +58,14 @@ class QuotaLender:
         return tuple((bucket.id_, bucket.version) for bucket in key.buckets)
 
     def record(self, key: KeyState, allowed: int, denied: int) -> None:
-        """One report is one decision of each outcome, with the cost of all its requests."""
+        """Records a report: one decision for each outcome, with the cost of all its requests."""
         for passed, cost in ((True, allowed), (False, denied)):
             decided = _decided(key, passed=passed)
             if cost and decided is not None:
                 self._recorder.record(key.name, cost, decided, shadows=key.lists)
 
     async def lend(self, share: Share, key: KeyState) -> Assignment | None:
-        """What an Envoy is to be told now; None when it goes on with what it has."""
+        """The assignment for an Envoy now; None if it goes on with the one that it has."""
         async with self._calls:
             try:
                 return await self._lend(share, key)
@@ -73,7 +73,7 @@ class QuotaLender:
                 return self._without_store(share, key)
 
     async def settle(self, share: Share) -> None:
-        """Tells the store what was spent of leases that ended. What cannot be told, the store charges whole in time."""
+        """Tells the store what was spent of ended leases. The store charges whole, in time, what it was not told."""
         over = share.finished()
         async with self._calls:
             for lease in over:
@@ -83,7 +83,7 @@ class QuotaLender:
                     return
 
     async def keep(self, share: Share) -> None:
-        """After a failover the new primary reserves what is lent; without an answer it is asked again."""
+        """Has a new primary reserve what is lent, after a failover; asks again without an answer."""
         for lease in share.leases:
             if lease.store is not None and lease.store.replaced:
                 try:
@@ -98,12 +98,12 @@ class QuotaLender:
                 await counters.settle(bucket, lease.id_, lease.spent)
 
     async def _arrived(self, lease: QuotaLease) -> CounterStore | None:
-        """The store that knows of a lease; None when nothing is to be settled. Raises StoreUnavailable."""
+        """The store that knows of a lease; None if nothing is left to settle. Raises StoreUnavailable."""
         if lease.store is None or not lease.buckets:
             return None
         counters = self._store.store_of(lease.buckets)
         if counters.shard.name != lease.store.shard.name:
-            lease.buckets = ()  # the tenant moved, and what was lent counts there as spent: see ``bucket_migration``
+            lease.buckets = ()  # the tenant moved: what was lent counts as spent there, see ``bucket_migration``
             return None
         if counters.shard.promoted > lease.store.shard.promoted:
             for bucket in lease.buckets:
@@ -112,7 +112,7 @@ class QuotaLender:
         return counters
 
     async def _lend(self, share: Share, key: KeyState) -> Assignment | None:
-        """Raises StoreUnavailable: then nothing was assigned, and what is unpaid is paid later."""
+        """Assigns quota. Raises StoreUnavailable; then nothing was assigned, and what is unpaid is paid later."""
         governing = self.governing(key)
         if not key.real:
             share.unpaid = 0
@@ -130,16 +130,16 @@ class QuotaLender:
         return None if kept else _told(share, Assignment("deny_all", _ttl_s()), governing)
 
     async def _reserved(self, share: Share, key: KeyState) -> QuotaLease:
-        """Pays what is unpaid, as far as there is quota for it, and reserves in the same call. Raises StoreUnavailable.
+        """Pays what is unpaid, as far as there is quota, and reserves in the same call. Raises StoreUnavailable.
 
-        When the answer is lost, what was paid is paid once more, and the store charges what it may have reserved;
-        neither when it is only late.
+        If the answer is lost, what was paid is paid once more, and the store charges what it may have reserved;
+        neither happens if the answer is only late.
         """
         lease_id = f"{self._name}.{next(self._numbers)}".encode()
         counters = await self._limiter.store_of(key)
         want = share.wanted(min(bucket.level.policy.capacity for bucket in key.real))
         if lease_clock_ns() < counters.learning_until_ns:
-            want = 0  # a new primary does not know yet what is held
+            want = 0  # a new primary does not yet know what is held
         terms = [bucket.level.lent_terms(want) for bucket in key.buckets]
         cost = share.unpaid
         while True:
@@ -167,7 +167,7 @@ class QuotaLender:
     def _heard_late(
         share: Share, key: KeyState, lease_id: bytes, cost: int, counters: CounterStore, answered: asyncio.Future[Any]
     ) -> None:
-        """Nobody waits for it: its lease is given back whole, and what it paid is not to be paid again."""
+        """Takes a late answer: gives its lease back whole, and does not pay again what it paid."""
         if answered.cancelled() or answered.exception() is not None:
             return
         answer = answered.result()
@@ -179,7 +179,7 @@ class QuotaLender:
                 bucket.to_settle(lease_id, 0)
 
     def _without_store(self, share: Share, key: KeyState) -> Assignment | None:
-        """What is held goes on to its end; then the failure mode decides, for a lease that nobody reserved."""
+        """Lets what is held last to its end; then the failure mode decides, with a lease that no store reserved."""
         now_ns = lease_clock_ns()
         governing = self.governing(key)
         if share.governing == governing and share.held(now_ns):
@@ -191,7 +191,7 @@ class QuotaLender:
         return _told(share, Assignment("tokens", _ttl_s(), want), governing, lease)
 
     def _is_lendable(self, key: KeyState) -> bool:
-        """Permits come back one by one, and durable quota is its owner's: neither can be reserved. Told once."""
+        """Whether quota can be reserved: not permits, which come back one by one, nor durable quota. Logs it once."""
         for bucket in key.real:
             policy = bucket.level.policy
             if policy.algorithm == "concurrency" or policy.consistency == "durable":
@@ -203,7 +203,7 @@ class QuotaLender:
 
 
 def _decided(key: KeyState, *, passed: bool) -> Decision | None:
-    """What Envoy did with a request; None where no policy governs the key."""
+    """What Envoy did with a request, as a decision; None if no policy governs the key."""
     if key.verdict is not None:
         return key.verdict._replace(allowed=passed)
     if not key.buckets:
@@ -213,7 +213,7 @@ def _decided(key: KeyState, *, passed: bool) -> Decision | None:
 
 
 def _ttl_s() -> int:
-    """Of an assignment that reserves nothing."""
+    """The lifetime of an assignment that reserves nothing."""
     return told_ttl_s(limits.LIMIT_RLQS_LEASE_MS * _NS_PER_MS, 0)
 
 

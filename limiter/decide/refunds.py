@@ -1,7 +1,7 @@
-"""What a request took is given back under its identity: all of it, once, or the permits that it held.
+"""Gives back what a request took, by its identity: all of it, once, or the permits that it held.
 
-The store decides what is known of an identity, for as long as it remembers it. What a lease paid it does not know by
-request: nothing of that is given back here, and the answer says so. Source: reference limiter 2.3.
+The store decides, as long as it remembers the identity. It does not know by request what a lease paid: nothing of that
+is given back here, and the answer says so. Source: reference limiter 2.3.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def holds_permits(key: KeyState) -> bool:
-    """Whether a level of the key is a concurrency limit: its permits are to be released."""
+    """Whether a level of the key is a concurrency limit, whose permits must be released."""
     return any(bucket.level.policy.algorithm == "concurrency" for bucket in key.buckets)
 
 
 def require_counted(key: KeyState, request_id: str) -> None:
-    """Raises InvalidCommand for what can have consumed nothing."""
+    """Raises InvalidCommand for a key that cannot have consumed anything."""
     if not key.buckets:
         raise errors.InvalidCommand([{"field": "key", "reason": "is governed by no policy that counts"}])
     if not request_id:
@@ -32,22 +32,22 @@ def require_counted(key: KeyState, request_id: str) -> None:
 
 
 async def refund(key: KeyState, request_id: str, counters: CounterStore, identities: Identities) -> int:
-    """What it had cost, given back now or before; 0 where nothing is known of it. Raises StoreUnavailable.
+    """The cost that was given back, now or before; 0 if nothing is known of it. Raises StoreUnavailable.
 
-    A request that comes here with that identity afterwards is charged anew.
+    A later request with that identity is charged anew.
     """
     identity = request_id.encode()
     given = await counters.refund(key.buckets, identity, keys.identity_key(key.name, identity))
     if not given:
         return 0
-    identities.doubt((key.name, request_id), lease_clock_ns())  # what is remembered here of it is not so any more
+    identities.doubt((key.name, request_id), lease_clock_ns())  # what is remembered here is outdated
     for bucket in key.buckets:
-        bucket.deny_until_ns = 0  # what it was refused for may be there again
+        bucket.deny_until_ns = 0  # what was refused may fit again
     return given
 
 
 async def release(key: KeyState, request_id: str, permits: int, counters: CounterStore) -> int:
-    """How many permits were freed, over all levels; what else it took stays charged. Raises StoreUnavailable."""
+    """Frees permits and returns how many, over all levels; other charges stay. Raises StoreUnavailable."""
     buckets = [bucket for bucket in key.buckets if bucket.level.policy.algorithm == "concurrency"]
     identity = request_id.encode()
     return await counters.release(buckets, identity, keys.identity_key(key.name, identity), permits) if buckets else 0

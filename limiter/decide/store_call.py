@@ -1,4 +1,4 @@
-"""One decision that is asked of a store, and what becomes of an answer that comes when nobody waits for it any more."""
+"""One decision that a store is asked for, and the handling of an answer that comes after its caller has gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StoreCall(NamedTuple):
-    """What was asked, when, and of which store."""
+    """One question: what was asked, when, and which store."""
 
     buckets: Sequence[Bucket]
     lease_id: bytes
@@ -25,7 +25,7 @@ class StoreCall(NamedTuple):
     counters: CounterStore
 
     async def decided(self, terms: Sequence[bytes], cost: int, identity: bytes, identity_key: bytes) -> list[int]:
-        """The store's answer. Raises StoreUnavailable; what it answers after that is heard all the same."""
+        """The store's answer. Raises StoreUnavailable; a later answer is still handled."""
         try:
             return await self.counters.decide(self.buckets, terms, cost, identity, identity_key, self.lease_id)
         except store.StoreUnavailable as error:
@@ -34,7 +34,7 @@ class StoreCall(NamedTuple):
             raise
 
     def heard_late(self, answered: asyncio.Future[Any]) -> None:
-        """Leases that a late answer brings are spent while they last, or given back whole.
+        """Spends the leases of a late answer while they last, or gives them back whole.
 
         Otherwise the store would charge what nobody spent.
         """
@@ -48,7 +48,7 @@ class StoreCall(NamedTuple):
         ):
             ends_ns = lease_end_ns(self.asked_ns, lease_us)
             if not granted or bucket.store is not self.counters:
-                continue  # it went on to another store, which knows nothing of the lease
+                continue  # the bucket moved to another store, which does not know the lease
             if now_ns < ends_ns:
                 bucket.begin_lease(self.lease_id, granted, ends_ns, self.counters.epoch)
             else:

@@ -1,6 +1,6 @@
-"""What one process asks the store: decisions over all buckets of a key, leases ahead of need, and what it must be told.
+"""The calls of one process to the store: decisions over all buckets of a key, leases ahead of need, settlements.
 
-So many calls at once at most; past that, and when policies have lapsed, the store is not asked.
+Their number at once is bounded; beyond it, and when policies have lapsed, the store is not asked.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ class StoreCalls:
         self._key_cache = key_cache
         self._identities = identities
         self._recorder = recorder
-        self._name = f"{name}.{secrets.token_hex(4)}"  # leases of a process that ended are nobody's
+        self._name = f"{name}.{secrets.token_hex(4)}"  # leases of an ended process belong to nobody
         self._lease_numbers = itertools.count(1)
         self._under_way = 0
         self.made = 0
         self.waits = StoreWaits()
         self.refills: set[asyncio.Task[None]] = set()
         self._unsure = UnsurePermits()
-        self._left_alone: set[asyncio.Future[list[int]]] = set()  # nobody waits for them; the store's bound ends them
+        self._left_alone: set[asyncio.Future[list[int]]] = set()  # nobody waits for these; the store's bound ends them
 
     async def ask(
         self, key: KeyState, cost: int, request_id: str | None, shadows: list[Shadow], within_s: float | None = None
     ) -> Decision | None:
-        """One call of the store over all buckets; None when it does not answer in time, or must not be asked.
+        """Asks the store once about all buckets; None if it does not answer in time or must not be asked.
 
-        ``shadows``: afterwards those too that would have refused it. ``within_s``: how long the caller can wait, where
-        that is shorter than the bound of a call.
+        Adds to ``shadows`` those that would have refused it. ``within_s``: how long the caller can wait, if that is
+        shorter than the bound of a call.
         """
         if self._key_cache.is_lapsed or self._under_way >= limits.LIMIT_STORE_CALLS_MAX:
             return None
@@ -98,7 +98,7 @@ class StoreCalls:
             return None
         finally:
             self._under_way -= 1
-            for bucket, packed in zip(key.buckets, terms, strict=False):  # there are none when no store could be asked
+            for bucket, packed in zip(key.buckets, terms, strict=False):  # none if no store could be asked
                 if asks_for_lease(packed):
                     bucket.asking = False
         if answer[0] == store.CONFLICT:
@@ -123,7 +123,7 @@ class StoreCalls:
     async def _answer_within(
         self, deciding: Coroutine[Any, Any, list[int]], within_s: float, call: StoreCall
     ) -> list[int]:
-        """The answer; past the time it goes on without who asked: others may wait for the same connection.
+        """The answer. After the time the call goes on without its caller: others may wait for the same connection.
 
         Raises TimeoutError.
         """
@@ -137,7 +137,7 @@ class StoreCalls:
         return asked.result()
 
     def release_later(self, key: KeyState, request_id: str, permits: int) -> None:
-        """The store did not hear that a request has ended: it is told when it answers again."""
+        """Notes that a request has ended, to tell the store when it answers again."""
         self._unsure.left(key, request_id.encode(), b"", permits, is_again=True)
 
     def refill_soon(self, bucket: Bucket) -> None:
@@ -146,7 +146,7 @@ class StoreCalls:
             bucket.account.hurry()
             self._recorder.hurry()
         if bucket.left + bucket.held >= bucket.refill_from:
-            return  # it is only held back, or asked for already
+            return  # it is only held back, or already asked for
         bucket.refill_from = 0
         asked_ns = lease_clock_ns()
         if bucket.asking or self._under_way >= limits.LIMIT_STORE_CALLS_MAX or not self._may_lease():
@@ -161,7 +161,7 @@ class StoreCalls:
         task.add_done_callback(self.refills.discard)
 
     async def _refill(self, bucket: Bucket, want: int, asked_ns: int) -> None:
-        """A lease, for a request that costs nothing. Without the store there is none, and nobody waited for it."""
+        """Asks for a lease by a request that costs nothing. Nobody waits for it, so it may fail."""
         lease_id = self._lease_id()
         try:
             counters = self._store.store_of((bucket,))
@@ -186,18 +186,18 @@ class StoreCalls:
         return f"{self._name}.{next(self._lease_numbers)}".encode()
 
     async def settle(self, bucket: Bucket, counters: CounterStore) -> None:
-        """Tells the store what it must know of the bucket. Raises StoreUnavailable, and keeps what was not told."""
+        """Tells the store what it must know of a bucket. Keeps what it could not tell and raises StoreUnavailable."""
         if bucket.store is not counters:
             await arrive(bucket, counters, self._store)
         try:
             await settle(bucket, counters)
         except store.StoreUnavailable:
             if bucket.store is not counters:
-                bucket.store = None  # it went on to another one meanwhile, which has not heard of what is left to tell
+                bucket.store = None  # it moved to another one meanwhile, which still has to be told
             raise
 
     async def store_of(self, key: KeyState) -> CounterStore:
-        """The store that counts a key, when it knows what former ones did. Raises StoreUnavailable, and when lapsed."""
+        """The store that counts a key, told what former ones knew. Raises StoreUnavailable, also when lapsed."""
         if self._key_cache.is_lapsed:
             raise store.StoreNotAsked(cause="the policies are too old to count by")
         counters = self._store.store_of(key.buckets)
@@ -207,20 +207,20 @@ class StoreCalls:
         return counters
 
     def _may_lease(self) -> bool:
-        """A lease is not asked for when its spend could not be reported."""
+        """Whether a lease may be asked for: only if its spend could be reported."""
         return self._recorder.leases is None or self._recorder.leases.may_open()
 
     async def settle_ended(self, active: set[Bucket], now_ns: int) -> None:
-        """Settles leases that ran out; who holds none and has none to settle is active no more.
+        """Settles ended leases. A bucket without a lease to hold or settle is no longer active.
 
-        Raises StoreUnavailable for the first that could not be settled, when all others are.
+        Raises StoreUnavailable for the first that could not be settled, after all others are.
         """
         first: store.StoreUnavailable | None = None
         for bucket in [*active]:
             if bucket.lease_id and now_ns >= bucket.lease_ends_ns:
                 bucket.end_lease()
             moved = bucket.lease_id and bucket.store is not None and bucket.store.replaced
-            if bucket.settling or moved:  # a lease that is held is told to a new primary at once
+            if bucket.settling or moved:  # a new primary is told at once of a lease that is held
                 try:
                     await self.settle(bucket, self._store.store_of((bucket,)))
                 except store.StoreUnavailable as error:

@@ -1,4 +1,4 @@
-"""What a limiter asks the store about its buckets, and what it learns from the answer. Pure but for the buckets."""
+"""Makes a limiter's questions about its buckets and takes in the store's answers. Pure but for the buckets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _US_PER_MS: Final = 1_000
 _NS_PER_US: Final = 1_000
-_LEASE_CAUTION: Final = 0.999  # a lease ends here a little before it ends at the store
+_LEASE_CAUTION: Final = 0.999  # a lease ends here a little earlier than at the store
 _DENIAL_KEPT_NS: Final = 250_000_000  # a settled lease may free quota earlier than the store could know
 _NEVER: Final = -(2**62)
 _WANT: Final = slice(56, 64)  # of packed terms
@@ -21,7 +21,7 @@ _NO_LEASE: Final = bytes(8)
 
 
 def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
-    """The terms that a bucket is asked under: with a lease when demand deserves one and none is held or asked for."""
+    """The terms to ask under: with a lease if demand deserves one and none is held or asked for."""
     bucket.saw(cost, now_ns)
     if not leased:
         return bucket.plain_terms
@@ -35,17 +35,17 @@ def asked_terms(bucket: Bucket, cost: int, now_ns: int, leased: bool) -> bytes:
 
 
 def asks_for_lease(packed: bytes) -> bool:
-    """Whether these terms are with a lease."""
+    """Whether these terms ask for a lease."""
     return packed[_WANT] != _NO_LEASE
 
 
 def lease_end_ns(asked_ns: int, lease_us: int) -> int:
-    """When a lease ends here: counted from before it was asked for, never later than at the store."""
+    """When a lease ends here: counted from before it was asked for, so never later than at the store."""
     return asked_ns + int(lease_us * _NS_PER_US * _LEASE_CAUTION)
 
 
 def shadows_that_refuse(key: KeyState, answer: list[int]) -> list[Bucket]:
-    """The levels in shadow mode that would have refused what was just decided for the first time."""
+    """The levels in shadow mode that would have refused a request that was just decided for the first time."""
     if key.real is key.buckets or answer[0] not in (store.OK, store.DENIED):
         return []
     waits = answer[3 :: store.ROW]
@@ -53,10 +53,10 @@ def shadows_that_refuse(key: KeyState, answer: list[int]) -> list[Bucket]:
 
 
 def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_id: bytes, epoch: int) -> Decision:
-    """What the store said of every bucket; the decision is that of the one to wait for longest, or with least left."""
+    """Takes in the answer for every bucket. The decision is of the one with the longest wait, or with least left."""
     code = answer[0]
     least: tuple[int, Bucket, int] | None = None
-    rows = len(answer) // store.ROW  # a repeated answer may be of fewer policies than there are now
+    rows = len(answer) // store.ROW  # a repeated answer may cover fewer policies than there are now
     for at, bucket in enumerate(key.buckets[:rows]):
         available, reset_us, retry_us, _, granted, lease_us = answer[1 + at * store.ROW : 1 + (at + 1) * store.ROW]
         bucket.remaining, bucket.reset_ms = available + bucket.held, -(-reset_us // _US_PER_MS)
@@ -67,7 +67,7 @@ def taken_in(key: KeyState, cost: int, answer: list[int], asked_ns: int, lease_i
             kept_ns = _DENIAL_KEPT_NS if retry_us < 0 else min(_DENIAL_KEPT_NS, retry_us * _NS_PER_US)
             bucket.deny_until_ns, bucket.deny_cost = asked_ns + kept_ns, cost
             bucket.deny_retry_ns = -1 if retry_us < 0 else asked_ns + retry_us * _NS_PER_US
-            bucket.end_lease()  # of one level of several: what it holds is missing at the store now
+            bucket.end_lease()  # one level of several: the store now lacks what it holds
         if is_shadow:
             continue
         weight = _NEVER if retry_us < 0 else -retry_us if retry_us else available

@@ -1,9 +1,8 @@
 """The limiter for code without an event loop: WSGI applications, scripts, threads. Same guarantees, blocking calls.
 
-One thread runs the loop on which a limiter lives, and maintains it; every other thread hands it a question and waits,
-within the bounds of ``Limiter.check``. The crossing costs tens of microseconds, so an asyncio process uses ``Limiter``
-itself: nothing of this is on its path. Threads do not survive a fork: a process that forks makes its limiter
-afterwards, and one that was carried over a fork says so instead of hanging.
+One thread runs the limiter's loop and maintains it. Every other thread hands it a question and waits, within the bounds
+of ``Limiter.check``. That costs tens of microseconds, so an asyncio process uses ``Limiter`` directly. Threads do not
+survive a fork: a process that forks must make its limiter afterwards. One from before a fork raises instead of hanging.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _CLOSED: Final = "The limiter is closed."
 class SyncLimiter:
     """A limiter that any thread may ask; ``made`` opens it and its parts on the loop, and closes them.
 
-    ``with SyncLimiter(made) as limiter: limiter.check("t", "u", "/r")``. Whoever is not answered in time gets
-    Unavailable: what was consumed is known under the request's identity only. One too many at once gets Overloaded.
+    ``with SyncLimiter(made) as limiter: limiter.check("t", "u", "/r")``. A caller that is not answered
+    in time gets Unavailable; only the request's identity tells what was consumed. Too many at once get Overloaded.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class SyncLimiter:
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="limiter", daemon=True)
         self._thread.start()
-        self._started.result()  # what ``made`` raises is raised here
+        self._started.result()  # raises here what ``made`` raised
 
     @property
     def policies(self) -> PolicySet:
@@ -81,7 +80,7 @@ class SyncLimiter:
         if not self.policies.has_permits:
             return False
 
-        async def held(limiter: Limiter) -> bool:  # what is known of keys belongs to the loop
+        async def held(limiter: Limiter) -> bool:  # keys belong to the loop
             return limiter.holds_permits(tenant, user, route, network)
 
         return self._asked(held)
@@ -97,7 +96,7 @@ class SyncLimiter:
         return self._asked(lambda limiter: limiter.release(tenant, user, route, request_id, cost, network))
 
     def close(self) -> None:
-        """Gives back what is held; again, it does nothing."""
+        """Gives back what is held; a second call does nothing."""
         if self._limiter is None or os.getpid() != self._pid:
             return
         self._limiter = None
@@ -144,7 +143,7 @@ class SyncLimiter:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # cancels what is left, and says why
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # cancels what is left and logs why
                 runner.run(self._serve())
         except BaseException as error:
             if self._started.done():
@@ -160,5 +159,5 @@ class SyncLimiter:
                     await asyncio.wait_for(self._ended.wait(), limits.LIMIT_MAINTAIN_S)
                 with suppress(StoreUnavailable):  # then later
                     await limiter.maintain()
-            with suppress(StoreUnavailable):  # then the store charges what is held whole, in time
+            with suppress(StoreUnavailable):  # then the store charges held leases whole, in time
                 await limiter.close()

@@ -1,6 +1,6 @@
-"""Permits that the store may hold for requests that were refused without its answer, or have ended without it.
+"""Permits that the store may hold for requests that were refused, or have ended, without its answer.
 
-Nobody would release them: whoever asked was told that it holds none, or has gone.
+Nobody would release them: the caller was told that it holds none, or has gone.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ class _Refused(NamedTuple):
     identity: bytes
     lease_id: bytes
     cost: int
-    is_again: bool  # an earlier try was allowed: what else it took is used
+    is_again: bool  # an earlier try was allowed, and its other charges are used
 
 
 class UnsurePermits:
-    """They are given back when the store answers again, unless the same identity has asked anew."""
+    """Gives them back when the store answers again, unless the same identity has asked anew."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, bytes], _Refused] = {}
         self._leaving: tuple[str, bytes] | None = None
 
     def refused(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int, *, is_again: bool = False) -> None:
-        """The store did not answer: what the failure mode refuses holds nothing, soon.
+        """Notes a request that the failure mode refused because the store did not answer: it must hold no permits.
 
-        ``is_again``: an earlier try of the request was allowed, and stays charged.
+        ``is_again``: an earlier try of the request was allowed and stays charged.
         """
         if not all(bucket.level.policy.failure_mode == "open" for bucket in key.real):
             self.left(key, identity, lease_id, cost, is_again=is_again)
 
     def left(self, key: KeyState, identity: bytes, lease_id: bytes, cost: int, *, is_again: bool) -> None:
-        """Whoever asked has gone: whatever the store makes of it holds nothing, soon."""
+        """Notes a request whose caller has gone: whatever the store decides, it must hold no permits."""
         if not holds_permits(key):
             return
         if len(self._refused) >= limits.LIMIT_UNSURE_MAX:
@@ -51,14 +51,14 @@ class UnsurePermits:
         self._refused[key.name, identity or lease_id] = _Refused(key, identity, lease_id, cost, is_again)
 
     def asked_again(self, key: KeyState, identity: bytes) -> None:
-        """What it is told now holds."""
+        """Drops the note: the request's new answer counts."""
         if self._refused:
             self._refused.pop((key.name, identity), None)
         if self._leaving == (key.name, identity):
             self._leaving = None
 
     async def take_back(self, store_of: Callable[[KeyState], Awaitable[CounterStore]]) -> None:
-        """Tells the store of all of them. Raises StoreUnavailable, and keeps what was not told."""
+        """Tells the store of all of them. Keeps what it could not tell, and raises StoreUnavailable."""
         while self._refused:
             place = self._leaving = next(iter(self._refused))
             found = self._refused.pop(place)
@@ -72,7 +72,7 @@ class UnsurePermits:
 
 async def _told(found: _Refused, counters: CounterStore) -> None:
     place = keys.identity_key(found.key.name, found.identity) if found.identity else b""
-    if found.identity and not found.is_again:  # its other levels were charged with it
+    if found.identity and not found.is_again:  # its other levels were charged, too
         await counters.refund(found.key.buckets, found.identity, place)
         return
     permits = [bucket for bucket in found.key.buckets if bucket.level.policy.algorithm == "concurrency"]

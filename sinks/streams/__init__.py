@@ -1,1 +1,1 @@
-"""Following a topic of events: in order, each event once, from a position in Postgres; never past what is not read."""
+"""Follows a topic of events from a position in Postgres: in order, each event once, never past an unread one."""

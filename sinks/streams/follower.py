@@ -1,7 +1,7 @@
 """Follows a topic of events as one of several processes: Kafka shares the partitions, Postgres holds the positions.
 
-A partition goes on from the row of ``stream_position`` and nowhere else. It stands still, its position kept, on what
-cannot be read and on what is missing in Kafka; the other partitions go on. What was replaced while it slept is fenced.
+A partition goes on only from its row of ``stream_position``. It stands still, with its position kept, before what
+cannot be read or is missing in Kafka; the other partitions go on. A process that was replaced while it slept is fenced.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, KafkaExcept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """Who follows which topic, in which group of Kafka.
+    """The follower's name, its topic and its consumer group.
 
-    Events are read as soon as they come; those after them no sooner than ``gather_ms`` later, all with one fetch: a
-    fetch for each would cost the broker more than the events did.
+    Events are read as soon as they come, further ones at the soonest ``gather_ms`` later, all with one fetch: a fetch
+    for each would cost the broker more than the events themselves.
     """
 
     follower: str
@@ -49,7 +49,7 @@ class Followed:
 
 
 class Follower:
-    """One member of the group; one thread at a time may use it. It joins with the first ``read``."""
+    """One member of the group, for one thread at a time. It joins with the first ``read``."""
 
     def __init__(
         self, kafka: KafkaConnection, dsn: str, followed: Followed, client_id: str, metrics: FollowerMetrics
@@ -64,25 +64,25 @@ class Follower:
         self._positions = StreamPositions(followed.follower, followed.topic, client_id)
         self._intake = Intake()
         self._epochs: dict[int, int] = {}
-        self._starts: dict[int, int] = {}  # where the topic is read from; behind the position where that is deleted
-        self._done: dict[int, Taken] = {}  # by the handler; its position is stored with the next ones
+        self._starts: dict[int, int] = {}  # the offset to read from; after the position, if Kafka has deleted that
+        self._done: dict[int, Taken] = {}  # done by the handler; the position is stored soon
         self._store_at = 0.0
         self._join_at = 0.0
-        self._resume_at: float | None = None  # until then nothing is fetched
+        self._resume_at: float | None = None  # nothing is fetched until then
         self._consumer: Consumer | None = None
         self._connection: psycopg.Connection | None = None
-        self._failure: Exception | None = None  # of a callback: it is raised where the callback was called from
+        self._failure: Exception | None = None  # raised by a callback; raised again where messages are read
         self._assignments = 0
         self._trouble: str | None = "no partitions yet"
 
     def why_not_ready(self) -> str | None:
-        """None while every partition that is ours goes on; any thread may ask."""
+        """The reason if one of our partitions does not go on; None otherwise. Any thread may ask."""
         return self._trouble or "; ".join(halt.words for _, halt in sorted(self._intake.halts.copy().items())) or None
 
     def read(self, events_max: int, timeout_s: float) -> list[Taken]:
-        """The next events by partition; none after a wait, or when a server is away: then it begins again.
+        """The next events by partition; none after a wait, or if a server is away: then it begins again.
 
-        What was read before is the handler's, who ends it with ``mark_done`` or with ``advance``.
+        The handler ends what it has read with ``mark_done`` or with ``advance``.
         """
         try:
             if self._consumer is None:
@@ -99,20 +99,20 @@ class Follower:
         return taken
 
     def mark_done(self, taken: Iterable[Taken]) -> None:
-        """The handler has made these durable: their positions are stored soon. Killed before, they come again."""
+        """Notes that these are durable: their positions are stored soon. After a kill before that they come again."""
         for one in taken:
             known = self._done.get(one.partition)
             self._done[one.partition] = one if known is None else known.and_then(one)
 
     def advance(self, connection: psycopg.Connection, taken: Sequence[Taken]) -> None:
-        """Stores the positions behind these in the handler's own transaction: their effects count exactly once.
+        """Stores the positions after these in the handler's own transaction, so their effects count exactly once.
 
-        Raises errors.Fenced when a partition is another process's; then roll back and ``begin_again``.
+        Raises errors.Fenced if another process has a partition; then roll back and ``begin_again``.
         """
         self._positions.advance(connection, taken)
 
     def begin_again(self, error: Exception) -> None:
-        """Leaves the group, and joins it a little later: reading goes on from the stored positions."""
+        """Leaves the group and joins it again a little later: reading goes on from the stored positions."""
         self._metrics.restarts.inc()
         self._trouble = f"not following {self._followed.topic}: {str(error).partition(chr(10))[0]}"
         _log.warning(
@@ -122,7 +122,7 @@ class Follower:
         self._join_at = time.monotonic() + limits.STREAM_JOIN_AGAIN_S
 
     def close(self) -> None:
-        """Stores the positions behind what is done, and leaves the group at once."""
+        """Stores the positions of what is done, and leaves the group at once."""
         self._leave()
 
     def _joined(self) -> Consumer:
@@ -144,13 +144,13 @@ class Follower:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        if self._assignments != assignments:  # some may be of an assignment that ended: read them again
+        if self._assignments != assignments:  # some may belong to an assignment that ended: read them again
             met = {message.partition() for message in messages}
             self._rewind(consumer, [partition for partition in self._intake.positions if partition in met])
             return []
         before = {partition: at.last_seq for partition, at in self._intake.positions.items()}
         events = [taken for message in messages if (taken := self._take(consumer, message)) is not None]
-        if events and len(messages) < events_max:  # else there is more than one read can take
+        if events and len(messages) < events_max:  # otherwise more is waiting than one read takes
             self._pause(consumer)
         return [
             Taken(
@@ -161,7 +161,7 @@ class Follower:
         ]
 
     def _pause(self, consumer: Consumer) -> None:
-        """Until the next read nothing is fetched, for as long as events gather."""
+        """Fetches nothing until the next read, while events gather."""
         if self._followed.gather_ms:
             consumer.pause(self._going_on())
             self._resume_at = time.monotonic() + self._followed.gather_ms / 1_000
@@ -193,13 +193,13 @@ class Follower:
         return taken
 
     def _judge(self, consumer: Consumer, partition: Any, error: KafkaError) -> None:
-        """Kafka says that our position is not in the topic; or something that the library mends by itself."""
+        """Handles an error of Kafka: our position is not in the topic, or the library mends it by itself."""
         if error.fatal():
             raise KafkaException(error)
         if partition in self._intake.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             held = self._offsets.ask([partition]).answer()[partition]
             start = self._intake.compare(partition, held.low, held.high)
-            if start is not None:  # after this error nothing is fetched any more, and no seek is taken
+            if start is not None:  # after this error nothing is fetched, and a seek has no effect
                 self._starts[partition] = start
                 consumer.incremental_unassign([TopicPartition(self._topic, partition)])
                 consumer.incremental_assign([TopicPartition(self._topic, partition, start)])
@@ -224,7 +224,7 @@ class Follower:
         _log.info("stream_partitions_assigned", follower=self._followed.follower, partitions=numbers)
 
     def _claim(self, consumer: Consumer, partitions: list[int]) -> dict[int, int]:
-        """Takes partitions, and says where each is read from that can be."""
+        """Takes partitions. Returns the offset to read from, for each that can be read."""
         if not partitions:
             return {}
         connection = self._postgres()
@@ -242,7 +242,7 @@ class Follower:
         return {partition: offset for partition, offset in begins.items() if offset is not None}
 
     def _group_positions(self, consumer: Consumer, partitions: list[int]) -> dict[int, Position]:
-        """Where releases before ``stream_position`` left off: they committed offsets in the group, and knew no seq."""
+        """Positions of releases before ``stream_position``, which committed offsets in the group and knew no seq."""
         asked = [TopicPartition(self._topic, p) for p in partitions]
         found = consumer.committed(asked, timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         return {p.partition: Position(p.offset, UNKNOWN_SEQ) if p.offset > 0 else Position() for p in found}
@@ -276,7 +276,7 @@ class Follower:
     def _leave(self) -> None:
         consumer, self._consumer, self._resume_at = self._consumer, None, None
         if consumer is not None:
-            consumer.close()  # revokes what is ours
+            consumer.close()  # revokes our partitions
         self._forget(list(self._intake.positions))
         if self._connection is not None:
             self._connection.close()
@@ -298,7 +298,7 @@ class Follower:
 
 
 def _number(value: int | None) -> int:
-    """Only a message that was never sent has no place."""
+    """The partition or offset, which every sent message has."""
     if value is None:
         raise errors.InvariantViolation("a record of Kafka has no place")
     return value

@@ -1,7 +1,7 @@
 """Decides which records of a stream of events are taken: exactly seq == last + 1. No I/O.
 
-Events are published again after a crash: a lower seq is a repetition and is dropped. A higher one is a gap, and a
-record that cannot be decoded may be the next event: the position stays before both, or what lies there were lost.
+After a crash events are published again: a lower seq is a repetition and is dropped. A higher seq is a gap, and a
+record that cannot be decoded may be the next event; the position stays before both, or their events would be lost.
 If this were wrong, a follower would skip events and never know.
 """
 
@@ -26,7 +26,7 @@ REASONS: Final[tuple[Reason, ...]] = ("unknown_schema", "undecodable", "gap", "e
 
 @dataclass(slots=True)
 class Position:
-    """How far one partition was taken: the Kafka offset behind the last event taken, and its seq."""
+    """How far one partition was taken: the Kafka offset after the last event taken, and that event's seq."""
 
     next_offset: int = 0
     last_seq: int = 0
@@ -44,36 +44,36 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why a partition stands still, and what is to be done about it."""
+    """The reason why a partition stands still, and what to do about it."""
 
     reason: Reason
     words: str
 
 
 class Intake:
-    """The partitions that are followed, and which of them stand still."""
+    """The followed partitions, and those of them that stand still."""
 
     def __init__(self) -> None:
         self.positions: dict[int, Position] = {}
         self.halts: dict[int, Halt] = {}
 
     def begin(self, positions: Mapping[int, Position]) -> None:
-        """Goes on from these positions in these partitions; others stay as they are."""
+        """Sets the positions of these partitions; others stay as they are."""
         for partition, at in positions.items():
             self.positions[partition] = Position(at.next_offset, at.last_seq)
             self.halts.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Follows these partitions no more."""
+        """Stops following these partitions."""
         for partition in partitions:
             self.positions.pop(partition, None)
             self.halts.pop(partition, None)
 
     def is_halted(self, partition: int) -> bool:
-        """True when nothing more of it is taken.
+        """Whether nothing more of the partition is taken.
 
-        What is missing may be published again, behind a gap and behind what Kafka deleted unread: reading goes on, and
-        the next event is known by its seq. Where no seq is known, the first one found would be taken: it stands still.
+        Events missing in a gap, or deleted unread, may be published again: reading goes on, and the next event is known
+        by its seq. If no seq is known, the first event found would be taken, so the partition stands still.
         """
         halt = self.halts.get(partition)
         if halt is None or halt.reason == "gap":
@@ -81,7 +81,7 @@ class Intake:
         return halt.reason != "expired" or self.positions[partition].last_seq == UNKNOWN_SEQ
 
     def compare(self, partition: int, low: int, high: int) -> int | None:
-        """Where to read on in a topic that holds offsets ``low`` up to (not including) ``high``; None = stand still."""
+        """The offset to read on from in a topic of ``low`` up to (not including) ``high``; None = stand still."""
         position = self.positions[partition]
         halt = standing_in_topic(partition, position, low, high)
         if halt is None:
@@ -90,7 +90,7 @@ class Intake:
         return None if self.is_halted(partition) else low
 
     def take(self, partition: int, offset: int, value: bytes) -> Accepted | None:
-        """The event of this record when it is the next one of its partition, otherwise None."""
+        """The event of this record if it is the next one of its partition, otherwise None."""
         position = self.positions.get(partition)
         if position is None or self.is_halted(partition):
             return None
@@ -118,7 +118,7 @@ def _unreadable(partition: int, offset: int, error: errors.Corrupt) -> Halt:
 
 
 def undecodable(partition: int, offset: int, why: str) -> Halt:
-    """A record of a stream without events cannot be read."""
+    """The halt at an unreadable record of a stream without events."""
     return Halt("undecodable", f"partition {partition}: the record at offset {offset} cannot be read: {why}")
 
 
@@ -129,7 +129,7 @@ def _gap(partition: int, offset: int, last_seq: int, seq: int) -> Halt:
 
 
 def standing_in_topic(partition: int, position: Position, low: int, high: int) -> Halt | None:
-    """Why a position cannot be read from in a topic that holds offsets ``low`` up to (not including) ``high``."""
+    """The halt if a topic that holds ``low`` up to (not including) ``high`` cannot be read from a position."""
     at = position.next_offset
     if at < low:
         words = f"partition {partition}: Kafka has deleted offsets {at} to {low - 1} before they were read here"
@@ -143,6 +143,6 @@ def standing_in_topic(partition: int, position: Position, low: int, high: int) -
 
 
 def other_topic(partition: int) -> Halt:
-    """The topic of the name is not the one that was read."""
+    """The halt at a topic that has the name of the one that was read, but is another."""
     words = f"partition {partition}: the topic was deleted and made again since it was read"
     return Halt("other_topic", f"{words}: publish its events again, and set the position anew")

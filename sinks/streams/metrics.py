@@ -1,4 +1,4 @@
-"""What an operator sees of a follower; a comment per metric says what a high value means."""
+"""The metrics of followers; each comment says what a high value means."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Meters:
-    """Of all followers of a process; each has its label."""
+    """The metrics of all followers of a process; each follower is a label."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         # Above zero: a partition stands still until somebody acts; /readyz and the log say what to do. Alarm on it.
@@ -32,7 +32,7 @@ class _Meters:
         self.restarts = MetricCounter(
             "millrace_stream_restarts", "Times a follower began again", ("follower",), registry=registry
         )
-        # Above zero: what was there is in none of the follower's results, and nothing brings it back. Alarm on any.
+        # Above zero: records are missing in the follower's results, and nothing brings them back. Alarm on any.
         self.missed = MetricCounter(
             "millrace_stream_missed",
             "Times records were passed unread",
@@ -45,13 +45,13 @@ _meters = cache(_Meters)
 
 
 def missed(follower: str, reason: Reason, words: str) -> None:
-    """Records of a stream that has no others for them were passed: it is told aloud."""
+    """Counts and logs records that were passed in a stream that nobody can publish again."""
     _meters(REGISTRY).missed.labels(follower, reason).inc()
     _log.error("stream_records_missed", follower=follower, reason=reason, told=words)
 
 
 class FollowerMetrics:
-    """Counts the partitions of one follower that stand still, and says once why each does."""
+    """Counts the partitions of one follower that stand still, and logs once why."""
 
     def __init__(self, follower: str, registry: CollectorRegistry = REGISTRY) -> None:
         meters = _meters(registry)
@@ -62,7 +62,7 @@ class FollowerMetrics:
         self.halted({})
 
     def halted(self, halts: Mapping[int, Halt]) -> None:
-        """These partitions stand still now, and no other."""
+        """Sets which partitions stand still now."""
         for partition, halt in halts.items():
             if self._told.get(partition) != halt:
                 _log.error("stream_halted", follower=self._follower, partition=partition, reason=halt.words)

@@ -1,4 +1,4 @@
-"""Positions of one follower in Postgres, fenced: whoever took a partition last may move its position, nobody else."""
+"""Positions of one follower in Postgres, fenced: only the process that took a partition last may move its position."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     import psycopg
 
 _SQL: Final = queries("sinks.streams", "positions.sql")
-#: for a connection that stores positions alone
+#: session options of a connection that only stores positions
 SESSION: Final = f"{INDEXED} -c synchronous_commit=on -c statement_timeout={limits.POSTGRES_STATEMENT_TIMEOUT_MS}"
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The next events of one partition, and the right to store the position behind them."""
+    """The next events of one partition, and the right to store the position after them."""
 
     partition: int
     epoch: int
     seq_before: int
     events: Sequence[Accepted]
-    position: Position  # behind the last of them
+    position: Position  # after the last of them
 
     def and_then(self, later: Taken) -> Taken:
-        """What is stored for both at once; the events of this one are behind us."""
+        """Both in one; only the later position is stored, and the earlier events are done."""
         return Taken(self.partition, later.epoch, self.seq_before, later.events, later.position)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A partition that is ours, where it goes on, and in which topic it was read."""
+    """A partition that we took: the position to go on from, and the topic in which it was read."""
 
     epoch: int
     position: Position
@@ -51,12 +51,12 @@ class StreamPositions:
         self._fixed = {"follower": follower, "topic": topic, "holder": holder}
 
     def known(self, connection: psycopg.Connection, partitions: Sequence[int]) -> dict[int, Position]:
-        """Where those of these partitions stand that were followed before."""
+        """The positions of those of these partitions that were followed before."""
         rows = self._rows(connection, "positions_read", partitions=list(partitions))
         return {partition: Position(offset, seq) for partition, offset, seq in rows}
 
     def claim(self, connection: psycopg.Connection, starts: Mapping[int, Position], topic_id: str) -> dict[int, Claim]:
-        """Takes partitions: their holders before us are fenced. A start counts where nothing was followed yet."""
+        """Takes partitions and fences their previous holders. A start counts only where nothing was followed yet."""
         rows = self._rows(
             connection,
             "positions_claim",
@@ -68,10 +68,10 @@ class StreamPositions:
         return {partition: Claim(epoch, Position(offset, seq), topic) for partition, epoch, offset, seq, topic in rows}
 
     def advance(self, connection: psycopg.Connection, done: Sequence[Taken]) -> None:
-        """Stores the positions behind what is done, within the caller's transaction or as one of its own.
+        """Stores the positions after what is done, within the caller's transaction or in one of its own.
 
-        Raises errors.Fenced when another process has taken one of the partitions; the caller's transaction must not
-        be committed then.
+        Raises errors.Fenced if another process has taken one of the partitions; the caller must then not commit its
+        transaction.
         """
         ordered = sorted(done, key=lambda taken: taken.partition)
         with connection.transaction():

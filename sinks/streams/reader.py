@@ -1,6 +1,6 @@
 """Reads named partitions of a topic of events from given positions, each event once and in order; stores nothing.
 
-For those who keep positions by a protocol of their own, and for tools that read a topic once.
+For callers that keep positions in their own way, and for tools that read a topic once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class EventReader:
-    """A consumer of one topic that keeps its own positions; one thread at a time may use it.
+    """A consumer of one topic that keeps its own positions, for one thread at a time.
 
-    A position that Kafka does not have halts its partition. With ``expired="passed"`` reading begins at what there is.
+    A position that Kafka does not hold halts its partition. With ``expired="passed"`` it reads from the oldest record.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class EventReader:
         self._topic = kafka.topic(topic)
         self._offsets = TopicOffsets(kafka, topic)
         self.intake = Intake()
-        #: per partition the offset behind the last record that was looked at, taken or not
+        #: by partition the offset after the last record that was read, taken or not
         self.seen: dict[int, int] = {}
         self._consumer = Consumer(
             kafka.consumer(
                 client_id,
                 group,
-                **{  # a fetch for every single event would cost the broker more than all other readers together
+                **{  # a fetch for each event would cost the broker more than all other readers together
                     "fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN,
                     "fetch.wait.max.ms": limits.SINK_FETCH_WAIT_MS,
                     "auto.offset.reset": "error" if expired == "halts" else "earliest",
@@ -61,18 +61,18 @@ class EventReader:
         return self.intake.positions
 
     def close(self) -> None:
-        """Leaves Kafka."""
+        """Closes the consumer."""
         self._consumer.close()
 
     def assign(self, positions: Mapping[int, Position]) -> None:
-        """Reads these partitions from these positions on, and no other."""
+        """Reads only these partitions from now on, from these positions."""
         self.intake.forget(list(self.intake.positions))
         self.intake.begin(positions)
         self.seen = {p: at.next_offset for p, at in positions.items()}
         self._consumer.assign([TopicPartition(self._topic, p, at.next_offset) for p, at in positions.items()])
 
     def halt_what_is_not_there(self, other: Iterable[int]) -> None:
-        """Halts the assigned partitions that the topic does not hold, and ``other``: those of another topic.
+        """Halts assigned partitions whose positions the topic does not hold, and ``other``, those of another topic.
 
         Raises errors.Unavailable.
         """
@@ -95,7 +95,7 @@ class EventReader:
         return {at.partition: at.offset if at.offset >= 0 else ends[at.partition] for at in found}
 
     def read(self, messages_max: int, timeout_s: float) -> list[Accepted]:
-        """The next events, at most as many as asked for. Raises errors.Unavailable when Kafka is out for good."""
+        """The next events, at most as many as asked for. Raises errors.Unavailable if Kafka is out for good."""
         accepted = []
         lost: set[int] = set()
         for message in next_messages(self._consumer, messages_max, timeout_s, limits.SINK_READ_TIMEOUT_MS / 1_000):
@@ -104,7 +104,7 @@ class EventReader:
                 if partition is not None and self._is_lost(partition, error):
                     lost.add(partition)
                 continue
-            if partition is None or offset is None:  # only a message that was never sent has no place
+            if partition is None or offset is None:  # every sent message has both
                 continue
             taken = self.intake.take(partition, offset, message.value() or b"")
             if taken is not None:
@@ -118,9 +118,9 @@ class EventReader:
         return accepted
 
     def _is_lost(self, partition: int, error: KafkaError) -> bool:
-        """Whether our position is not in the topic: from then on nothing is fetched of it, and no seek is taken.
+        """Whether the topic does not hold our position: then nothing more is fetched, and a seek has no effect.
 
-        Passes over what the library mends by itself. Raises errors.Unavailable for the rest.
+        Ignores errors that the library mends by itself. Raises errors.Unavailable for all others.
         """
         if partition in self.positions and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name
             return True
@@ -129,7 +129,7 @@ class EventReader:
         return False
 
     def _begin(self, partitions: Iterable[int]) -> None:
-        """Reads on, in these partitions from where the topic can be read; halts those that it does not hold."""
+        """Reads on in these partitions where the topic can be read; halts those whose positions it does not hold."""
         for partition, held in self._held(partitions).items():
             self.seen[partition] = self._begin_of(partition, held)
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in self.seen.items()])
@@ -142,7 +142,7 @@ class EventReader:
             raise errors.Unavailable(f"Kafka does not answer: {error.args[0].str()}") from error
 
     def _begin_of(self, partition: int, held: Held) -> int:
-        """Where the partition is read from; where that is nowhere, it stands still at its position."""
+        """The place to read the partition from. If there is none, it stands still at its position."""
         begin = self.intake.compare(partition, held.low, held.high)
         return self.positions[partition].next_offset if begin is None else begin
 
@@ -152,9 +152,9 @@ class EventReader:
 
 
 def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: float) -> Iterator[list[Accepted]]:
-    """Reads the assigned partitions up to and including these seqs, in lists of events; the next reading goes on there.
+    """Reads the assigned partitions up to and including these seqs, in lists of events; the next read goes on there.
 
-    Raises errors.Unavailable when a partition stands still before its end, or nothing new came for ``timeout_s``.
+    Raises errors.Unavailable if a partition stands still before its end, or nothing new came for ``timeout_s``.
     """
     reached = {p: Position(at.next_offset, at.last_seq) for p, at in reader.positions.items()}
     waiting = {p for p, at in reached.items() if at.last_seq < last_seqs[p]}

@@ -1,6 +1,6 @@
 """Positions in a topic of records without seqs. Fenced: only the process that claimed them last may move them.
 
-Such a stream may read on past what Kafka has deleted: its fold says what was not heard of, and nothing waits for it.
+Such a stream may read on past records that Kafka has deleted: its fold tells what is missing, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class RecordPositions:
         self._claims: dict[int, Claim] = {}
 
     def claim(self, connection: psycopg.Connection[Any]) -> dict[int, int]:
-        """Takes all partitions, and says from which offset each goes on: whoever had them is fenced."""
+        """Takes all partitions and fences their previous holders. Returns the offset from which each goes on."""
         starts = {partition: Position(0, UNKNOWN_SEQ) for partition in self._partitions}
         self._claims = self._rows.claim(connection, starts, "")
         return {partition: claim.position.next_offset for partition, claim in self._claims.items()}
 
     def begin(self, connection: psycopg.Connection[Any], held: Mapping[int, Held]) -> dict[int, int]:
-        """Where each partition is read from: what Kafka has no more is passed, and told.
+        """The places to read from. Records that Kafka has deleted are passed and counted.
 
-        A topic that was made again is read from its beginning, and that is told, too: folds know what they read twice.
+        A topic that was made again is read from its beginning, which is counted, too: folds know what they read twice.
         """
         positions = {}
         for partition, claim in self._claims.items():
@@ -59,9 +59,9 @@ class RecordPositions:
         return readable(positions, held, self._follower)
 
     def advance(self, connection: psycopg.Connection[Any], next_offsets: Mapping[int, int]) -> None:
-        """Moves positions, never back, in the transaction that is open.
+        """Moves positions, never back, in the open transaction.
 
-        Raises errors.Fenced when another process has taken one of the partitions; then nothing may be committed.
+        Raises errors.Fenced if another process has taken one of the partitions; then nothing may be committed.
         """
         ordered = dict(sorted(next_offsets.items()))
         columns = {"partitions": list(ordered), "next_offsets": list(ordered.values())}
@@ -72,7 +72,7 @@ class RecordPositions:
 
 
 def readable(positions: Mapping[int, int], held: Mapping[int, Held], follower: str) -> dict[int, int]:
-    """Where each partition is read from: what Kafka has no more is passed, and told."""
+    """The places to read from. Records that Kafka has deleted are passed and counted."""
     begins = dict(positions)
     for partition, offset in positions.items():
         there = held[partition]

@@ -1,7 +1,7 @@
 """The merchant's account: the aggregate that decides on payouts, reserves, exchanges and the freeze, at one owner.
 
-Its money is on ledger accounts, which payments of other partitions credit and debit too. A decision is made with what
-was committed of them when the batch began, and with all that the batch posted since: two payouts never spend the same
+Its money is on ledger accounts, which payments of other partitions also credit and debit. A decision uses the balances
+that were committed when the batch began, and all that the batch has posted since: two payouts never spend the same
 money, and a refund or dispute that another owner commits meanwhile can only make a debt. Pure: no clock, no I/O.
 """
 
@@ -25,26 +25,26 @@ NOT_FOUND: Final = Rejection("not_found", "No such object.", {})
 
 
 class Account(Struct, kw_only=True):
-    """The aggregate as one owner holds it: the account, those of its payouts that the batch names, its destinations."""
+    """The aggregate as one owner holds it: the account, its payouts that the batch names, its destinations."""
 
     account: MerchantAccount
     payouts: dict[str, Payout] = field(default_factory=dict)
-    destinations: dict[str, PayoutDestination] = field(default_factory=dict)  # all, where a command asks for them
+    destinations: dict[str, PayoutDestination] = field(default_factory=dict)  # all of them, if a command needs them
 
 
 class PayoutTerms(Struct, frozen=True, kw_only=True):
-    """What the installation demands of destinations: how long a new one waits, and whether each is a registered one."""
+    """The installation's terms for destinations: how long a new one waits, and whether each must be registered."""
 
     cooling_off_s: int = limits.PAYOUT_COOLING_OFF_S
     registered_only: bool = False
 
 
 class AccountContext(Struct, frozen=True, kw_only=True):
-    """What a decision may know besides: the time (microseconds) and what ledger accounts of the merchant hold."""
+    """What a decision may also know: the time (microseconds) and the balances of the merchant's ledger accounts."""
 
     now: int
     held: Mapping[str, int]  # by ledger account, credits less debits; absent = nothing
-    reference_rates: ReferenceRates | None = None  # as published last; None = never
+    reference_rates: ReferenceRates | None = None  # the last published; None = none
     payouts: PayoutTerms = PayoutTerms()
 
 
@@ -54,12 +54,12 @@ class AccountDecision(Struct, frozen=True, kw_only=True):
     account: MerchantAccount
     payout: Payout | None = None  # made or changed
     destination: PayoutDestination | None = None  # made or changed
-    account_number: str | None = None  # of a destination that is made: it is no part of the record
+    account_number: str | None = None  # of a new destination; the record does not contain it
     postings: tuple[Posting, ...] = ()
 
 
 def ledger_accounts(command: Command) -> tuple[str, ...]:
-    """The ledger accounts that the decision on a command asks the balance of."""
+    """The ledger accounts whose balances the decision on a command needs."""
     wanted: dict[str, Any] = command.payload
     match command.operation:
         case "create_payout":
@@ -74,7 +74,7 @@ def ledger_accounts(command: Command) -> tuple[str, ...]:
 
 
 def opened(merchant: str, now: int) -> MerchantAccount:
-    """An account before its first command: version 0, never written so."""
+    """An account before its first command: version 0, which is never written."""
     return MerchantAccount(
         id=identity.account_id(merchant),
         merchant_id=merchant,
@@ -92,13 +92,13 @@ def advanced(account: MerchantAccount, context: AccountContext, **changes: objec
 
 
 def insufficient(currency: str, **left: int) -> Rejection:
-    """The refusal of what the merchant does not have; ``left`` says what there is."""
+    """The refusal if the merchant has too little; ``left`` says how much there is."""
     (amount,) = left.values()
     return Rejection("insufficient_funds", f"There is {max(0, amount)} {currency} at most.", dict(left))
 
 
 def decide_freeze(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """From here on no payout, and within seconds no payment or refund, is begun. What is under way goes on."""
+    """Lets no new payout begin, and within seconds no payment or refund. What is under way goes on."""
     if account.account.state == "frozen":
         return _state_conflict(account.account)
     reason: Any = command.payload["reason"]
@@ -106,14 +106,14 @@ def decide_freeze(account: Account, command: Command, context: AccountContext) -
 
 
 def decide_unfreeze(account: Account, _: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """The merchant may work again."""
+    """Lets the merchant work again."""
     if account.account.state != "frozen":
         return _state_conflict(account.account)
     return AccountDecision(account=advanced(account.account, context, state="active", frozen_reason=None))
 
 
 def decide_hold(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """Money of the merchant is set aside, as far as it has it."""
+    """Sets aside money of the merchant, as far as it has it."""
     wanted: dict[str, Any] = command.payload
     merchant, currency, amount = account.account.merchant_id, wanted["currency"], wanted["amount"]
     held = context.held.get(account_postings.available(merchant, currency), 0)
@@ -124,7 +124,7 @@ def decide_hold(account: Account, command: Command, context: AccountContext) -> 
 
 
 def decide_release(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """Money that was set aside is the merchant's again; never more than was."""
+    """Returns reserved money to the merchant, never more than is reserved."""
     wanted: dict[str, Any] = command.payload
     merchant, currency, amount = account.account.merchant_id, wanted["currency"], wanted["amount"]
     held = context.held.get(account_postings.reserved(merchant, currency), 0)
@@ -135,7 +135,7 @@ def decide_release(account: Account, command: Command, context: AccountContext) 
 
 
 def _identity(account: Account, command: Command) -> str:
-    """Of one change of a reserve: unique for ever, as its command is."""
+    """The identity of one change of a reserve: unique for ever, as its command is."""
     template = OPERATIONS[command.operation].template
     return identity.derived_id("rs", account.account.id, f"{command.scope} {template}", command.idempotency_key)
 

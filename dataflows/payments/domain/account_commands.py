@@ -1,4 +1,4 @@
-"""The door of merchants' accounts: which function decides which operation, and what holds for all of them."""
+"""The entry to merchants' accounts: which function decides which operation, and the rules for all of them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _DECIDE: Final[dict[str, Callable[[Account, Command, AccountContext], AccountDec
     "unfreeze_account": account.decide_unfreeze,
 }
 OPERATIONS_OF_ACCOUNTS: Final = frozenset(_DECIDE)
-#: those that are decided by all destinations of the account
+#: operations whose decision needs all destinations of the account
 OPERATIONS_OF_DESTINATIONS: Final = frozenset(
     {"create_payout", "create_payout_destination", "disable_payout_destination", "allow_payout_destination"}
 )
-_FACT: Final = "record_payout_outcome"  # of the bank: reconciliation or an operator tells it
+_FACT: Final = "record_payout_outcome"  # a fact of the bank, told by reconciliation or an operator
 _PAYOUT: Final = frozenset({"cancel_payout", _FACT})
 _DESTINATION: Final = "disable_payout_destination"
 
@@ -40,7 +40,7 @@ _DESTINATION: Final = "disable_payout_destination"
 def decide(known: Account | None, command: Command, context: AccountContext) -> AccountDecision | Rejection:
     """The decision on one command against the current account; pure, and total over every operation on an account.
 
-    An account comes into being with the first command on it that is no refusal.
+    The first command on an account that is not refused creates it.
     """
     merchant = _merchant(known, command)
     if merchant is None or identity.account_id(merchant) != command.aggregate_key:
@@ -53,12 +53,12 @@ def decide(known: Account | None, command: Command, context: AccountContext) -> 
 
 
 def is_operators(operation: str) -> bool:
-    """Whether only an operator may ask for it."""
+    """Whether only an operator may send this operation."""
     return operation in ON_ACCOUNTS
 
 
 def _merchant(known: Account | None, command: Command) -> str | None:
-    """Whose account it is, or None when the caller may not touch it: to others it does not exist."""
+    """The merchant whose account it is; None if the caller may not touch it: to others it does not exist."""
     if is_operators(command.operation):
         named: Any = command.payload["merchant_id"]
         return named if command.scope.startswith(OPERATOR_SCOPE) else None
@@ -69,7 +69,7 @@ def _merchant(known: Account | None, command: Command) -> str | None:
 
 
 def _version_seen(current: Account, command: Command) -> int | None:
-    """The version that the caller can have read: of the part that it works on (None: unknown), else the account's."""
+    """The version that the caller can have read: that of the part it works on (None: unknown), else the account's."""
     if command.operation in _PAYOUT:
         paid = current.payouts.get(str(command.payload["payout"]))
         return paid.version if paid else None

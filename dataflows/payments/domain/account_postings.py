@@ -1,8 +1,8 @@
 """The posting table of merchants' accounts: payouts, reserves, and money exchanged between currencies.
 
 As in ``ledger``, every line balances in its currency, and a reference is made of the ids of the fact, so that a fact
-posts once. An exchange is two balanced pairs, one for each currency, through ``fx_clearing``: what the platform holds
-in one currency and owes in the other stays visible there. Source: reference postings for payouts and FX.
+posts once. An exchange is two balanced pairs, one for each currency, through ``fx_clearing``, where what the platform
+holds in one currency and owes in the other stays visible. Source: reference postings for payouts and FX.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from schemas.payments.records import Payout
 
 
 def available(merchant: str, currency: str) -> str:
-    """What the merchant may have paid out."""
+    """The account of what the merchant may have paid out."""
     return f"merchant_available:{merchant}:{currency}"
 
 
 def reserved(merchant: str, currency: str) -> str:
-    """What an operator set aside of the merchant's money."""
+    """The account of the merchant's money that an operator set aside."""
     return f"merchant_reserved:{merchant}:{currency}"
 
 
 def in_transit(merchant: str, currency: str) -> str:
-    """What is on its way to the merchant's bank: ours no more to give, not yet gone."""
+    """The account of money on its way to the merchant's bank: no longer available, not yet gone."""
     return f"merchant_payout_in_transit:{merchant}:{currency}"
 
 
@@ -37,12 +37,12 @@ def payout_paid(payout: Payout, bank: str) -> Posting:
 
 
 def payout_paid_late(payout: Payout, bank: str) -> Posting:
-    """The bank paid a payout that was canceled: the merchant has the money, so it is taken from what is available."""
+    """The bank paid a canceled payout: the merchant has the money, so it is taken from what is available."""
     return _of_payout(payout, "paid", "payout_paid", _available(payout), _cash(bank, payout))
 
 
 def payout_not_paid(payout: Payout, why: str) -> Posting:
-    """A payout that was canceled, or that the bank never carried out: the merchant has its money again."""
+    """A payout was canceled, or the bank never carried it out: the merchant gets its money back."""
     return _of_payout(payout, why, f"payout_{why}", _in_transit(payout), _available(payout))
 
 
@@ -52,13 +52,13 @@ def payout_came_back(payout: Payout, bank: str) -> Posting:
 
 
 def reserve_held(reference: str, merchant: str, amount: int, currency: str) -> Posting:
-    """Set aside."""
+    """Money of the merchant is set aside."""
     lines = moved(available(merchant, currency), reserved(merchant, currency), amount, currency)
     return Posting(f"{reference}:reserve_held", "reserve_held", lines)
 
 
 def reserve_released(reference: str, merchant: str, amount: int, currency: str) -> Posting:
-    """Given back."""
+    """Reserved money is given back."""
     lines = moved(reserved(merchant, currency), available(merchant, currency), amount, currency)
     return Posting(f"{reference}:reserve_released", "reserve_released", lines)
 

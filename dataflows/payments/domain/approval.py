@@ -1,4 +1,4 @@
-"""What two persons approved is carried out as the database has it in the commit, or not at all."""
+"""Commands that two persons approved: carried out as the database has them in the commit, or not at all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 
 from schemas.records import Command, Denial
 
-#: not stored: the same may be approved yet
+#: this refusal is not stored: the same command may still be approved
 NOT_APPROVED: Final = Denial("state_conflict", "No approved proposal says this.", {"current_state": "not_approved"})
 
 
 def is_approved(command: Command, approved: Command | None) -> bool:
-    """Whether it is the command of an approved proposal: by content, not by the hash that the record claims to have.
+    """Whether this is the command of an approved proposal, by content, not by the hash that the record claims.
 
-    ``approved`` is what the database makes of the proposal that the command names; None where it has none.
+    ``approved`` is the command of the proposal that this one names, as the database has it; None if it has none.
     """
     if approved is None:
         return False

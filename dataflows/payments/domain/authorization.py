@@ -1,8 +1,8 @@
-"""Money held on a card: how a hold grows, is released, and ends by itself.
+"""Holds on cards: how a hold grows, is released, and ends by itself.
 
-The attempt that authorized keeps that status for ever: what is left of its hold is ``amount_capturable``, and its error
-code says why the processor let it end. Only a processor ends a hold: when its time is over our clock asks for a void,
-and nothing is ever released on our side alone. Source: reference states 3.1, postings 3.5.
+The attempt that authorized keeps that status for ever. ``amount_capturable`` is what is left of its hold, and its error
+code says why the processor let it end. Only a processor ends a hold: when its time is over we ask for a void, and
+nothing is ever released on our side alone. Source: reference states 3.1, postings 3.5.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from schemas.payments.records import AttemptKind, IntentState, PaymentIntent, Pr
 from schemas.records import Command, Rejection
 
 EXPIRED: Final = "expired"  # error code of an attempt, cancellation reason of an intent
-_RELEASED: Final = "released_by_processor"  # the same, when the processor does not call it expired
-_HOLDING: Final = frozenset({"requires_capture", "canceled"})  # canceled: the hold was heard of too late
+_RELEASED: Final = "released_by_processor"  # the same, if the processor does not call it expired
+_HOLDING: Final = frozenset({"requires_capture", "canceled"})  # canceled: we heard of the hold too late
 _SECOND_US: Final = 1_000_000
 
 
 def decide_increment(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Starts an attempt to hold more: ``amount`` is the new total. Refused, the hold stays what it is."""
+    """Starts an attempt to hold more; ``amount`` is the new total. If it is refused, the hold stays as it is."""
     intent = payment.intent
     if intent.state != "requires_capture":
         return wrong_state(intent, "authorized for more")
@@ -37,7 +37,7 @@ def decide_increment(payment: Payment, command: Command, context: Context) -> De
 
 
 def decide_expire(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Starts an attempt to release a hold whose time is over. Our clock says so; the processor carries it out."""
+    """Starts an attempt to release a hold whose time is over by our clock; the processor carries it out."""
     intent, held, told = payment.intent, authorization(payment), command.payload
     until: Any = told["authorized_until"]
     is_this_hold = held is not None and held.operation_id == told["operation_id"] and intent.authorized_until == until
@@ -53,7 +53,7 @@ def decide_expire(payment: Payment, command: Command, context: Context) -> Decis
 
 
 def authorized(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision:
-    """The hold stands until the time that the processor said. On a canceled payment it is given up at once."""
+    """The hold stands until the processor's time. On a canceled payment it is given up at once."""
     before = payment.intent
     posting = ledger.authorize(attempt.operation_id, attempt.amount, parties(payment, attempt))
     intent = advance(
@@ -73,7 +73,7 @@ def authorized(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any]
 
 
 def incremented(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], context: Context) -> Decision:
-    """More is held; unless the hold has ended since, and what it grew by with it."""
+    """More is held, unless the hold has ended since; then the increment has ended with it."""
     before, held, sides = payment.intent, authorization(payment), parties(payment, attempt)
     posting = ledger.authorize(attempt.operation_id, attempt.amount, sides)
     grown = advance(before, context, amount=before.amount + attempt.amount, last_payment_error=None)
@@ -88,7 +88,7 @@ def incremented(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], 
 
 
 def voided(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], context: Context) -> Decision:
-    """The hold is released: the merchant wished it, or its time was over."""
+    """The hold is released, because the merchant asked for it or its time was over."""
     before = payment.intent
     intent = advance(
         before,
@@ -107,9 +107,9 @@ def voided(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], conte
 def decide_released(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
-    """The processor let the hold of an authorization end. Heard of before the authorization itself, it says both.
+    """The processor let the hold of an authorization end. If we hear this first, it also tells of the authorization.
 
-    What is under way on the hold keeps its turn: the processor says of that, too, what came of it.
+    An attempt under way on the hold goes on: the processor will tell its outcome, too.
     """
     before, is_heard_of = payment.intent, attempt.status == "authorized"
     if is_heard_of and attempt.error_code is not None:
@@ -135,12 +135,12 @@ def decide_released(
 
 
 def state_without_hold(intent: PaymentIntent) -> IntentState:
-    """Where the end of its hold leaves a payment: what was captured stays, and canceled stays canceled."""
+    """The state of a payment after its hold has ended: captured money stays, and canceled stays canceled."""
     return "succeeded" if intent.amount_received and intent.state != "canceled" else "canceled"
 
 
 def give_reason(before: PaymentIntent, after: PaymentIntent, reason: str) -> None:
-    """Says why the end of a hold canceled a payment, unless somebody had wished it and said why."""
+    """Gives the reason why the end of a hold canceled a payment, unless somebody canceled it with a reason."""
     if after.state == "canceled" and before.state != "canceled" and after.cancellation_reason is None:
         after.cancellation_reason = reason
 

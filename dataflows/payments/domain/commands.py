@@ -1,6 +1,6 @@
-"""The door of the domain: which function decides which operation on a payment, and what holds for all of them.
+"""The entry to the domain: which function decides which operation on a payment, and the rules for all of them.
 
-A journal entry is no operation on a payment: ``journal`` decides it.
+Journal entries are not operations on a payment; ``journal`` decides them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DECIDE: Final[dict[str, Callable[[Payment, Command, Context], Decision | Reject
     "record_dispute": dispute.decide_dispute,
     "record_settlement_line": settlement.decide_line,
 }
-#: what a frozen merchant may not do; what is under way goes on, and facts are always taken
+#: operations that a frozen merchant may not begin; what is under way goes on, and facts are always taken
 BEGINS_SOMETHING: Final = frozenset(
     {"create_payment_intent", "confirm_payment_intent", "increment_authorization", "create_refund"}
 )
@@ -74,7 +74,7 @@ def decide(payment: Payment | None, command: Command, context: Context) -> Decis
 
 
 def _under_its_terms(payment: Payment, context: Context) -> Context:
-    """The context with the fees of this payment: those that were in force when it was made."""
+    """The context with this payment's fees, which were in force when it was made."""
     versions, intent = context.policies.fees, payment.intent
     if not versions:
         return context
@@ -83,7 +83,7 @@ def _under_its_terms(payment: Payment, context: Context) -> Context:
 
 
 def _version_seen(payment: Payment, command: Command) -> int | None:
-    """The version that the caller can have read: of the part that it works on (None: unknown), else the intent's."""
+    """The version that the caller can have read: that of the part it works on (None: unknown), else the intent's."""
     part: Any
     known: Refund | Dispute | None
     if command.operation == "cancel_refund":
@@ -98,9 +98,9 @@ def _version_seen(payment: Payment, command: Command) -> int | None:
 
 
 def _may_touch(payment: Payment, command: Command) -> bool:
-    """A merchant touches its own intents, a processor and its settlements what it served; to others they do not exist.
+    """A merchant may touch its own intents, a processor and its settlements those that it served; others get not_found.
 
-    A fact about an attempt is of the processor of that attempt: the intent may have moved on to another one.
+    A fact about an attempt must come from that attempt's processor: the intent may have moved on to another one.
     """
     prefix = _FACTS.get(command.operation)
     if command.operation in _OPERATORS:

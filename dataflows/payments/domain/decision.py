@@ -1,4 +1,4 @@
-"""What a decision is made with and made of. Plain data: the domain has no clock and no randomness."""
+"""The inputs and outputs of a decision. Plain data: the domain has no clock and no randomness."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from schemas.records import Command
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """What a decision may know besides the aggregate and the command: the time (microseconds) and the policies."""
+    """What a decision may know beside the aggregate and the command: the time (microseconds) and the policies."""
 
     now: int
     fees: FeeSchedule
-    processor: str  # where new intents are routed when no rule says otherwise
+    processor: str  # the processor of new intents, unless a rule says otherwise
     policies: Policies = NOTHING_PUBLISHED
 
 
@@ -34,17 +34,17 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     intent: PaymentIntent
     attempt: ProcessorAttempt | None = None  # made or changed
-    caused_by: ProcessorAttempt | None = None  # changed: what made ``attempt``, as a late capture makes its refund
+    caused_by: ProcessorAttempt | None = None  # changed: what led to ``attempt``, as a late capture to its refund
     refund: Refund | None = None  # made or changed
     dispute: Dispute | None = None  # made or changed
     risk: RiskAssessment | None = None  # made
-    waiting: Command | None = None  # the confirm that an operator has to approve
+    waiting: Command | None = None  # the confirm that an operator must approve
     postings: tuple[Posting, ...] = ()
-    amended: bool = False  # the intent's amount, currency, capture method or metadata is another one
+    amended: bool = False  # the intent's amount, currency, capture method or metadata changed
 
 
 def applied(payment: Payment | None, decision: Decision) -> Payment:
-    """The aggregate after a decision, as a value of its own; the one before stays as it was."""
+    """The aggregate after a decision, as a new value; the old one is unchanged."""
     attempts = dict(payment.attempts) if payment else {}
     refunds = dict(payment.refunds) if payment else {}
     disputes = dict(payment.disputes) if payment else {}

@@ -1,8 +1,8 @@
 """Payout destinations: bank accounts that a merchant registered, and whether a payout may go to one. Pure.
 
-Whoever steals a token that may pay out has nowhere to send money to: a new destination is told to the merchant's
-webhooks and takes nothing before its cooling-off time is over. Two persons of staff may end that time. A merchant that
-never registered one pays out to the name of a bank account, unless the installation takes registered ones alone.
+A stolen token that may pay out has nowhere to send money: a new destination is announced to the merchant's webhooks,
+and gets no money before its cooling-off time is over. Two persons of staff may end that time. A merchant that never
+registered one pays out to the name of a bank account, unless the installation takes only registered ones.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from schemas.records import Command, Rejection
 from schemas.renderer import timestamp
 
 _TEMPLATE: Final = OPERATIONS["create_payout_destination"].template
-_SHOWN: Final = -4  # the end of a number
+_SHOWN: Final = -4  # the last digits of a number, which are shown
 _US: Final = 1_000_000
 
 
 def refusal(account: Account, name: str, context: AccountContext) -> Rejection | None:
-    """Why a payout may not go to ``name``; None where it may."""
+    """The reason why a payout may not go to ``name``; None if it may."""
     if not account.destinations and not context.payouts.registered_only:
         return None
     found = account.destinations.get(name)
@@ -39,7 +39,7 @@ def refusal(account: Account, name: str, context: AccountContext) -> Rejection |
 
 
 def decide_create(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """A destination that is usable when its cooling-off time is over."""
+    """A destination that becomes usable when its cooling-off time is over."""
     owner, wanted = account.account, command.payload
     if owner.state == "frozen":
         return Rejection("account_frozen", "The account is frozen; no destination is registered.", {})
@@ -67,7 +67,7 @@ def decide_create(account: Account, command: Command, context: AccountContext) -
 
 
 def decide_disable(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """Nothing more is paid there, frozen or not. Payouts that are pending go on."""
+    """Stops new payouts to a destination, also of a frozen merchant. Pending payouts go on."""
     found = account.destinations.get(str(command.payload["destination"]))
     if found is None:
         return NOT_FOUND
@@ -77,7 +77,7 @@ def decide_disable(account: Account, command: Command, context: AccountContext) 
 
 
 def decide_allow(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """The cooling-off time of a destination is over now: two persons of staff have asked the merchant."""
+    """Ends the cooling-off time of a destination, after two persons of staff have asked the merchant."""
     found = account.destinations.get(str(command.payload["destination"]))
     if found is None:
         return NOT_FOUND

@@ -1,15 +1,15 @@
 """Disputes: what a payer's bank does to a payment. Facts may come in any order, and none is taken back.
 
-State and funds each only go forward (their ranks below), and each fact is joined to what is known: the end depends on
-which facts came, not on their order. What was decided, in whatever way, and has its money back is won: by an appeal, or
-because the loss was taken back. An appeal comes after a loss and takes its place; a second loss is the same fact as the
-first, and says nothing new. Money is posted when ``funds`` moves, never because of ``state``; only a loss of withdrawn
-money clears its hold, and an appeal against it brings the hold back. Source: reference 3.4 and 3.5.
+State and funds only go forward (their ranks below), and each fact is joined to what is known: the result depends on
+which facts came, not on their order. A decided dispute whose money is back is won, by an appeal or because the loss was
+taken back. An appeal follows a loss and takes its place; a second loss is the same fact as the first and says nothing
+new. Money is posted when ``funds`` moves, never because of ``state``; only a loss of withdrawn money clears its hold,
+and an appeal against it restores the hold. Source: reference 3.4 and 3.5.
 
-The rule of what counts as disputed, for ``intent.amount_disputed``, the cap of refunds and invariants 7 and 8: a
-dispute counts while its money is, or may become, the payer's: it needs a response, is under review (for the first time
-or on appeal) or is lost, or is an inquiry whose funds were withdrawn all the same. It does not count as a mere inquiry
-(a refund is the usual answer to one), nor when it is won, prevented or closed.
+What counts as disputed, for ``intent.amount_disputed``, the cap of refunds and invariants 7 and 8: a dispute counts
+while its money is, or may become, the payer's. So it counts when it needs a response, is under review (first or on
+appeal), is lost, or is an inquiry whose funds were withdrawn. It does not count when it is a mere inquiry (usually
+answered by a refund), won, prevented or closed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from schemas import identity
 from schemas.payments.records import Dispute, DisputeFunds, DisputeState
 from schemas.records import Command, Rejection
 
-#: an inquiry may become a dispute at any time; of two ends the worse stands, unless the money is back
+#: an inquiry may become a dispute at any time; of two ends the worse holds, unless the money is back
 STATE_RANK: Final = {
     "warning_needs_response": 1,
     "warning_under_review": 2,
@@ -47,7 +47,7 @@ _INQUIRY: Final = frozenset({"warning_needs_response", "warning_under_review"})
 
 
 def decide_dispute(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """The dispute after a fact about it: made by the first, moved on by later ones."""
+    """The dispute after a fact about it: the first fact makes it, later ones move it on."""
     fact: dict[str, Any] = command.payload
     intent = payment.intent
     if not intent.latest_attempt or fact["currency"] != intent.currency:
@@ -70,17 +70,17 @@ def decide_dispute(payment: Payment, command: Command, context: Context) -> Deci
 
 
 def counted(dispute: Dispute) -> int:
-    """What a dispute takes of the refundable amount, by the rule above."""
-    if _is_won(dispute.state, dispute.funds):  # an earlier release left such a loss a loss
+    """How much a dispute takes of the refundable amount, by the rule above."""
+    if _is_won(dispute.state, dispute.funds):  # an earlier release kept such a loss as lost
         return 0
     counts = dispute.state in _LIVE or (dispute.state in _INQUIRY and dispute.funds == "withdrawn")
     return dispute.amount if counts else 0
 
 
 def _nothing_new(known: Dispute, fact: dict[str, Any]) -> Rejection:
-    """The refusal of a fact that adds nothing; for people where it may be that the money was taken once more.
+    """The refusal of a fact that adds nothing; a case for people if the money may have been taken once more.
 
-    What is told so late that its money had come back meanwhile looks the same, and is rare: neither is posted.
+    A fact so late that its money had come back meanwhile looks the same, and is rare: neither is posted.
     """
     seen: dict[str, object] = {"state": known.state, "funds": known.funds}
     is_after_the_win = STATE_RANK[fact["status"]] > STATE_RANK["won"]
@@ -110,10 +110,10 @@ def _unheard_of(payment: Payment, command: Command, context: Context, dispute_id
 
 
 def _joined(dispute: Dispute, fact: dict[str, Any], context: Context) -> Dispute:
-    """The later state and the later funds of what is known and what is told. The fee is fixed once it is taken.
+    """The later state and the later funds of the known dispute and the fact. The fee is fixed once it is taken.
 
-    A later stage that asks for a response (the chargeback after an inquiry, an appeal) takes evidence of its own: what
-    was submitted before is a draft again.
+    A later stage that asks for a response (the chargeback after an inquiry, an appeal) takes its own evidence: what was
+    submitted before is a draft again.
     """
     state: DisputeState = max(dispute.state, fact["status"], key=STATE_RANK.__getitem__)
     funds: DisputeFunds = max(dispute.funds, fact["funds"], key=FUNDS_RANK.__getitem__)
@@ -131,19 +131,19 @@ def _joined(dispute: Dispute, fact: dict[str, Any], context: Context) -> Dispute
 
 
 def _is_won(state: DisputeState, funds: DisputeFunds) -> bool:
-    """Whether it was decided and the money is back, whatever was decided first."""
+    """Whether the dispute was decided, in whatever way, and the money is back."""
     return funds == "reinstated" and STATE_RANK[state] >= STATE_RANK["won"]
 
 
 def _postings(before: Dispute, after: Dispute) -> tuple[Posting, ...]:
-    """What moved between the two: withdrawn before reinstated, whichever was told first; a loss where the hold is."""
+    """The postings between the two: withdrawn before reinstated, whichever came first; a loss where the hold is."""
     sides = ledger.Parties(after.processor, after.merchant_id, after.currency)
     found: list[Posting] = []
     if before.funds == "none" and after.funds != "none":
         found.append(ledger.dispute_withdrawn(after.id, after.amount, after.fee, sides))
     if before.funds != "reinstated" and after.funds == "reinstated":
         found.append(ledger.dispute_reinstated(after.id, after.amount, sides, after_loss=_is_cleared(before)))
-    if _is_cleared(after):  # and before it was not: else nothing would have changed
+    if _is_cleared(after):  # and it was not cleared before, or nothing would have changed
         found.append(ledger.dispute_lost(after.id, after.amount, sides))
     if _is_cleared(before) and after.funds == "withdrawn":  # an appeal: no other state comes after a loss
         found.append(ledger.dispute_appealed(after.id, after.amount, sides))

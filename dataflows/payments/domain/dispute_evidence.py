@@ -1,7 +1,7 @@
-"""What a merchant says against a dispute: a draft that grows, and one submission that a processor gets once.
+"""A merchant's evidence against a dispute: a draft that grows, and one submission that a processor gets once.
 
-The submission is an attempt of kind ``evidence``: durable before it is sent, tried until the processor has it or says
-no. A refused one leaves the draft, for another try. What the processor makes of it comes as facts of the dispute.
+The submission is an attempt of kind ``evidence``: durable before it is sent, and tried until the processor takes or
+refuses it. If it is refused, the draft stays for another try. Facts of the dispute tell what became of it.
 Source: reference feature table, disputes with evidence.
 """
 

@@ -1,4 +1,4 @@
-"""What all facts about attempts have in common: when an attempt is open, what is stale, and that an echo is checked."""
+"""Rules for all facts about attempts: when an attempt is open, which facts are stale, how an answer is checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas.payments.records import PaymentIntent, ProcessorAttempt
 from schemas.records import Rejection
 
 OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
-UNDECIDED: Final = frozenset({"pending", "unknown", "requires_action", "manual_review"})  # facts that settle nothing
+UNDECIDED: Final = frozenset({"pending", "unknown", "requires_action", "manual_review"})  # facts that decide nothing
 REFUSED: Final = frozenset({"declined", "failed"})
 MOVES_MONEY: Final = frozenset({"authorized", "captured", "voided", "refunded"})
 SUCCESS: Final = {
@@ -31,11 +31,11 @@ SUCCESS: Final = {
 def undecided(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
-    """A doubt about an open attempt: it is written down, and the attempt stays open."""
+    """Records a doubt about an open attempt, which stays open."""
     status: str = fact["status"]
     if attempt.status in (status, "manual_review"):
         return stale(attempt)
-    if status == "unknown" and attempt.status == "requires_action":  # a question without an answer says nothing of it
+    if status == "unknown" and attempt.status == "requires_action":  # an unanswered question says nothing of it
         return stale(attempt)
     after = changed(attempt, context, status=status, error_code=fact["error_code"], provider_ref=fact["provider_ref"])
     intent = payment.intent
@@ -43,19 +43,19 @@ def undecided(
         told = fact.get("next_action") or fact.get("redirect_url")
         action = advance(intent, context, state="requires_action", next_action=told)
         return Decision(intent=action, attempt=after)
-    moved_on = advance(intent, context)  # of a refund or of evidence it says nothing about what the payer has to do
+    moved_on = advance(intent, context)  # for a refund or evidence it does not change what the payer has to do
     return Decision(intent=action_over(moved_on) if attempt.kind in CHARGES else moved_on, attempt=after)
 
 
 def action_over(intent: PaymentIntent) -> PaymentIntent:
-    """The payer has nothing to do any more; what comes of it is the processor's to say."""
+    """The payer has nothing more to do; the processor will tell the outcome."""
     if intent.state == "requires_action":
         intent.state, intent.next_action = "processing", None
     return intent
 
 
 def integrity_error(attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | None:
-    """Why an answer is not the answer to what we asked; the echo is checked, not trusted."""
+    """The reason why an answer does not match what we asked: its amount and currency are checked, not trusted."""
     if fact["status"] != SUCCESS[attempt.kind]:
         return "unexpected_status"
     if fact["amount"] != attempt.amount:
@@ -76,12 +76,12 @@ def contradiction(why: str) -> Rejection:
 
 
 def changed(attempt: ProcessorAttempt, context: Context, **changes: object) -> ProcessorAttempt:
-    """The attempt after a fact; a provider_ref that is known is not forgotten."""
+    """The attempt after a fact; a known provider_ref is kept."""
     if changes.get("provider_ref") is None:
         changes["provider_ref"] = attempt.provider_ref
     return structs.replace(attempt, updated_at=context.now, **changes)
 
 
 def parties(payment: Payment, attempt: ProcessorAttempt) -> ledger.Parties:
-    """Who is on the two sides of what an attempt moves."""
+    """The two parties between whom an attempt moves money."""
     return ledger.Parties(attempt.processor, payment.intent.merchant_id, payment.intent.currency)

@@ -1,7 +1,7 @@
-"""Fees of a capture, in integer arithmetic only; and which published terms a payment is under.
+"""Fees of a capture, in integer arithmetic only, and the published terms that hold for a payment.
 
-A payment keeps the terms that were in force when it was made. Nothing is stored with it: versions never change, and one
-is published before it is in force, so whoever asks later finds the same terms.
+A payment keeps the terms that were in force when it was made. They are not stored with it: versions never change and
+are published before they are in force, so a later look finds the same terms.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _BPS = 10_000  # basis points in one
 
 
 class FeeSchedule(Struct, frozen=True, kw_only=True):
-    """What the platform takes from the merchant, and what the processor takes from the platform.
+    """What the platform takes from the merchant, and the processor from the platform.
 
-    A refund does not return the platform's fee: the service was rendered, and the merchant gives back the full amount
-    out of what it has. With ``returns_platform_fee`` the refund that succeeds also pays the merchant the fee on what
-    has been refunded so far, reckoned on the sum and never above what the captures were charged, so that parts never
-    return more than the whole; a refund that fails later takes it back. The processor's fee and the fee of a dispute
+    A refund does not return the platform's fee: the service was rendered, and the merchant gives back the full amount.
+    With ``returns_platform_fee`` a refund that succeeds also returns the fee on what it refunds. The fee is computed on
+    the sum refunded so far, and is never above what the captures were charged, so parts never return more than the
+    whole; a refund that fails later takes it back. The processor's fee and the fee of a dispute
     are never returned.
     """
 
@@ -32,15 +32,15 @@ class FeeSchedule(Struct, frozen=True, kw_only=True):
     returns_platform_fee: bool = False
 
     def merchant_share(self, captured_minor: int) -> int:
-        """What the merchant gets of a captured amount."""
+        """The merchant's share of a captured amount."""
         return captured_minor - self.platform_fee(captured_minor)
 
     def platform_fee(self, captured_minor: int) -> int:
-        """What the platform takes of a captured amount: never more than it."""
+        """The platform's fee on a captured amount, never more than the amount."""
         return min(captured_minor, fee_minor(captured_minor, self.platform_bps) + self.platform_fixed_minor)
 
     def returned_fee(self, refunded_before_minor: int, refunded_after_minor: int, captured_minor: Iterable[int]) -> int:
-        """The fee that goes back when the refunded sum grows (below zero: that is taken again when it shrinks).
+        """The fee that is returned when the refunded sum grows; below zero, and taken again, when it shrinks.
 
         ``captured_minor``: each capture was rounded by itself, so their fees may be less than the fee on their sum.
         """
@@ -52,7 +52,7 @@ class FeeSchedule(Struct, frozen=True, kw_only=True):
 
 
 class FeeVersion(Struct, frozen=True):
-    """A published policy: of the versions that are in force at a time, the newest counts."""
+    """A published policy. Of the versions in force at a time, the newest counts."""
 
     version: int
     effective_at: int  # microseconds
@@ -68,7 +68,7 @@ def read_version(version: int, body: str) -> FeeVersion:
 def schedule_of(
     versions: tuple[FeeVersion, ...], merchant: str, currency: str, made_at: int, otherwise: FeeSchedule
 ) -> FeeSchedule:
-    """The schedule of a payment made at that time; ``versions`` newest first, ``otherwise`` before all of them."""
+    """The schedule of a payment made at that time; ``versions`` are newest first, ``otherwise`` holds before all."""
     for published in versions:
         if published.effective_at <= made_at:
             terms = published.policy.terms_of(merchant)
@@ -82,5 +82,5 @@ def schedule_of(
 
 
 def fee_minor(amount_minor: int, bps: int) -> int:
-    """The fee on an amount, rounded half up to a whole minor unit; 0 when it rounds to nothing."""
+    """The fee on an amount, rounded half up to a whole minor unit, which may be 0."""
     return (amount_minor * bps + _BPS // 2) // _BPS

@@ -1,7 +1,7 @@
-"""Money of a merchant exchanged between two currencies, at a rate that an operator states as exact text.
+"""Exchanges money of a merchant between two currencies, at a rate that an operator states as exact text.
 
-Integer arithmetic only: the rate is a fraction of powers of ten, and the two amounts agree with it when the target is
-within one minor unit of what the rate gives. A float, or a rounding on the way, could lose a unit that nobody finds.
+Integer arithmetic only: the rate is a fraction of powers of ten, and the amounts agree with it if the target is within
+one minor unit of what the rate gives. A float, or rounding in between, could lose a unit that nobody finds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def decide_convert(account: Account, command: Command, context: AccountContext) 
 
 
 def agrees(rate: str, source: tuple[int, str], target: tuple[int, str]) -> bool:
-    """Whether the target (minor units, currency) is what the source gives at the rate, to one minor unit."""
+    """Whether the source at this rate gives the target (minor units, currency), to one minor unit."""
     numerator, denominator = reference_rates.fraction(rate)
     # Both sides times the denominator and the exponent of the source: no division, no remainder.
     unit: int = denominator * 10 ** EXPONENTS[source[1]]
@@ -51,7 +51,7 @@ def agrees(rate: str, source: tuple[int, str], target: tuple[int, str]) -> bool:
 
 
 def _outside(rate: str, source: str, target: str, context: AccountContext) -> Rejection | None:
-    """Rule: two persons name no rate of their own: a published reference that is in force has it in its band."""
+    """Rule: not even two persons choose a rate freely: it must be within the band of a published reference in force."""
     document = context.reference_rates
     if document is None or not reference_rates.is_in_force(document, context.now):
         return Rejection("no_reference_rate", "No reference rates are in force: publish them first.", {})

@@ -1,7 +1,7 @@
 """Ledger transactions that belong to no payment: payouts, bank entries, approved repairs.
 
-Each is an aggregate of its own, at version 1 for ever. It balances, or it is refused before anything is kept. A repair
-is posted as two persons approved it, and reconciliation moves what is between processors and banks, nobody's balance.
+Each is an aggregate of its own, at version 1 for ever. One that does not balance is refused before anything is kept. A
+repair is posted as two persons approved it; reconciliation moves money only between processors and banks.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from schemas.payments.records import LedgerEntry
 from schemas.records import Command, Rejection
 from schemas.refusals import state_conflict, wrong_value
 
-#: who posts, and nobody else: each is bound in what it may say
+#: the only senders that may post; each is limited in what it may post
 _POSTS: Final = (repair.LEDGER_SCOPE, RECONCILIATION_SCOPE)
-#: what the accounts begin with that reconciliation may touch
+#: prefixes of the accounts that reconciliation may touch
 _RECONCILED: Final = (
     "payout_in_transit:", "processor_receivable:", "processor_fee_expense:", "cash:", "fx_clearing:", "recon_suspense:"
 )  # fmt: skip
-#: references that payments build for themselves
+#: references that only payments make
 _OF_PAYMENTS: Final = ("op_", "re_", "dp_")
 
 
 class JournalEntry(Struct, frozen=True, kw_only=True):
-    """A ledger transaction with its identity, and why it was made."""
+    """A ledger transaction with its identity and its reason."""
 
     id: str
     posting: Posting
@@ -37,7 +37,7 @@ class JournalEntry(Struct, frozen=True, kw_only=True):
 
 
 def decide_post(command: Command, *, exists: bool, approved: Command | None = None) -> JournalEntry | Rejection:
-    """The entry, once: a reference posts once, whoever asks again.
+    """Makes the entry once: a reference posts once, however often it is sent.
 
     ``approved`` is the command of the approved proposal that the reference names, as the database has it now.
     """

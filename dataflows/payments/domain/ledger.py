@@ -1,7 +1,7 @@
 """The posting table of payments: which accounts a fact debits and credits. Every line balances in its currency.
 
 Source: reference postings for authorize, void, capture (full, partial, automatic), fees, refunds, disputes and settled
-lines. If a line here were wrong, money would be created or lost on paper; the database checks the balance again on
+lines. If a line here were wrong, money would be created or lost on paper; the database checks the balance again at
 every insert. A reference is made of the ids of the fact and is unique for ever: a fact posts once, whatever its door.
 """
 
@@ -15,12 +15,12 @@ from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from dataflows.payments.domain.posting import Posting, moved
 from schemas.payments.records import LedgerEntry
 
-#: kind of the posting of a fee that a settlement line brings beside what was accrued
+#: the kind of a posting for a fee of a settlement line that was not accrued
 SETTLEMENT_FEE: Final = "settlement_fee"
 
 
 class Parties(Struct, frozen=True):
-    """Who is on the two sides, and in which currency."""
+    """The two sides of a posting, and its currency."""
 
     processor: str
     merchant: str
@@ -28,7 +28,7 @@ class Parties(Struct, frozen=True):
 
 
 def transfer(debit: str, credit: str, amount_minor: int, parties: Parties) -> list[LedgerEntry]:
-    """Two lines that move an amount from one account to another; none for an amount of zero."""
+    """Two lines that move an amount between two accounts; none for an amount of zero."""
     if amount_minor == 0:
         return []
     currency = parties.currency
@@ -48,7 +48,7 @@ def void(operation_id: str, remaining_minor: int, parties: Parties) -> Posting:
 
 
 def expire(operation_id: str, remaining_minor: int, parties: Parties) -> Posting:
-    """The processor let the hold end; ``operation_id`` is the authorization's own."""
+    """The processor let the hold end; ``operation_id`` is the authorization's."""
     hold, obligation = _memo(parties)
     return Posting(f"{operation_id}:expired", "expire", transfer(obligation, hold, remaining_minor, parties))
 
@@ -56,10 +56,10 @@ def expire(operation_id: str, remaining_minor: int, parties: Parties) -> Posting
 def capture(
     operation_id: str, captured_minor: int, released_minor: int, parties: Parties, fees: FeeSchedule
 ) -> Posting:
-    """Money taken, with the fees accrued on it.
+    """Money is taken, and its fees are accrued.
 
-    ``released_minor`` is the hold that ends with it: the captured amount, or all that is left when the capture
-    is final, or 0 for a purchase, which had no hold.
+    ``released_minor`` is the hold that ends with it: the captured amount, all that is left if the capture is final, or
+    0 for a purchase, which had no hold.
     """
     hold, obligation = _memo(parties)
     pending = f"merchant_pending:{parties.merchant}"
@@ -78,7 +78,7 @@ def capture(
 
 
 def refund_created(refund_id: str, amount_minor: int, from_pending_minor: int, parties: Parties) -> Posting:
-    """The merchant's money is set aside for the payer: unsettled money first, the rest from what is available."""
+    """Money of the merchant is set aside for the payer: unsettled money first, the rest from what is available."""
     return Posting(
         f"{refund_id}:created", "refund", _from_merchant(_in_flight(parties), amount_minor, from_pending_minor, parties)
     )
@@ -97,14 +97,14 @@ def refund_succeeded(operation_id: str, amount_minor: int, fee_returned_minor: i
 
 
 def refund_failed(reference: str, kind: str, amount_minor: int, to_pending_minor: int, parties: Parties) -> Posting:
-    """A refund that is not paid (it failed, or was canceled): the merchant has its money again."""
+    """A refund is not paid (it failed or was canceled): the merchant gets its money back."""
     return Posting(reference, kind, _to_merchant(_in_flight(parties), amount_minor, to_pending_minor, parties))
 
 
 def refund_succeeded_late(
     operation_id: str, amount_minor: int, from_pending_minor: int, fee_returned_minor: int, parties: Parties
 ) -> Posting:
-    """A refund that had been called failed was paid after all: what the merchant got back is taken again."""
+    """A refund that was failed has been paid after all: what the merchant got back is taken again."""
     return Posting(
         f"{operation_id}:refunded",
         "refund_succeeded",
@@ -118,7 +118,7 @@ def refund_succeeded_late(
 def refund_failed_later(
     operation_id: str, amount_minor: int, to_pending_minor: int, fee_returned_minor: int, parties: Parties
 ) -> Posting:
-    """A refund that had succeeded came back; ``fee_returned_minor`` is below zero when its fee is taken again."""
+    """A refund that had succeeded came back; ``fee_returned_minor`` is below zero if its fee is taken again."""
     return Posting(
         f"{operation_id}:failed_later",
         "refund_failed_later",
@@ -130,7 +130,7 @@ def refund_failed_later(
 
 
 def dispute_withdrawn(dispute_id: str, amount_minor: int, fee_minor_: int, parties: Parties) -> Posting:
-    """The network took the money back. The merchant's balance may go below zero: nothing is written off by itself."""
+    """The network took the money back. The merchant's balance may go below zero: nothing is written off by us."""
     claim, hold = _dispute(parties)
     available, receivable = f"merchant_available:{parties.merchant}", _receivable(parties)
     return Posting(
@@ -145,7 +145,7 @@ def dispute_withdrawn(dispute_id: str, amount_minor: int, fee_minor_: int, parti
 
 
 def dispute_reinstated(dispute_id: str, amount_minor: int, parties: Parties, *, after_loss: bool = False) -> Posting:
-    """The network gave the money back; after a loss had cleared the hold, straight to the merchant."""
+    """The network gave the money back; directly to the merchant if a loss had cleared the hold."""
     claim, hold = _dispute(parties)
     available, receivable = f"merchant_available:{parties.merchant}", _receivable(parties)
     entries = [
@@ -164,13 +164,13 @@ def dispute_lost(dispute_id: str, amount_minor: int, parties: Parties) -> Postin
 
 
 def dispute_appealed(dispute_id: str, amount_minor: int, parties: Parties) -> Posting:
-    """An appeal against the loss: the money is claimed again, and held for whom gets it."""
+    """An appeal against the loss: the money is claimed again and held until it is decided."""
     claim, hold = _dispute(parties)
     return Posting(f"{dispute_id}:appealed", "dispute_appealed", transfer(claim, hold, amount_minor, parties))
 
 
 def settled(operation_id: str, matured_minor: int, fee_difference_minor: int, parties: Parties) -> Posting:
-    """A capture is in a settlement: the merchant's share matures, and the accrued fee becomes what was really taken."""
+    """A capture was settled: the merchant's share matures, and the fee that was taken replaces the accrued one."""
     pending, available = f"merchant_pending:{parties.merchant}", f"merchant_available:{parties.merchant}"
     return Posting(
         f"{operation_id}:settled",
@@ -183,12 +183,12 @@ def settled(operation_id: str, matured_minor: int, fee_difference_minor: int, pa
 
 
 def settlement_fee(reference: str, fee_minor_: int, parties: Parties) -> Posting:
-    """The processor kept a fee that was not accrued, or, below zero, gave one back: it owes what its payout brings."""
+    """The processor kept a fee that was not accrued (below zero: gave one back), so it owes what its payout brings."""
     return Posting(reference, SETTLEMENT_FEE, _processor_fee(fee_minor_, parties))
 
 
 def settlement_difference(reference: str, kind: str, gained_minor: int, parties: Parties) -> Posting:
-    """A settlement pays more (above zero) or less than was expected: it waits in suspense for a person."""
+    """A settlement pays more (above zero) or less than expected; the difference waits in suspense for a person."""
     receivable, suspense = _receivable(parties), f"recon_suspense:{parties.processor}"
     return Posting(
         reference,

@@ -1,4 +1,4 @@
-"""The payment intent: one pure function per command, deciding the next state or refusing.
+"""The payment intent: one pure function per command, which decides the next state or refuses.
 
 Every function takes the aggregate (never changed here), the command and the context, and returns a Decision or a
 Rejection. Facts about attempts are decided in ``processor_attempt``. Source: spec 1 section 3, reference states 3.1.
@@ -26,7 +26,7 @@ CANCELABLE_AT_ONCE: Final = frozenset(
 
 
 def decide_create(payment: Payment | None, command: Command, context: Context) -> Decision | Rejection:
-    """A new intent at version 1. Its id comes from the retry identity, so a second create meets the first."""
+    """A new intent at version 1. Its id is made of the retry identity, so a second create meets the first."""
     if payment is not None:
         return state_conflict(payment.intent.state, "This intent exists.")
     if command.expected_version not in (None, 0):
@@ -34,7 +34,7 @@ def decide_create(payment: Payment | None, command: Command, context: Context) -
     wanted: dict[str, Any] = command.payload
     return Decision(
         intent=PaymentIntent(
-            **wanted,  # what was agreed on is called in the intent as it is in the command
+            **wanted,  # these fields have the same names in intent and command
             id=command.aggregate_key,
             merchant_id=command.scope,
             state="requires_confirmation" if wanted["payment_method"] else "requires_payment_method",
@@ -54,9 +54,9 @@ def decide_create(payment: Payment | None, command: Command, context: Context) -
 
 
 def decide_update(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """What was agreed on before the payer's money is asked for; a field that is not given stays as it is.
+    """Changes the terms before the payer's money is asked for; a field that is not given stays.
 
-    What a processor was asked for stays: of an attempt that was refused, a late success must still be of this payment.
+    What a processor was asked for cannot change: a late success of a refused attempt must still fit this payment.
     """
     intent = payment.intent
     if intent.state not in CONFIRMABLE:
@@ -78,7 +78,7 @@ def decide_update(payment: Payment, command: Command, context: Context) -> Decis
 def decide_confirm(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
     """Starts an attempt to authorize (manual capture) or to purchase (automatic); the answer comes as a fact.
 
-    Unless the risk rules say otherwise: then no processor hears of it, and the assessment says why.
+    If the risk rules do not allow it, no processor is asked, and the assessment says why.
     """
     intent = payment.intent
     if intent.state not in CONFIRMABLE:
@@ -123,11 +123,11 @@ def decide_capture(payment: Payment, command: Command, context: Context) -> Deci
 
 
 def decide_cancel(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Cancels at once where no money is held, else starts an attempt to release the hold."""
+    """Cancels at once if no money is held, otherwise starts an attempt to release the hold."""
     intent = payment.intent
     reason: Any = command.payload["cancellation_reason"]
     if intent.state in CANCELABLE_AT_ONCE:
-        # After an action of the payer the attempt is still open: what comes of it is given back, or released.
+        # While the payer acts, the attempt is open: money that it takes is given back, a hold released.
         canceled = advance(intent, context, state="canceled", cancellation_reason=reason, next_action=None)
         return Decision(intent=canceled)
     if intent.state != "requires_capture":
@@ -137,7 +137,7 @@ def decide_cancel(payment: Payment, command: Command, context: Context) -> Decis
 
 
 def authorization(payment: Payment) -> ProcessorAttempt | None:
-    """The attempt whose hold is captured or released; None when nothing is held."""
+    """The attempt whose hold is captured or released; None if nothing is held."""
     return next((a for a in payment.attempts.values() if a.kind == "authorize" and a.status == "authorized"), None)
 
 
@@ -156,7 +156,7 @@ def wrong_state(intent: PaymentIntent, participle: str) -> Rejection:
 
 
 def start_charge(intent: PaymentIntent, context: Context, command: Command) -> Decision:
-    """The attempt that takes or holds the payer's money, once nothing stands against it, where the rules route it."""
+    """Starts the attempt that takes or holds the payer's money, at the processor that the rules choose."""
     reason: str | None = None
     if context.policies.routing.version:
         route = routing.route(context, intent, routing.card_of(command))
@@ -165,14 +165,14 @@ def start_charge(intent: PaymentIntent, context: Context, command: Command) -> D
 
 
 def fail_over(payment: Payment, ended: ProcessorAttempt, route: routing.Route, context: Context) -> Decision:
-    """The same charge at another processor, in the commit that learned that nothing came of ``ended``."""
+    """Starts the same charge at another processor, in the commit that learned that ``ended`` failed."""
     intent = structs.replace(payment.intent, processor=route.processor, next_action=None)
     decision = _start_attempt(intent, context, ended.kind, ended.amount, route=route.reason)
     return structs.replace(decision, caused_by=ended)
 
 
 def _blocked(intent: PaymentIntent, context: Context) -> Decision:
-    """The attempt that is never sent; the intent may be confirmed again, with another method or later."""
+    """An attempt that is never sent; the intent may be confirmed again, with another method or later."""
     attempt = new_attempt(intent, context, _charge_kind(intent), intent.amount, parent=None, final=True)
     attempt = structs.replace(attempt, status="blocked", error_code=BLOCKED)
     after = advance(
@@ -210,7 +210,7 @@ def new_attempt(
     final: bool,
     route: str | None = None,
 ) -> ProcessorAttempt:
-    """The next attempt of an intent. What works on an earlier one goes to the same processor with the same method."""
+    """The next attempt of an intent. One that works on an earlier attempt goes to its processor with its method."""
     number = intent.latest_attempt + 1
     return ProcessorAttempt(
         intent_id=intent.id,

@@ -1,8 +1,8 @@
 """Payouts: money on its way from us to a merchant's bank, never more than the merchant has available.
 
-What becomes of one is a fact of the bank, which comes in any order and from any door, and ends alike:
+Facts of the bank say what becomes of a payout. In any order and from any door they end alike:
   pending -> paid, failed, canceled      canceled -> paid (the bank was faster), failed      paid -> failed (sent back)
-A payout that failed has failed for good: a later ``paid`` is the older of the two facts, or a case for people.
+A failed payout has failed for good: a later ``paid`` is the older of the two facts, or a case for people.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TEMPLATE: Final = OPERATIONS["create_payout"].template
 
 
 def decide_create(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """A pending payout, whose amount is not available any more."""
+    """A pending payout, whose amount is no longer available."""
     owner, wanted = account.account, command.payload
     if owner.state == "frozen":
         return Rejection("account_frozen", "The account is frozen; nothing is paid out.", {})
@@ -63,7 +63,7 @@ def decide_create(account: Account, command: Command, context: AccountContext) -
 
 
 def decide_cancel(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """Takes a payout back of which the bank has not said anything."""
+    """Cancels a payout about which the bank has said nothing."""
     payout = account.payouts.get(str(command.payload["payout"]))
     if payout is None:
         return NOT_FOUND
@@ -77,7 +77,7 @@ def decide_cancel(account: Account, command: Command, context: AccountContext) -
 
 
 def decide_outcome(account: Account, command: Command, context: AccountContext) -> AccountDecision | Rejection:
-    """What the bank did. Money that moved anyway is always written down, frozen or not."""
+    """Records what the bank did. Money that has moved is always recorded, also of a frozen merchant."""
     fact: dict[str, Any] = command.payload
     payout = account.payouts.get(fact["payout"])
     if payout is None:
@@ -99,7 +99,7 @@ def decide_outcome(account: Account, command: Command, context: AccountContext) 
 
 
 def _not_paid(payout: Payout, bank: str) -> Posting | None:
-    """How the merchant has its money again; a canceled payout has given it back already."""
+    """Returns the money to the merchant, unless the payout was canceled: then it has it already."""
     if payout.state == "pending":
         return account_postings.payout_not_paid(payout, "failed")
     return account_postings.payout_came_back(payout, bank) if payout.state == "paid" else None

@@ -1,4 +1,4 @@
-"""What decisions are made by beside the payment, as one value: owners replace it whole, a decision sees one version."""
+"""The policies that decisions follow, as one value: owners replace it whole, so a decision sees one version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas.payments.routing import RoutingPolicy
 
 
 class ProcessorHealth(Struct, frozen=True, kw_only=True):
-    """What the workers last saw of a processor: its circuit breaker, and the outcomes within their window."""
+    """What workers last saw of a processor: its circuit breaker and the outcomes within their window."""
 
     as_of: int  # microseconds
     breaker: Literal["closed", "open", "half_open"]
@@ -30,7 +30,7 @@ class ProcessorHealth(Struct, frozen=True, kw_only=True):
 
 
 class PublishedRates(Struct, frozen=True, kw_only=True):
-    """One version of the reference rates; version 0 has none, and nothing is exchanged by hand."""
+    """One version of the reference rates; with version 0, which has none, nothing is exchanged by hand."""
 
     version: int = 0
     document: ReferenceRates | None = None
@@ -42,14 +42,14 @@ def read_rates(version: int, body: str) -> PublishedRates:
 
 
 class Policies(Struct, frozen=True, kw_only=True):
-    """What operators published, as an owner read it last. May be seconds old; a decision names the versions it used."""
+    """The published policies as an owner last read them. May be seconds old; a decision names the versions it used."""
 
     risk: RiskPolicy = RiskPolicy()
     routing: RoutingPolicy = RoutingPolicy()
-    fees: tuple[FeeVersion, ...] = ()  # every version, newest first: a payment keeps the terms it was made under
+    fees: tuple[FeeVersion, ...] = ()  # every version, newest first: a payment keeps its first terms
     reference_rates: PublishedRates = PublishedRates()
     frozen_merchants: frozenset[str] = frozenset()
-    processors: frozenset[str] = frozenset()  # that this installation has; empty = whatever a rule names
+    processors: frozenset[str] = frozenset()  # of this installation; empty = any that a rule names
     health: dict[str, ProcessorHealth] = field(default_factory=dict)  # by processor; unknown = healthy
 
 

@@ -1,4 +1,4 @@
-"""A ledger transaction before it has its place, and when it balances."""
+"""Ledger transactions before they have their places, and the check that they balance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schemas.payments.records import LedgerEntry
 
 
 class Posting(Struct, frozen=True):
-    """A balanced ledger transaction before it has its place: what happened (kind), its unique reference, its lines."""
+    """A balanced ledger transaction before it has its place: its kind, its unique reference, its lines."""
 
     reference: str
     kind: str
@@ -16,7 +16,7 @@ class Posting(Struct, frozen=True):
 
 
 def moved(debit: str, credit: str, amount_minor: int, currency: str) -> list[LedgerEntry]:
-    """Two lines that move an amount from one account to another."""
+    """Two lines that move an amount between two accounts."""
     return [LedgerEntry(debit, amount_minor, 0, currency), LedgerEntry(credit, 0, amount_minor, currency)]
 
 

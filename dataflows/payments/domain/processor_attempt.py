@@ -1,8 +1,8 @@
-"""Facts about processor attempts: what the outside world did, decided once, whatever door it came through.
+"""Facts about processor attempts: what the outside world did, decided once, through whatever door they came.
 
-Rule: after an unknown outcome of a charge, capture or void no other of these exists until it is definitive (spec 1
-section 3). Refunds run beside them and are decided in ``refund_outcome``. A fact that says nothing new is refused as
-``stale_fact`` and changes nothing. Source: reference states 3.1 and 3.2, postings 3.5.
+Rule: while the outcome of a charge, capture or void is unknown, no other of these exists (spec 1 section 3). Refunds
+run beside them and are decided in ``refund_outcome``. A fact that says nothing new is refused as ``stale_fact`` and
+changes nothing. Source: reference states 3.1 and 3.2, postings 3.5.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from schemas.payments import vouched
 from schemas.payments.records import IntentState, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
 
-_GONE: Final = REFUSED | {"blocked"}  # charges that leave room for another one
+_GONE: Final = REFUSED | {"blocked"}  # a charge in these states allows another one
 _TAKES_MONEY: Final = frozenset({"purchase", "capture"})
 
 
@@ -67,10 +67,10 @@ def _about_open(
 
 
 def _refused(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision:
-    """A definitive no.
+    """A definitive refusal.
 
-    A charge goes on at another processor where the rules say so, else it may be confirmed again with another method;
-    a capture or void may be tried again from the hold.
+    A charge goes on at another processor if the rules say so; otherwise it may be confirmed again with another method.
+    A capture or void may be tried again from the hold.
     """
     code = fact["error_code"] or fact["status"]
     after = changed(attempt, context, status=fact["status"], error_code=code, provider_ref=fact["provider_ref"])
@@ -96,7 +96,7 @@ def _after_refusal(intent: PaymentIntent, attempt: ProcessorAttempt) -> IntentSt
 
 
 def _is_release(attempt: ProcessorAttempt, fact: dict[str, Any]) -> bool:
-    """Whether a hold ended by itself. Of one that was never heard of, only that all of it expired is believed."""
+    """Whether a hold ended by itself. Of a hold that we never heard of, only a complete expiry is believed."""
     if attempt.kind != "authorize" or fact["status"] != "voided":
         return False
     if attempt.status == "authorized":
@@ -109,7 +109,7 @@ def _succeeded(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
     mismatch = integrity_error(attempt, fact)
-    if mismatch:  # the processor did something else: people decide, nothing is posted
+    if mismatch:  # the processor did something else: a person decides, nothing is posted
         if attempt.status == "manual_review":
             return stale(attempt)
         after = changed(
@@ -127,7 +127,7 @@ def _purchased(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], c
         before,
         context,
         state="canceled" if before.state == "canceled" else "succeeded",
-        processor=attempt.processor,  # of several that were tried, this one has the money
+        processor=attempt.processor,  # of several that were tried, this one took the money
         amount_received=before.amount_received + attempt.amount,
         amount_pending=before.amount_pending + context.fees.merchant_share(attempt.amount),
         next_action=None,
@@ -143,7 +143,7 @@ def _captured(payment: Payment, attempt: ProcessorAttempt, _: dict[str, Any], co
 
 
 def _captured_late(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context) -> Decision:
-    """The money of a capture that had been refused. Another attempt may be under way: it keeps its turn."""
+    """Money of a capture that had been refused. Another attempt may be under way and goes on."""
     before = payment.intent
     left = max(0, before.amount_capturable - attempt.amount)
     if before.state != "requires_capture":
@@ -187,10 +187,10 @@ _EFFECTS: Final = {
 def _contradiction(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context, *, is_vouched_for: bool
 ) -> Decision | Rejection:
-    """A late fact about an attempt that was already definitive. A capture wins over its refusal, once.
+    """A late fact about a definitive attempt. A capture wins over its refusal, once.
 
-    Any other word about money that we cannot follow is a contradiction, for people: never just stale. Money that two
-    persons vouch for is posted beside another charge that is live, and given back.
+    Any other fact about money that does not fit is a contradiction, a case for people, and never just stale. Money that
+    two persons vouch for is posted beside another live charge, and given back.
     """
     status = fact["status"]
     if status not in MOVES_MONEY or status == attempt.status:
@@ -207,7 +207,7 @@ def _contradiction(
 
 
 def _why_not_taken(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any]) -> str | None:
-    """Why a late fact is not that a refused attempt took its money after all."""
+    """The reason why a late fact does not show that a refused attempt took its money after all."""
     if attempt.status not in REFUSED or attempt.kind not in _TAKES_MONEY or fact["status"] != "captured":
         return f"The processor says {fact['status']}, of an attempt that is {attempt.status}."
     if integrity_error(attempt, fact):
@@ -220,7 +220,7 @@ def _why_not_taken(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, 
 def _named_later(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | None:
-    """The processor's name of a success that was known without it: nothing can be done about money without a name."""
+    """Adds the processor's name to a success that lacked it: without the name nothing can be done with the money."""
     is_new = attempt.provider_ref is None and fact["provider_ref"] is not None
     if not is_new or fact["status"] != attempt.status or integrity_error(attempt, fact):
         return None
@@ -230,13 +230,13 @@ def _named_later(
 
 
 def _is_live_charge(attempt: ProcessorAttempt) -> bool:
-    """Whether it pays for the payment, or still may: at most one attempt of a payment does (invariant 9)."""
+    """Whether it pays, or may still pay, for the payment: at most one attempt of a payment does (invariant 9)."""
     is_second = attempt.kind == "purchase" and not attempt.final
     return attempt.kind in CHARGES and attempt.status not in _GONE and not is_second
 
 
 def _purchased_twice(payment: Payment, attempt: ProcessorAttempt, context: Context) -> Decision:
-    """Money that was taken beside a live charge, which keeps its turn: posted, and given back in the same commit."""
+    """Money taken beside a live charge, which goes on: posted, and given back in the same commit."""
     before = payment.intent
     intent = advance(
         before,

@@ -1,7 +1,7 @@
 """Refunds: money on its way back to the payer, capped by what was received, never by what a caller believes.
 
-A refund is carried out by an attempt of kind ``refund``; several may be under way, beside captures too. What becomes of
-it is decided in ``refund_outcome``. The state of the intent never changes by a refund. Source: reference 3.1 and 3.3.
+An attempt of kind ``refund`` carries a refund out; several may be under way, also beside captures. ``refund_outcome``
+decides what becomes of it. A refund never changes the state of the intent. Source: reference 3.1 and 3.3.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from schemas.payments.records import PaymentIntent, ProcessorAttempt, Refund, Re
 from schemas.records import Command, Rejection
 from schemas.refusals import wrong_value
 
-#: reasons of refunds that nobody asked for
+#: reasons of refunds that the platform makes by itself
 CANCELED: Final = "payment_canceled"
 TWICE: Final = "charged_twice"
-_ON_ITS_WAY: Final[RefundPendingReason] = "processing"  # why a refund is pending of which nothing else is known
+_ON_ITS_WAY: Final[RefundPendingReason] = "processing"  # the reason of a pending refund of which nothing else is known
 #: refunds that count against what was received
 ACTIVE: Final = frozenset({"pending", "requires_action", "succeeded"})
 _TEMPLATE: Final = OPERATIONS["create_refund"].template
 
 
 def decide_create(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """A refund of what was received and is neither refunded nor disputed; all of it when no amount is given."""
+    """Refunds what was received and is neither refunded nor disputed; all of it if no amount is given."""
     intent, wanted = payment.intent, command.payload
     if wanted["payment_intent"] != intent.id:
         return wrong_value("payload.payment_intent", "must be the payment that it was sent to")
@@ -57,7 +57,7 @@ def decide_create(payment: Payment, command: Command, context: Context) -> Decis
 
 
 def decide_cancel(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Ends a refund that waits for somebody. One that is pending may be on its way: nobody can call it back."""
+    """Ends a refund that waits for somebody. A pending one may be on its way, so it cannot be called back."""
     refund_id: Any = command.payload["refund"]
     refund = payment.refunds.get(refund_id)
     if refund is None:
@@ -74,12 +74,12 @@ def decide_cancel(payment: Payment, command: Command, context: Context) -> Decis
 
 
 def refundable(payment: Payment) -> int:
-    """What may still be given back: received, less what is refunded or on its way, less what is disputed."""
+    """What may still be refunded: received, less refunded or on its way, less disputed."""
     return max(0, payment.intent.amount_received - committed(payment) - payment.intent.amount_disputed)
 
 
 def given_back(payment: Payment, captured: Decision, context: Context, reason: str) -> Decision:
-    """A late capture that nobody wants, with the refund of all of it in the same commit."""
+    """A late capture that nobody wants, and the refund of all of it, in the same commit."""
     after, attempt = applied(payment, captured), captured.attempt
     amount = 0 if attempt is None else min(attempt.amount, refundable(after))
     if attempt is None or not amount:
@@ -136,13 +136,13 @@ def _started(
 
 
 def _parent(payment: Payment, amount: int) -> ProcessorAttempt:
-    """The first capture that the refund can work on: one with room for all of it, which ``decide_create`` has seen."""
+    """The first capture with room for the whole refund; ``decide_create`` has made sure that there is one."""
     rooms = _rooms(payment)
     return next(capture for capture in _captures(payment) if rooms[_name(capture)] >= amount)
 
 
 def _rooms(payment: Payment) -> dict[tuple[str, str | None], int]:
-    """What may be given back of each capture: several that a processor calls by one name are one to it."""
+    """What may be refunded of each capture; several with one name at the processor count as one."""
     rooms: dict[tuple[str, str | None], int] = {}
     for capture in _captures(payment):
         rooms[_name(capture)] = rooms.get(_name(capture), 0) + capture.amount
@@ -171,7 +171,7 @@ def money_back(
     state: RefundState,
     reason: str | None,
 ) -> Decision:
-    """What was set aside for a refund goes back where it came from, unless that has matured meanwhile."""
+    """Returns what was set aside for a refund to where it came from, unless that has matured meanwhile."""
     to_pending = back_to_pending(payment, refund, context)
     reference = f"{ended.operation_id}:refund_{state}"
     posting = ledger.refund_failed(reference, f"refund_{state}", refund.amount, to_pending, parties(payment, ended))
@@ -184,7 +184,7 @@ def money_back(
 
 
 def fee_back(payment: Payment, context: Context, before: int, after: int) -> int:
-    """The platform's fee that goes back when the sum of succeeded refunds grows from ``before`` to ``after``."""
+    """The platform's fee that is returned when the sum of succeeded refunds grows from ``before`` to ``after``."""
     return context.fees.returned_fee(before, after, (a.amount for a in _captures(payment)))
 
 
@@ -195,7 +195,7 @@ def back_to_pending(payment: Payment, refund: Refund, context: Context) -> int:
 
 
 def refund_changed(refund: Refund, context: Context, **changes: object) -> Refund:
-    """The refund one version on. Why it is pending is said exactly while it is."""
+    """The refund one version on. It has a ``pending_reason`` exactly while it is pending."""
     after = structs.replace(refund, version=refund.version + 1, updated_at=context.now, **changes)
     after.pending_reason = (after.pending_reason or _ON_ITS_WAY) if after.state == "pending" else None
     return after

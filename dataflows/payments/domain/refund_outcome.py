@@ -1,8 +1,8 @@
-"""What becomes of a refund: facts of its attempt, through any door and in any order.
+"""Decides what becomes of a refund, by facts of its attempt, from any door and in any order.
 
 What is known of a refund only grows (source: reference 3.3, trap 6): open < failed < refunded < failed after it had
-succeeded. The last is said by the fact identity ``{operation_id}:failed_later``, or by a plain "failed" about a refund
-that is known to have succeeded; it is final, and the attempt is marked so.
+succeeded. The fact identity ``{operation_id}:failed_later`` tells the last, or a plain "failed" about a refund that is
+known to have succeeded; it is final, and the attempt is marked so.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decide_outcome(
     status: str = fact["status"]
     refund = next(r for r in payment.refunds.values() if r.attempt == attempt.attempt)
     told_later = command.idempotency_key == outcome_key(attempt.operation_id, FAILED_LATER)
-    is_over = attempt.status == "failed" and attempt.final  # it failed after it had succeeded: nothing comes after that
+    is_over = attempt.status == "failed" and attempt.final  # it failed after it had succeeded, which is the last state
     if status == "failed" and not is_over and (told_later or attempt.status == "refunded"):
         return _failed_after_success(payment, refund, attempt, fact, context)
     is_success = status not in UNDECIDED and status not in REFUSED
@@ -82,9 +82,9 @@ def _undecided(
     *,
     said_then: bool,
 ) -> Decision | Rejection:
-    """The refund waits for the payer exactly while its attempt does. It counts against the cap all along.
+    """The refund waits for the payer exactly while its attempt does, and counts against the cap meanwhile.
 
-    ``said_then``: a word of the processor's that may be late. It ends no wait for the payer, which may be newer.
+    ``said_then``: the fact may be late, so it does not end a wait for the payer, which may be newer.
     """
     if said_then and attempt.status == "requires_action":
         return stale(attempt)
@@ -127,7 +127,7 @@ def _succeeded(
 def _succeeded_late(
     payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
-    """Money that moved after all wins over a failure, once; unless another refund has taken its place since."""
+    """Money that moved after all wins over a failure, once, unless another refund has taken its place since."""
     intent = payment.intent
     if integrity_error(attempt, fact) or committed(payment) + refund.amount > intent.amount_received:
         return contradiction("The processor refunded what it had refused, or another amount.")
@@ -161,11 +161,11 @@ def _failed(
 def _failed_after_success(
     payment: Payment, refund: Refund, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision:
-    """It failed for good. When the success was not heard of, both are posted: the ledger tells what happened."""
+    """It failed for good. If we had not heard of the success, both are posted: the ledger tells what happened."""
     code = fact["error_code"] or "unknown"
     ended = changed(attempt, context, status="failed", error_code=code, final=True, provider_ref=fact["provider_ref"])
     intent = payment.intent
-    if attempt.status in REFUSED:  # the merchant has its money already
+    if attempt.status in REFUSED:  # the merchant already has its money
         return Decision(intent=advance(intent, context), attempt=ended)
     with_it = intent.amount_refunded + (0 if attempt.status == "refunded" else refund.amount)
     fee = fee_back(payment, context, with_it - refund.amount, with_it)
@@ -188,5 +188,5 @@ def _failed_after_success(
 
 
 def failure_reason(code: str) -> str:
-    """A processor's code in the public list of reasons."""
+    """The public reason for a processor's code."""
     return _FAILURE_REASONS.get(code, "unknown")

@@ -1,8 +1,8 @@
 """The risk engine: rules over facts give a score, an outcome and its reasons. Pure, versioned, explained.
 
 Precedence: a rule that allows, then one that blocks, then one that reviews, then the thresholds of the score. A rule in
-shadow is recorded and decides nothing; in a policy in shadow all of them are. Nothing published lets everything through
-and is not even recorded. A fact that is not known makes its rule hit, miss or ask for a review, as the rule says.
+shadow, or in a policy in shadow, is recorded and decides nothing. If nothing is published, everything is allowed and
+nothing recorded. If a fact is unknown, its rule hits, misses or asks for a review, as the rule says.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from schemas.payments.records import PaymentIntent, RiskAssessment, RiskOutcome,
 from schemas.payments.risk_policy import RiskDocument, RiskRule
 
 _VELOCITY: Final = "velocity:"
-_DIGITS_MAX: Final = 18  # of a count that another process says
+_DIGITS_MAX: Final = 18  # of a count from another process
 
 
 class RiskPolicy(Struct, frozen=True, kw_only=True):
-    """One version of the rules, ready to be evaluated; version 0 has none."""
+    """One version of the rules, ready to be evaluated; version 0 has no rules."""
 
     version: int = 0
     document: RiskDocument = RiskDocument()
@@ -43,7 +43,7 @@ def read_policy(version: int, body: str) -> RiskPolicy:
 
 
 class Verdict(Struct, frozen=True):
-    """What the rules say of one confirm."""
+    """The rules' result for one confirm."""
 
     outcome: RiskOutcome
     score: int
@@ -58,12 +58,12 @@ class _Hit(Struct, frozen=True):
 
 
 def facts_of(intent: PaymentIntent, payload: Mapping[str, Any], signals: Mapping[str, str] | None) -> Facts:
-    """What is known of a confirm: its own fields, and the signals that the ingress gathered, if it could."""
+    """The facts of a confirm: its own fields, and the signals that the ingress gathered, if it could."""
     signals = signals or {}
     method = intent.payment_method
     card = signals.get("card")
     if card is None and method is not None and not identity.is_card_token(method):
-        card = method  # a processor's token is all that we know of the card
+        card = method  # of such a card we know only the processor's token
     return Facts(
         merchant=intent.merchant_id,
         amount=intent.amount,
@@ -93,7 +93,7 @@ def assess(policy: RiskPolicy, intent: PaymentIntent, facts: Facts, now: int) ->
 
 
 def judge(policy: RiskPolicy, facts: Facts) -> Verdict:
-    """What the rules of a policy say. The score is of the rules that count: of all of them in a policy in shadow."""
+    """The verdict of a policy's rules. Its score is the sum of the rules that count; in a policy in shadow, of all."""
     shadow = policy.document.shadow
     hits = [hit for rule in policy.document.rules if (hit := _hit(rule, facts, policy.lists)) is not None]
     counting = [hit for hit in hits if not hit.rule.shadow]

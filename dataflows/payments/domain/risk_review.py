@@ -1,7 +1,7 @@
-"""What an operator decides of a payment that the risk rules want to be looked at. Pure.
+"""An operator's decision about a payment that the risk rules sent to review. Pure.
 
-An approval starts the attempt that the confirm would have started, routed by the card that the confirm told of; a
-rejection cancels the payment as fraudulent.
+An approval starts the attempt that the confirm would have started, routed by the confirm's card. A rejection cancels
+the payment as fraudulent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataflows.payments.domain.payment_intent import advance, start_charge, wron
 from schemas.payments.records import RiskAssessment, RiskReason
 from schemas.records import Command, Rejection
 
-_OPERATOR: Final = "operator"  # the rule that a person is
+_OPERATOR: Final = "operator"  # the name of a person's decision among the rules
 _NO_POLICY: Final = 0
 
 
 def decide_review(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Approves or rejects. The assessment of the operator stands beside the one of the rules."""
+    """Approves or rejects. The operator's assessment is kept beside that of the rules."""
     intent, payload = payment.intent, command.payload
     if intent.state != "requires_merchant_action":
         return wrong_state(intent, "reviewed")

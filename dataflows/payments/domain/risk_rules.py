@@ -1,4 +1,4 @@
-"""Whether a condition of a rule holds for a payment: yes, no, or not known, and what it saw. Pure."""
+"""Evaluates a condition of a rule for a payment: yes, no, or unknown, and what it saw. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.payments.risk_policy import Condition
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What is known of one confirm; None is not known."""
+    """The facts of one confirm; None means unknown."""
 
     merchant: str
     amount: int
@@ -23,11 +23,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     ip: str | None
     customer_country: str | None
     card_country: str | None
-    velocity: Mapping[str, int]  # by the name of the signal; one that is missing is not known
+    velocity: Mapping[str, int]  # by the name of the signal; a missing one is unknown
 
 
 class Seen(Struct, frozen=True):
-    """What became of one condition, for people in ``detail``."""
+    """The result of one condition, explained for people in ``detail``."""
 
     holds: bool | None
     detail: str

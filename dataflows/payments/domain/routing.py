@@ -1,11 +1,11 @@
-"""Which processor serves a charge: pure, deterministic, explained. Nothing published means the default processor.
+"""Chooses the processor of a charge: pure, deterministic, explained. Nothing published means the default processor.
 
-The first rule that fits decides. Of its candidates those that cannot serve the payment method do not count; of the rest
-the most preferred one is chosen that is not eliminated, and the most preferred one when all are: no payment is refused
-for routing. Only charges are routed: what works on an earlier attempt goes to that attempt's processor.
+The first rule that fits decides. Candidates that cannot serve the payment method are dropped. Of the rest the most
+preferred one that is not eliminated is chosen; if all are eliminated, the most preferred one: routing refuses no
+payment. Only charges are routed: an attempt that works on an earlier one goes to that one's processor.
 
 Failover (source: trap 1) is a further attempt of the same confirm at the next candidate, made by the commit that learns
-of a definitive failure. An outcome that is not certain never leads to one. ``attempt.route`` says which rule chose the
+of a definitive failure. An uncertain outcome never leads to one. ``attempt.route`` says which rule chose the
 processor and how many failovers came before, in words that this module reads again.
 """
 
@@ -26,27 +26,27 @@ from schemas.payments.records import PaymentIntent, ProcessorAttempt
 from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.records import Command
 
-#: the signal of an approval that says again what the confirm said
+#: the signal by which an approval repeats what the confirm said
 CARD_COUNTRY: Final = "card_country"
 CHARGES: Final = frozenset({"authorize", "purchase"})
 _OF_SIMULATORS: Final = "tok_sim_"
-#: an attempt that people look at, or that the payer was sent away by, has no successor
+#: an attempt that people look at, or that sent the payer away, has no successor
 _MAY_FAIL_OVER: Final = frozenset({"created", "pending", "unknown"})
 _HEALTH_AGE_MAX_US: Final = limits.PROCESSOR_HEALTH_KEPT_S * 1_000_000
-_PART: Final = "; "  # no name of a rule or processor holds one
+_PART: Final = "; "  # no name of a rule or processor contains it
 _BPS: Final = 10_000
-_RATE: Final = 1_000_000  # of a success rate, parts in so many
+_RATE: Final = 1_000_000  # success rates are parts of so many
 
 
 class Card(Struct, frozen=True):
-    """What is known of the card beside its token."""
+    """The known properties of a card beside its token."""
 
     network: str | None = None
     country: str | None = None
 
 
 class Route(Struct, frozen=True):
-    """Where a charge goes, and why."""
+    """The processor of a charge, and the reason."""
 
     processor: str
     reason: str
@@ -56,7 +56,7 @@ UNKNOWN_CARD: Final = Card()
 
 
 def card_of(command: Command) -> Card:
-    """The card as the ingress and the merchant know it; of an approval, as it was known of the confirm."""
+    """The card as the ingress and the merchant know it; for an approval, as it was known at the confirm."""
     signals = command.signals or {}
     country: Any = command.payload.get("card_country") or signals.get(CARD_COUNTRY)
     return Card(signals.get("network"), country)
@@ -82,14 +82,14 @@ def route(context: Context, intent: PaymentIntent, card: Card = UNKNOWN_CARD) ->
 
 
 def failover(context: Context, payment: Payment, before: ProcessorAttempt, after: ProcessorAttempt) -> Route | None:
-    """The next processor for a charge that has just failed for good; None when the failure is the payment's.
+    """The next processor for a charge that has just failed for good; None if the payment itself is the cause.
 
-    ``before`` and ``after`` are the attempt without and with the fact. An eliminated processor gets none of these.
+    ``before`` and ``after`` are the attempt without and with the fact. An eliminated processor gets no failovers.
     """
     policy = context.policies.routing
     if payment.intent.state != "processing" or before.status not in _MAY_FAIL_OVER:
         return None
-    if payment.intent.merchant_id in context.policies.frozen_merchants:  # nothing new is begun
+    if payment.intent.merchant_id in context.policies.frozen_merchants:  # a frozen merchant begins nothing new
         return None
     name, done = _chosen_by(before)
     rule = next((r for r in policy.rules if r.name == name), None)
@@ -106,7 +106,7 @@ def failover(context: Context, payment: Payment, before: ProcessorAttempt, after
 
 
 def serves(processor: str, payment_method: str) -> bool:
-    """Whether a processor can charge this method: the vault's tokens are cards anywhere, others its own."""
+    """Whether a processor can charge this method: tokens of the vault work anywhere, others only at their processor."""
     issuer = "simulator" if payment_method.startswith(_OF_SIMULATORS) else "stripe"
     return identity.is_card_token(payment_method) or adapter_of(processor) == issuer
 
@@ -123,7 +123,7 @@ def _fits(when: Conditions, intent: PaymentIntent, card: Card) -> bool:
 
 
 def _able(context: Context, rule: RoutingRule, intent: PaymentIntent) -> list[str]:
-    """The candidates that can charge the method, the most preferred first; what is configured may have changed."""
+    """The candidates that can charge the method, the most preferred first; the configuration may have changed."""
     names = [candidate.processor for candidate in rule.candidates]
     if rule.choose == "by_weight":
         names = _drawn(rule.candidates, intent.id)
@@ -133,9 +133,9 @@ def _able(context: Context, rule: RoutingRule, intent: PaymentIntent) -> list[st
 
 
 def _drawn(candidates: Iterable[Candidate], intent_id: str) -> list[str]:
-    """An order drawn by weights: each place goes to one of the rest, in proportion, by a hash of the intent's id.
+    """An order drawn by weights: each place is drawn from the rest, in proportion, by a hash of the intent's id.
 
-    The first place splits the volume; when one is eliminated, only its share is split among the others.
+    The first place splits the volume; if one is eliminated, only its share is split among the others.
     """
     left = sorted(candidates, key=lambda candidate: candidate.processor)
     order: list[str] = []
@@ -151,7 +151,7 @@ def _drawn(candidates: Iterable[Candidate], intent_id: str) -> list[str]:
 
 
 def _by_success_rate(context: Context, names: list[str]) -> list[str]:
-    """Those with a large enough sample exchange their places by rate; the others keep theirs, and so gather one."""
+    """Sorts those with a large enough sample by rate within their places; the others keep theirs, to gather one."""
     rates: dict[str, int] = {}
     for name in names:
         seen = _seen(context, name)
@@ -162,7 +162,7 @@ def _by_success_rate(context: Context, names: list[str]) -> list[str]:
 
 
 def _eliminated(context: Context, names: Iterable[str]) -> dict[str, str]:
-    """Why some of these are taken out. A breaker that is half open needs a payment to close: it takes nobody out."""
+    """The reasons for eliminating some of these. A half-open breaker eliminates none: it needs a payment to close."""
     reasons = {name: _why_not(context, name) for name in names}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -180,18 +180,18 @@ def _why_not(context: Context, name: str) -> str | None:
 
 
 def _seen(context: Context, name: str) -> ProcessorHealth | None:
-    """What is known of a processor, unless it is too old to mean anything."""
+    """A processor's health, unless it is too old to count."""
     seen = context.policies.health.get(name)
     return seen if seen is not None and context.now - seen.as_of <= _HEALTH_AGE_MAX_US else None
 
 
 def _may_be_retried(rule: RoutingRule, ended: ProcessorAttempt) -> bool:
-    """A failure, for it is certain that nothing was executed; an issuer's refusal only where the rule says so."""
+    """Whether to try another processor: after a failure, which executed nothing; by rule after an issuer's refusal."""
     return ended.status == "failed" or (ended.status == "declined" and ended.error_code in rule.retryable_declines)
 
 
 def _tried(payment: Payment, ended: ProcessorAttempt, failovers: int) -> set[str]:
-    """The processors that this confirm was sent to: of the attempt and of those that it failed over from."""
+    """The processors that this confirm was sent to, failovers included."""
     charges = [a for n, a in sorted(payment.attempts.items()) if a.kind in CHARGES and n <= ended.attempt]
     return {a.processor for a in charges[-1 - failovers :]}
 
@@ -207,7 +207,7 @@ def _reason(policy: RoutingPolicy, rule: RoutingRule, notes: Iterable[str]) -> s
 
 
 def _chosen_by(attempt: ProcessorAttempt) -> tuple[str | None, int]:
-    """The rule that chose the attempt's processor, and the failovers of its confirm so far: ``_reason`` read again."""
+    """The rule that chose the attempt's processor and the failovers so far, parsed from what ``_reason`` wrote."""
     head, _, notes = (attempt.route or "").partition(_PART)
     _, is_by_rule, rule = head.partition(": ")
     words = notes.partition(_PART)[0].split(" ")

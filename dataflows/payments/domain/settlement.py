@@ -1,7 +1,7 @@
 """Settlement lines that were matched to an attempt: its money matures once, differences wait in suspense.
 
 Short, over and duplicate lines never change what a merchant gets: the platform stands in until a person has looked.
-After its lines a processor owes what they pay out, gross less fee, whatever was expected (invariant 14). What a line of
+After its lines a processor owes what they pay out, gross less fee, whatever we expected (invariant 14). What a line of
 gross g and fee f adds, of a capture of A that left A - f0 as receivable and the accrued fee f0 as expense:
 
     line                            receivable       expense  suspense  postings
@@ -11,8 +11,8 @@ gross g and fee f adds, of a capture of A that left A - f0 as receivable and the
     refund, first                   -f               f        0         settlement_fee
     resent, or one for a person     0                0        0         none: owners are not told
 
-So over all lines, in any order, suspense is what was paid less what was expected, and the expense all fees taken. Of a
-duplicate its money waits in suspense; its fee was kept, and what comes back of it comes with a line of its own.
+So over all lines, in any order, suspense is what was paid less what was expected, and the expense is all fees taken.
+The money of a duplicate waits in suspense; its fee was kept, and what comes back of it has a line of its own.
 Source: reference 3.5 and trap 10.
 """
 
@@ -34,7 +34,7 @@ _MOVED: Final = frozenset({"captured", "refunded"})
 
 
 def decide_line(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """The payment after one matched line. A line is one fact: its identity is checked before this is asked."""
+    """The payment after one matched line. A line is one fact: its identity was checked before."""
     line: dict[str, Any] = command.payload
     attempt = payment.attempts.get(line["attempt"])
     if attempt is None or attempt.operation_id != line["operation_id"]:
@@ -43,7 +43,7 @@ def decide_line(payment: Payment, command: Command, context: Context) -> Decisio
     if refusal is not None:
         return refusal
     postings = (*_differences(payment, attempt, line), *_fee_of_its_own(payment, attempt, line))
-    if line["finding"] == "duplicate":  # whether the first line was heard of or not
+    if line["finding"] == "duplicate":  # whether or not we have seen the first line
         return Decision(intent=advance(payment.intent, context), attempt=attempt, postings=postings)
     matured = _matured(payment, attempt, context)
     settled = changed(attempt, context, settled_line=line["line_id"])
@@ -56,7 +56,7 @@ def decide_line(payment: Payment, command: Command, context: Context) -> Decisio
 
 
 def _refusal(attempt: ProcessorAttempt, line: dict[str, Any]) -> Rejection | None:
-    came_back = attempt.kind == "refund" and attempt.final  # it was paid, and failed later: both are in settlements
+    came_back = attempt.kind == "refund" and attempt.final  # it was paid and failed later: settlements have both
     if attempt.status not in _MOVED and not came_back:
         return Rejection("contradicts_attempt", "The attempt has moved no money.", {"current_state": attempt.status})
     if line["currency"] != attempt.currency:
@@ -69,7 +69,7 @@ def _refusal(attempt: ProcessorAttempt, line: dict[str, Any]) -> Rejection | Non
 
 
 def _differences(payment: Payment, attempt: ProcessorAttempt, line: dict[str, Any]) -> tuple[Posting, ...]:
-    """A charge paid twice is a gain, a refund taken twice a loss; short and over say it themselves."""
+    """The difference of a line: a charge paid twice is a gain, a refund taken twice a loss; short and over as named."""
     finding = line["finding"]
     if finding == "matched":
         return ()
@@ -80,7 +80,7 @@ def _differences(payment: Payment, attempt: ProcessorAttempt, line: dict[str, An
 
 
 def _fee_of_its_own(payment: Payment, attempt: ProcessorAttempt, line: dict[str, Any]) -> tuple[Posting, ...]:
-    """What was taken with a further line, a later part too, or with a refund: no fee was accrued for it."""
+    """The fee of a further line, a later part or a refund, for which no fee was accrued."""
     if line["fee"] == 0 or (_takes_money(attempt) and line["finding"] != "duplicate"):
         return ()
     reference = f"{attempt.processor}:{line['line_id']}:fee"
@@ -88,7 +88,7 @@ def _fee_of_its_own(payment: Payment, attempt: ProcessorAttempt, line: dict[str,
 
 
 def _matured(payment: Payment, attempt: ProcessorAttempt, context: Context) -> int:
-    """The pending share of this capture; with the last unsettled capture all that is left: nothing stays behind."""
+    """The pending share of this capture; with the last unsettled capture all that is left."""
     if not _takes_money(attempt):
         return 0
     others = [a for a in payment.attempts.values() if a.status == "captured" and a.settled_line is None]

@@ -1,4 +1,4 @@
-"""Payments from the rows in which their owner keeps them: the order of columns is that of payments.sql."""
+"""Makes payments of the rows that their owner keeps; the order of columns is that of payments.sql."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 def payments_of(intents: Rows, attempts: Iterable[tuple[Any, ...]]) -> dict[str, Payment]:
-    """Whole payments by id, of the rows of ``intents_read`` and ``attempts_read``."""
+    """Whole payments by id, from the rows of ``intents_read`` and ``attempts_read``."""
     found = {row[0]: _payment(row) for row in intents}
     for row in attempts:
         found[row[0]].attempts[row[1]] = ProcessorAttempt(**dict(zip(_ATTEMPT_FIELDS, row, strict=True)))

@@ -1,6 +1,6 @@
-"""What becomes of a medium: pure, as every domain. A medium goes forward only, and belongs to one post for ever.
+"""Decides what becomes of a medium. Pure. A medium only goes forward, and belongs to one post for ever.
 
-initiated -> scanning -> ready; from there deleted with its post. To checksum_failed, infected, rejected, expired: ends.
+initiated -> scanning -> ready -> deleted with its post. checksum_failed, infected, rejected and expired are ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from schemas.records import Denial, Rejection
 from schemas.refusals import state_conflict
 from schemas.social import limits
 
-#: the states from which nothing leads away, and in which no byte of it is kept
+#: final states, in which no byte of the medium is kept
 ENDED: Final = frozenset({"checksum_failed", "infected", "rejected", "expired", "deleted"})
 _S_US: Final = 1_000_000
 _NO_SUCH: Final = Rejection("not_found", "No such object.")
 
 
 class Media(Struct, frozen=True, kw_only=True):
-    """One upload, and the medium that comes of it."""
+    """One upload and the medium that it becomes."""
 
     media_id: str
     owner_id: str
@@ -79,7 +79,7 @@ def rendered(media: Media) -> dict[str, Any]:
 
 
 def initiated(media_id: str, owner_id: str, payload: dict[str, Any], now: int) -> Media:
-    """A new upload, of which nothing has come yet."""
+    """A new upload, without any bytes."""
     return Media(
         media_id=media_id,
         owner_id=owner_id,
@@ -99,7 +99,7 @@ def initiated(media_id: str, owner_id: str, payload: dict[str, Any], now: int) -
 
 
 def completed(known: Media | None, owner_id: str, said: str, now: int) -> Media | Rejection:
-    """The upload with all of its bytes. ``said``: what came of putting them together (``MediaObjects.assemble``)."""
+    """The upload with all its bytes. ``said``: the result of putting them together (``MediaObjects.assemble``)."""
     if known is None or known.owner_id != owner_id:
         return _NO_SUCH
     if known.scan_state != "initiated":
@@ -116,7 +116,7 @@ def _ended(known: Media) -> Rejection:
 
 
 def scanned(known: Media | None, outcome: str, manifest: str | None, now: int) -> Media | Rejection:
-    """The medium after its scan. Only what was scanned as clean has renditions."""
+    """The medium after its scan. Only a clean one has renditions."""
     if known is None:
         return _NO_SUCH
     if known.scan_state != "scanning":
@@ -125,7 +125,7 @@ def scanned(known: Media | None, outcome: str, manifest: str | None, now: int) -
 
 
 def expired(known: Media | None, now: int) -> Media | Rejection:
-    """The end of what no post took in time."""
+    """The end of an upload that no post took in time."""
     if known is None:
         return _NO_SUCH
     is_orphan = known.attached_post_id is None and known.scan_state not in ENDED
@@ -137,7 +137,7 @@ def expired(known: Media | None, now: int) -> Media | Rejection:
 def not_ready(
     wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media], removed: Collection[str] = ()
 ) -> Rejection | None:
-    """Why a post may not have these media: not ready, not its author's own, unknown, taken down, in another."""
+    """The refusal if a post may not have these media: not ready, not its author's, unknown, taken down, in another."""
 
     def is_ready(media_id: str) -> bool:
         media = known.get(media_id)
@@ -152,7 +152,7 @@ def not_ready(
 
 
 def attached(media: Media, post_id: str, now: int) -> Media:
-    """The medium as a part of its post, under new URLs: a cache may know of one from before that it leads nowhere."""
+    """The medium as part of its post, under new URLs: a cache may remember that an old URL led nowhere."""
     if media.attached_post_id == post_id:
         return media
     return _moved(media, now, attached_post_id=post_id, access_version=media.access_version + 1)

@@ -1,4 +1,4 @@
-"""Moderation: pure. A decision is never changed, only superseded; the last one of an object is in force."""
+"""Decides moderation. Pure. A decision is never changed, only superseded; an object's last one is in force."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_APPEAL: Final = Rejection("not_found", "No such object.")
 
 
 class Target(Struct, frozen=True):
-    """What a case is about, as far as moderation knows it."""
+    """The object of a case, as far as moderation knows it."""
 
     object_id: str
     kind: str  # post, media, user
@@ -35,7 +35,7 @@ class Current(Struct, frozen=True, kw_only=True):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """What is reported of one object, and who looks at it."""
+    """The reports about one object, and its moderator."""
 
     object_id: str
     reports: int
@@ -48,7 +48,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What one user says of one object; the first one counts."""
+    """One user's report of one object; the first one counts."""
 
     object_id: str
     user_id: str
@@ -60,7 +60,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """A decision. ``version``: which one of its object it is."""
+    """A decision. ``version`` counts the decisions about its object."""
 
     decision_id: str
     object_id: str
@@ -91,7 +91,7 @@ class Appeal(Struct, frozen=True, kw_only=True):
 
 
 def reported(case: Case | None, report: Report, *, counts: bool) -> Case:
-    """The case with one report more, if it counts; one that was decided is open again."""
+    """The case with one more report, if it counts; a decided case opens again."""
     weight = _PRIORITIES[report.reason] if counts else 0
     if case is None:
         return Case(
@@ -132,7 +132,7 @@ def closed(case: Case, now: int) -> Case:
 
 
 def is_decidable(target: Target, case: Case | None, decision: str) -> bool:
-    """Whether there is anything to decide: of what is gone, only that its open case is over."""
+    """Whether there is anything to decide; of a gone object only that its open case is over."""
     return not target.is_gone or (decision == "none" and case is not None and case.state != "decided")
 
 
@@ -145,7 +145,7 @@ def ruled(
     now: int,
     said: dict[str, Any],
 ) -> tuple[Ruling, Current]:
-    """The next decision about an object, and that it is in force."""
+    """The next decision about an object, which is in force."""
     version = current.version + 1 if current else 1
     decision_id = id_in_case("mo", case_id, command.scope, command.operation, command.idempotency_key)
     ruling = Ruling(
@@ -168,7 +168,7 @@ def ruled(
 def appealed(
     ruling: Ruling | None, known: Appeal | None, user_id: str, appeal_id: str, text: str, now: int
 ) -> Appeal | Rejection:
-    """The appeal of whom the decision is about; another's decision is none."""
+    """The appeal of the user whom the decision is about; for others there is no such decision."""
     if ruling is None or ruling.author_id != user_id:
         return _NO_APPEAL
     if known is not None:
@@ -189,7 +189,7 @@ def appealed(
 def appeal_decided(
     appeal: Appeal | None, ruling: Ruling | None, current: Current | None, moderator: str, outcome: str, now: int
 ) -> Appeal | Rejection:
-    """The end of an appeal, by neither who decided nor who appeals; what is superseded cannot be reversed."""
+    """The end of an appeal, decided by a third person; a superseded decision cannot be reversed."""
     if appeal is None or ruling is None:
         return _NO_APPEAL
     if moderator in (ruling.moderator, appeal.author_id):

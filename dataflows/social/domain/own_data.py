@@ -1,4 +1,4 @@
-"""Exports and erasures: pure. An erasure has no way back, and ends with a certificate."""
+"""Exports and erasures. Pure. An erasure cannot be undone, and ends with a certificate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Export(Struct, frozen=True, kw_only=True):
-    """That a user asked for a copy. What is in it is read when it is fetched."""
+    """A user's request for a copy. Its content is read when it is fetched."""
 
     export_id: str
     user_id: str
@@ -17,7 +17,7 @@ class Export(Struct, frozen=True, kw_only=True):
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """The end of a user: running until nothing of it can be reached, which ``jws`` certifies."""
+    """The erasure of a user: running until nothing of it can be reached, which ``jws`` certifies."""
 
     user_id: str
     erasure_id: str

@@ -1,4 +1,4 @@
-"""What becomes of a post: pure. Versions are gapless, and a tombstone is the last one."""
+"""Decides what becomes of a post. Pure. Versions have no gaps, and a tombstone is the last one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Seen(Struct, frozen=True):
 def decide_publish(
     author: Author, command: Command, now: int, parent: Seen | None, quoted: Seen | None
 ) -> Post | Rejection:
-    """The new post. What it answers or quotes must be there for its author."""
+    """The new post. A post that it answers or quotes must be visible to its author."""
     said: dict[str, Any] = command.payload
     if said["reply_to"] is not None and parent is None:
         return refusals.NO_POST
@@ -56,7 +56,7 @@ def decide_publish(
 
 
 def why_not_changed(post: Post | None, user_id: str, expected_version: int | None) -> Rejection | None:
-    """Why a write of a post is refused. The version is compared before all else: so a loser knows that it lost."""
+    """The refusal of a write. The version is compared first, so that the loser of a race knows that it lost."""
     if post is None or post.author_id != user_id:
         return refusals.NO_POST
     if expected_version is None:

@@ -1,4 +1,4 @@
-"""What social posts are made of, and how callers see them."""
+"""The records of social posts, and how callers see them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.renderer import timestamp
 
 
 class Author(Struct, frozen=True, kw_only=True):
-    """A user. ``is_pulled``: too many follow it, so readers pull its next posts."""
+    """A user. ``is_pulled``: it has too many followers, so readers pull its next posts."""
 
     user_id: str
     display_name: str
@@ -41,7 +41,7 @@ class Post(Struct, frozen=True, kw_only=True):
 
 
 class Edge(Struct, frozen=True, kw_only=True):
-    """What one user has towards another, or towards a post: a follow, block, mute, like or repost."""
+    """A relation of one user to another or to a post: a follow, block, mute, like or repost."""
 
     user_id: str
     target_id: str
@@ -65,7 +65,7 @@ def rendered_user(author: Author) -> dict[str, Any]:
 
 
 def rendered_post(post: Post) -> dict[str, Any]:
-    """A post as callers see it; of a deleted one no more than that it is."""
+    """A post as callers see it; of a deleted one only that it is deleted."""
     head = {"id": post.post_id, "object": "post", "post_id": post.post_id, "state": post.state, "version": post.version}
     if post.state == "deleted":
         return head

@@ -1,4 +1,4 @@
-"""What commands are refused with. A post or user that is hidden and one that is not there are refused alike."""
+"""The refusals of commands. A hidden post or user and one that does not exist are refused alike."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ERASED: Final = Rejection("gone", "The user was erased.", {})
 
 
 def version_required() -> Rejection:
-    """A write of a post says which version it is of."""
+    """The refusal of a write of a post that names no version."""
     return Rejection("version_required", "Say which version is meant.", {})
 
 
 def not_public(field: str) -> Rejection:
-    """Only what all users may see is quoted or reposted."""
+    """The refusal to quote or repost what not all users may see."""
     return wrong_value(field, "must be a public post")
 
 
@@ -31,5 +31,5 @@ NOTHING_LEFT: Final = wrong_value("text", "must not be empty without media")
 
 
 def media_not_ready(media_ids: list[str]) -> Rejection:
-    """Media that are not ready, not the author's own, not known, or in another post."""
+    """The refusal of media that are not ready, not the author's, unknown, or in another post."""
     return Rejection("media_not_ready", "Media cannot be attached; see media_ids.", {"media_ids": media_ids})

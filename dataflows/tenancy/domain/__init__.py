@@ -1,1 +1,1 @@
-"""What becomes of tenants and resources: pure."""
+"""Pure decisions of tenants and resources."""

@@ -1,4 +1,4 @@
-"""What a person says of a tenant's money: a correction of usage, or credit. It is in the next invoice. Pure."""
+"""Billing entries that people make: corrections of usage and credit, for the next invoice. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schemas.tenancy.invoice import ADJUSTMENT, CREDIT
 
 
 class BillingEntry(Struct, frozen=True, kw_only=True):
-    """One entry. Its price is fixed when it is said; ``period`` is the billed one that it corrects, None = none yet."""
+    """One entry. Its price is fixed when it is made; ``period`` is the billed one that it corrects, None = none yet."""
 
     entry_id: str
     tenant_id: str
@@ -36,7 +36,7 @@ class BillingEntry(Struct, frozen=True, kw_only=True):
 def adjusted(
     tenant: DeskTenant, billed: Iterable[Period], number: int, entry_id: str, command: Command, now: int
 ) -> BillingEntry | Rejection:
-    """The correction, or why not. ``billed``: the periods of the tenant's runs; ``number``: the next."""
+    """The correction, or a refusal. ``billed``: the periods of the tenant's runs; ``number``: the next."""
     said: dict[str, Any] = command.payload
     at, price = parsed(said["at"]), said["unit_price"] or tenant.prices.get(said["dimension"])
     wrong = []

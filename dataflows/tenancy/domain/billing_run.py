@@ -1,6 +1,6 @@
-"""When a period of a tenant may be billed: once, when it is over, at the prices of that moment. Pure.
+"""Decides when a period of a tenant may be billed: once, when it is over, at the prices of that moment. Pure.
 
-All runs of a tenant are decided by one owner, one after another: of many that ask for a period at once, one gets it.
+One owner decides all runs of a tenant, one after another: of many requests for a period at once, one succeeds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Period = tuple[int, int]
 
 
 class DeskTenant(Struct, frozen=True):
-    """What the desk knows of a tenant; currency and prices are fixed when a run is made."""
+    """A tenant as billing knows it; currency and prices are fixed when a run is made."""
 
     tenant_id: str
     tier: str
@@ -28,7 +28,7 @@ class DeskTenant(Struct, frozen=True):
 
 
 class BillingRun(Struct, frozen=True, kw_only=True):
-    """A period that is billed, and on which terms. Its invoice is made when the grace is over."""
+    """A billed period and its terms. Its invoice is made when the grace is over."""
 
     billing_run_id: str
     invoice_id: str
@@ -43,14 +43,14 @@ class BillingRun(Struct, frozen=True, kw_only=True):
 
     @property
     def period(self) -> Period:
-        """From, and up to."""
+        """Its beginning, and its end (not included)."""
         return self.from_us, self.to_us
 
 
 def decide_billing_run(
     tenant: DeskTenant, billed: Iterable[Period], number: int, billing_run_id: str, command: Command, now: int
 ) -> BillingRun | Rejection:
-    """The run, or why not. ``billed``: the periods of the tenant's runs; ``number``: the next."""
+    """The run, or a refusal. ``billed``: the periods of the tenant's runs; ``number``: the next."""
     begins, ends = parsed(command.payload["from"]), parsed(command.payload["to"])
     if begins is None or ends is None or begins >= ends:
         return wrong_value("payload.to", "must be after payload.from")
@@ -78,7 +78,7 @@ def decide_billing_run(
 
 
 def rendered(run: BillingRun, *, is_finalized: bool = False) -> dict[str, Any]:
-    """The run as callers see it. Its invoice is named when it stands."""
+    """The run as callers see it. It names its invoice once there is one."""
     return {
         "object": "billing_run",
         "billing_run_id": run.billing_run_id,

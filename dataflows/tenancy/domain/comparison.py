@@ -1,4 +1,4 @@
-"""What two sides of a move have of one resource, compared: by the mover, and by reads."""
+"""Compares the two sides of a move, resource by resource; used by the mover and by reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Side = tuple[int, bytes, bool]  # version, sealed payload, deleted
 
 
 class Comparison(Struct):
-    """What was found; rows of one version must have one content."""
+    """The differences found; rows of one version must have the same content."""
 
     match: int = 0
     target_behind: int = 0
@@ -23,17 +23,17 @@ class Comparison(Struct):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether something was found that waiting does not mend."""
+        """Whether a difference was found that waiting does not mend."""
         return bool(self.diff or self.target_ahead)
 
 
 def count(found: Comparison, newest: int, source: Side | None, target: Side | None) -> None:
-    """Adds what the two sides of one resource are; ``newest`` is the version of its head."""
+    """Adds the two sides of one resource; ``newest`` is the version of its head."""
     if target is None:
         found.missing += 1
     elif target[0] > newest:
         found.target_ahead += 1
-    elif source is None or target[0] != source[0]:  # one of them waits for an image: look again
+    elif source is None or target[0] != source[0]:  # one side waits for an image: look again
         found.target_behind += 1
     elif target[1:] == source[1:]:
         found.match += 1

@@ -1,4 +1,4 @@
-"""The one payment intent of an invoice: its id follows from the invoice, whoever asks. Pure."""
+"""The one payment intent of an invoice; its id follows from the invoice, whoever asks. Pure."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def identity_of(invoice_id: str) -> str:
 
 
 def intent_of(invoice_id: str) -> str:
-    """The id of its intent, whether that was made or not."""
+    """The id of its intent, whether or not it was made."""
     return derived_id("pi", BILLING_MERCHANT, OPERATIONS[CREATE].template, identity_of(invoice_id))

@@ -1,4 +1,4 @@
-"""What becomes of a move by a command. The mover takes it further, one state after the other. Pure."""
+"""Decides commands on a move. The mover takes it further, one state after the other. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import Struct, structs
 from dataflows.tenancy.domain.tenant import Placement, Tenant, conflict, placement_of
 from schemas.records import Denial, Rejection
 
-#: the target gets every image from the commit in which it was prepared
+#: states in which the target gets every image, from the commit that prepared it
 TO_TARGET: Final = frozenset({"prepared", "copying", "catching_up", "verifying", "fencing"})
-#: and the source every image until it is emptied, or serves again
+#: states in which the source gets every image, until it is emptied or serves again
 TO_SOURCE: Final = frozenset({"committed", "soaking", "rolling_back"})
 ABORTABLE: Final = frozenset({"planned", *TO_TARGET})
 MOVING: Final = Denial("unavailable", "The tenant is being moved; try again with the same identity.")
@@ -36,7 +36,7 @@ class Migration(Struct, frozen=True, kw_only=True):
     updated_at: int
 
     def further_placement(self, serving: str) -> str | None:
-        """Which placement beside the serving one gets images, if any."""
+        """The placement that gets images beside the serving one, if any."""
         if self.closing:
             return None
         if self.state in TO_TARGET:
@@ -45,7 +45,7 @@ class Migration(Struct, frozen=True, kw_only=True):
 
 
 def target_of(asked: dict[str, str], tenant: Tenant, serving: Placement, migration_id: str) -> Placement | Rejection:
-    """Where a move takes the rows: in the region where they are, unless another is said, and never where they are."""
+    """The target of a move: in the present region unless another is named, and never where the rows are."""
     target = placement_of(asked, tenant.tenant_id, migration_id, region_otherwise=serving.region)
     if target.placement_id == serving.placement_id:
         return conflict(tenant, "it is in that placement already")
@@ -75,7 +75,7 @@ def planned(tenant: Tenant, target: Placement, migration_id: str, rows_per_secon
 
 
 def told(migration: Migration, verb: str, now: int) -> Migration | Rejection:
-    """An open move as an operator's word leaves it."""
+    """An open move after an operator's command."""
     state = migration.state
     if verb == "abort_migration" and state in ABORTABLE:
         return _changed(migration, now, state="aborting")
@@ -88,7 +88,7 @@ def told(migration: Migration, verb: str, now: int) -> Migration | Rejection:
 
 
 def refused(state: str) -> Rejection:
-    """What a move in this state cannot be told; one that is over can be told nothing."""
+    """The refusal of a command in this state of a move; a move that is over takes none."""
     return Rejection("state_conflict", f"The move is {state}.", {"state": state, "current_state": state})
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a resource and of the hard quota on how many are live. Pure."""
+"""Decides commands on resources, and the hard quota on live ones. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_FOUND: Final = Rejection("not_found", "No such object.")
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """The newest version of a resource; its payload lies in a store."""
+    """The newest version of a resource; a store has its payload."""
 
     tenant_id: str
     resource_id: str
@@ -28,14 +28,14 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 def identity_of(command: Command) -> str:
-    """The resource that a command is of: one that it makes has the id of its retry identity, whatever it says."""
+    """The resource of a command. A new one's id is made of the retry identity, whatever the command names."""
     if command.operation == "create_resource":
         return resource_of(command.scope, command.idempotency_key)
     return str(command.payload["resource_id"])
 
 
 def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: int) -> Head | Rejection:
-    """The head after the command, or why not."""
+    """The head after the command, or a refusal."""
     payload: dict[str, Any] = command.payload
     if command.operation == "create_resource":
         if head is not None:
@@ -51,12 +51,12 @@ def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: 
 
 
 def live_change(command: Command) -> int:
-    """By how much the count of live resources changes."""
+    """The change of the count of live resources."""
     return {"create_resource": 1, "delete_resource": -1}.get(command.operation, 0)
 
 
 def _over(tenant: Tenant, used: int) -> Rejection | None:
-    """Rule: quotas are decided in the commit. Not stored: when there is place again, the same identity may ask."""
+    """Rule: quotas are decided in the commit. Not stored, so the same identity may ask again when there is room."""
     limit = tenant.quotas.get(DIMENSION, "")
     if not limit or used < int(limit):
         return None

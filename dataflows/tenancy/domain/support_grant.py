@@ -1,7 +1,7 @@
 """Support access: asked for with a reason, approved by another person, for a time; of some tenants, with their consent.
 
-In an emergency the glass is broken: two others approve, nobody waits for the tenant, which is told at once.
-Who consents may narrow it: the fields and the time that are in force are then never more than what was asked for.
+In an emergency (break the glass) two others approve, and the tenant is told at once but not asked.
+The consent may narrow a grant: fields and time in force are never more than what was asked for.
 
 A person is the subject of a token. Pure.
 """
@@ -20,7 +20,7 @@ from schemas.tenancy.desk_operations import WRITES
 from schemas.tenancy.instants import instant, parsed
 
 State = Literal["requested", "approved", "active", "denied", "revoked", "expired", "reviewed"]
-#: those in which a grant still may become something
+#: states in which a grant may still change
 OPEN: Final[tuple[State, ...]] = ("requested", "approved", "active")
 _OVER: Final[tuple[State, ...]] = ("denied", "revoked", "expired")
 _SECOND_US: Final = 1_000_000
@@ -34,9 +34,9 @@ _COLUMNS: Final = (
 
 
 class SupportGrant(Struct, frozen=True, kw_only=True):
-    """One grant. Its time begins when nobody is waited for, and not before ``not_before``.
+    """One grant. Its time begins when no approval or consent is missing, and not before ``not_before``.
 
-    ``duration_s`` and ``masked_fields`` are in force; what was asked for stands apart once a consent has narrowed it.
+    ``duration_s`` and ``masked_fields`` are in force; what was asked for is kept apart once a consent narrowed it.
     """
 
     grant_id: str
@@ -65,11 +65,11 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
 
     @property
     def approvals_needed(self) -> int:
-        """How many others have to approve."""
+        """How many other persons must approve."""
         return limits.BREAK_GLASS_APPROVERS if self.break_glass else 1
 
     def state_at(self, now: int) -> State:
-        """The state, of one whose time is over or did not begin yet, too."""
+        """The state now, also if its time is over or has not begun."""
         if self.state != "active":
             return self.state
         if self.expires_at is not None and now >= self.expires_at:
@@ -78,7 +78,7 @@ class SupportGrant(Struct, frozen=True, kw_only=True):
 
 
 def of_row(row: tuple[Any, ...]) -> SupportGrant:
-    """A stored grant, of its columns in the order in which every query of grants names them."""
+    """A stored grant, from its columns in the order that every query of grants uses."""
     named = dict(zip(_COLUMNS, row, strict=True))
     said = ("scopes", "masked_fields", "asked_masked_fields")
     words = {name: tuple(named[name].split()) for name in said if named[name] is not None}
@@ -86,7 +86,7 @@ def of_row(row: tuple[Any, ...]) -> SupportGrant:
 
 
 def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: int) -> SupportGrant | Rejection:
-    """A new grant, or why not."""
+    """A new grant, or a refusal."""
     said: dict[str, Any] = command.payload
     break_glass, not_before = bool(said["break_glass"]), parsed(said["not_before"])
     if not_before is not None and not_before > now + limits.SUPPORT_GRANT_AHEAD_MAX_S * _SECOND_US:
@@ -112,7 +112,7 @@ def requested(grant_id: str, tenant_id: str, tier: str, command: Command, now: i
 def decide(
     grant: SupportGrant | None, tenant_id: str, tier: str, command: Command, now: int
 ) -> SupportGrant | Rejection:
-    """The grant afterwards, or why not. What is another tenant's is not there. ``tier``: as it is now."""
+    """The grant afterwards, or a refusal. Another tenant's grant does not exist. ``tier``: as it is now."""
     if grant is None or grant.tenant_id != tenant_id:
         return Rejection("not_found", "There is no such support grant.", {})
     if refused := stale(command.expected_version, grant.version):
@@ -133,7 +133,7 @@ def _needs_consent(tier: str, break_glass: bool) -> bool:
 
 
 def _approved(grant: SupportGrant, state: State, tier: str, person: str, now: int) -> SupportGrant | Rejection:
-    """Who came to a tier that is asked since the request is asked; who was to be asked stays so."""
+    """Approves. A tenant that has come to a tier with consent is asked; a tenant that was to be asked still is."""
     if person == grant.requester:
         return Rejection("four_eyes_required", "Another person than the requester has to approve it.", {})
     if state != "requested":
@@ -148,7 +148,7 @@ def _approved(grant: SupportGrant, state: State, tier: str, person: str, now: in
 
 
 def asked_anew(grant: SupportGrant, tenant_id: str, tier: str, now: int) -> SupportGrant | None:
-    """A grant of a tenant whose tier changed: one that has not begun waits for its consent. None: it stays."""
+    """The grant after a change of the tier: one that has not begun waits for consent. None: it does not change."""
     if grant.tenant_id != tenant_id or not _needs_consent(tier, grant.break_glass) or grant.consented_by is not None:
         return None
     if grant.state != "active" or grant.state_at(now) != "approved":
@@ -167,7 +167,7 @@ def _consented(grant: SupportGrant, state: State, said: dict[str, Any], now: int
 
 
 def _narrowed(grant: SupportGrant, duration_s: int | None, masks: Sequence[str]) -> SupportGrant | Rejection:
-    """The grant with no more time, and no field more, than was asked for. Masks are added: none is ever taken away."""
+    """The grant with at most the time and fields that were asked for. Masks are only added, never removed."""
     if duration_s is not None and duration_s > grant.duration_s:
         return wrong_value("payload.duration_s", f"must be at most {grant.duration_s}: no more than was asked for")
     both = tuple(dict.fromkeys((*grant.masked_fields, *masks)))
@@ -184,14 +184,14 @@ def _narrowed(grant: SupportGrant, duration_s: int | None, masks: Sequence[str])
 
 
 def _ended(grant: SupportGrant, state: State, ends: State, person: str) -> SupportGrant | Rejection:
-    """Nobody can deny what is active: that is revoked."""
+    """Denies or revokes. An active grant cannot be denied, only revoked."""
     if state not in OPEN or (ends == "denied" and state == "active"):
         return _conflict(state)
     return structs.replace(grant, state=ends, ended_by=person)
 
 
 def _reviewed(grant: SupportGrant, state: State, person: str, findings: str, now: int) -> SupportGrant | Rejection:
-    """Nobody reviews what it asked for, and of a broken glass not what it approved."""
+    """Records a review, not by who asked, nor by who approved if the glass was broken."""
     if person == grant.requester or (grant.break_glass and person in grant.approvers):
         return Rejection("four_eyes_required", "Another person has to review it.", {})
     if state not in _OVER:
@@ -200,7 +200,7 @@ def _reviewed(grant: SupportGrant, state: State, person: str, findings: str, now
 
 
 def _begun(grant: SupportGrant, now: int) -> SupportGrant:
-    """Active once nobody is waited for; its time runs from then, or from ``not_before`` if that is later."""
+    """Active once nothing is missing; its time runs from then, or from ``not_before`` if that is later."""
     if grant.state == "requested" or (grant.needs_consent and grant.consented_by is None):
         return grant
     begins = max(now, grant.not_before or now)

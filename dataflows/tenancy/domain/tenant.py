@@ -1,4 +1,4 @@
-"""What becomes of a tenant: its life, its policy, its keys. Pure."""
+"""Decides commands on a tenant: its life, its policy, its keys. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SERVES_WRITES: Final = "active"
 
 
 class OfAStore:
-    """What follows from a placement's mode: in which store the rows are. Its own schema or database bears its id."""
+    """The store that follows from a placement's mode. A schema or database of its own is named by the tenant's id."""
 
     __slots__ = ()
     placement_id: str
@@ -24,7 +24,7 @@ class OfAStore:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the owner's transaction writes it; else a feed does."""
+        """Whether the owner's transaction writes it; otherwise a feed does."""
         return self.mode != "dedicated"
 
     @property
@@ -34,7 +34,7 @@ class OfAStore:
 
     @property
     def rows_in(self) -> tuple[str, str]:
-        """Which database ("" is the control database) and schema: where it is the same, so are the rows."""
+        """The database ("" is the control database) and schema; if both are the same, so are the rows."""
         return "" if self.is_reached else self.placement_id, self.store
 
 
@@ -75,7 +75,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
 def placement_of(
     asked: dict[str, str], tenant_id: str, *identity: str, region_otherwise: str = REGION_DEFAULT
 ) -> Placement:
-    """The placement that is asked for: the pool of a region, or one of the tenant's own."""
+    """The requested placement: the pool of a region, or one of the tenant's own."""
     mode, region = asked["mode"], asked.get("region", region_otherwise)
     if mode == "pooled":
         return Placement(
@@ -93,7 +93,7 @@ def placement_of(
 
 
 def created(command: Command, placement: Placement, now: int) -> Tenant:
-    """A new tenant. One whose store is there serves at once."""
+    """A new tenant. It serves at once if its store exists."""
     payload: dict[str, Any] = command.payload
     return Tenant(
         tenant_id=command.aggregate_key,
@@ -118,13 +118,13 @@ def created(command: Command, placement: Placement, now: int) -> Tenant:
 
 
 def conflict(tenant: Tenant, what: str) -> Rejection:
-    """The refusal of what its state does not allow."""
+    """The refusal of a command that the state does not allow."""
     told: dict[str, object] = {"state": tenant.state, "current_state": tenant.state}
     return Rejection("state_conflict", f"The tenant is {tenant.state}: {what}.", told)
 
 
 def changed(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
-    """Its policy as a PATCH leaves it."""
+    """The tenant with its policy after a PATCH."""
     if tenant.state in ("deleting", "deleted"):
         return conflict(tenant, "it changes no more")
     given = {name: value for name, value in command.payload.items() if value is not None}
@@ -132,7 +132,7 @@ def changed(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
 
 
 def suspended(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
-    """Suspended, or suspended in another way."""
+    """The tenant suspended, or suspended in another way."""
     if tenant.state not in ("active", "suspended"):
         return conflict(tenant, "it cannot be suspended")
     payload: dict[str, Any] = command.payload
@@ -147,26 +147,26 @@ def resumed(tenant: Tenant, now: int) -> Tenant | Rejection:
 
 
 def offboarded(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection:
-    """At the beginning of its end: it reads, and writes no more. One whose store was never made may leave, too."""
+    """The tenant offboarding: it may read but not write. One whose store was never made may leave, too."""
     if tenant.state not in ("provisioning", "active", "suspended"):
         return conflict(tenant, "it cannot be offboarded")
     return _moved(tenant, now, state="offboarding", suspension=None, reason=str(command.payload["reason"]))
 
 
 def deleting(tenant: Tenant, command: Command, now: int, *, is_shredded: bool = False) -> Tenant | Rejection:
-    """On its way out; only what was exported is deleted, or what nobody can export: its keys are destroyed."""
+    """The tenant being deleted: only after an export, or if nobody can export it because its keys are destroyed."""
     if tenant.state != "exported" and not (is_shredded and tenant.state == "offboarding"):
         return conflict(tenant, "export it first, while it is offboarding")
     return _moved(tenant, now, state="deleting", reason=str(command.payload["reason"]))
 
 
 def touched(tenant: Tenant, now: int) -> Tenant:
-    """The next version of it: something that hangs on it changed."""
+    """The next version of the tenant, because something that belongs to it changed."""
     return _moved(tenant, now)
 
 
 def why_no_writes(tenant: Tenant | None) -> Denial | None:
-    """Why its members may not write now. Not stored: the same identity may ask again when that is over."""
+    """The refusal of its members' writes now. Not stored, so the same identity may ask again later."""
     state = "unknown" if tenant is None else tenant.state
     if state == _SERVES_WRITES:
         return None
