@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 import shutil
 import struct
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,28 +116,6 @@ def test_a_lease_that_ended_is_not_spent(gateway: Gateway) -> None:
     key = gateway.keys[PLACES[0]]
     key.buckets[0].lease_ends_ns = lease_clock_ns()
     assert gateway.spender.spend(key, 1, None) == -1
-
-
-def test_leases_end_by_a_clock_that_goes_on_in_sleep() -> None:
-    """Where this machine may say that it slept for a day: both spenders compare, and write, by what leases end by."""
-    slept = ["unshare", "--time", "--boottime", "86400", "--"]
-    if not shutil.which("unshare") or subprocess.run([*slept, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no time of its own for a process here")
-    tests = ["a_lease_that_ended_is_not_spent", "a_record_has_the_time_and_the_place_of_its_lease"]
-    told = "from limiter.store.lease_clock import lease_clock_ns as c; import time; print(c() - time.monotonic_ns())"
-    ahead = subprocess.run([*slept, sys.executable, "-c", told], check=True, capture_output=True, text=True)
-    assert int(ahead.stdout) > 86_000 * 10**9
-    run = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *(f"{__file__}::test_{one}" for one in tests),
-    ]
-    done = subprocess.run([*slept, *run], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("whose", ["under_way", "doubtful"])
