@@ -1,4 +1,4 @@
-"""The derived tables of payments as projections: balances from the ledger, intents from their events."""
+"""The derived tables of payments as projections, and balances, which are rebuilt from ledger transactions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from reconciliation.contract.postgres_table import PostgresTable
 from schemas.column import declared
-from schemas.payments.records import PaymentIntent
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -104,53 +103,6 @@ class AccountBalance(PaymentsTable):
                 "entries": entries,
             },
         )
-
-
-class PaymentIntentCurrent(PaymentsTable):
-    """The current intents from their events. The live table is the authority: it is compared, never exchanged."""
-
-    name = "payment_intent"
-    _table = "payment_intent"
-    columns: tuple[str, ...] = (*compared(PaymentIntent), "partition")
-    key_width = 1
-
-    def __init__(self, snapshot: psycopg.Connection, writer: psycopg.Connection, topic: str) -> None:
-        super().__init__(snapshot, writer, topic)
-        self._from_zero = True
-
-    def apply(self, events: Sequence[Accepted]) -> None:
-        """Keeps the newest version of every intent."""
-        newest: dict[str, dict[str, Any]] = {}
-        for taken in events:
-            body: dict[str, Any] = taken.event.body
-            if body["payment_intent"] is not None:  # a journal entry has none
-                newest[taken.event.aggregate_key] = _intent_row(body["payment_intent"], taken.partition)
-        rows = msgspec.json.encode(list(newest.values())).decode()
-        self._writer.execute(SQL["intents_upsert"].encode(), {"rows": rows})
-
-    def complete(self, extent: Extent, *, from_zero: bool) -> None:  # noqa: ARG002 - as every projection
-        """An event holds the whole intent: nothing before it is needed."""
-        self._from_zero = from_zero
-        self._writer.execute(SQL["intents_unsaid"].encode())
-
-    def live_rows(self, extent: Extent) -> Iterator[Row]:
-        """The live intents that the replay touched."""
-        partitions = list(extent.first_seqs)
-        return self._stream(
-            self._snapshot,
-            "intents_live",
-            partitions=partitions,
-            first_seqs=[extent.first_seqs[p] for p in partitions],
-            from_zero=self._from_zero,
-        )
-
-    def shadow_rows(self, extent: Extent) -> Iterator[Row]:
-        """The rebuilt intents."""
-        return self._stream(self._writer, "intents_shadow", partitions=list(extent.first_seqs))
-
-
-def _intent_row(intent: dict[str, Any], partition: int) -> dict[str, Any]:
-    return as_row(PaymentIntent, intent) | {"partition": partition}
 
 
 def as_row(record: type[Struct], said: dict[str, Any]) -> dict[str, Any]:

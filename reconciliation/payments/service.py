@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from reconciliation.contract.reconciled_service import ReconciledService
-from reconciliation.payments.account_tables import (
+from reconciliation.payments.current_tables import (
     MerchantAccountCurrent,
+    PaymentIntentCurrent,
     PayoutCurrent,
     PayoutDestinationCurrent,
 )
 from reconciliation.payments.ledger_chain import chain_violations
 from reconciliation.payments.processor_book import ProcessorBooks
-from reconciliation.payments.replayed_tables import AccountBalance, PaymentIntentCurrent
+from reconciliation.payments.replayed_tables import AccountBalance
 from reconciliation.payments.stores import STORES
 
 RECONCILED: Final = ReconciledService(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from reconciliation.payments.account_tables import (
+from reconciliation.payments.current_tables import (
     MerchantAccountCurrent,
+    PaymentIntentCurrent,
     PayoutCurrent,
     PayoutDestinationCurrent,
 )
-from reconciliation.payments.replayed_tables import PaymentIntentCurrent
 from schemas import avro_schemas, codec, services
 from schemas.column import declared
 from schemas.payments import records

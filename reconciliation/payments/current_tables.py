@@ -1,4 +1,4 @@
-"""Merchants' accounts, payouts and destinations as projections. The live tables are the authority: never exchanged."""
+"""Intents, accounts, payouts and destinations as projections. The live tables are the authority: never exchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reconciliation.payments.replayed_tables import SQL, PaymentsTable, as_row, compared
-from schemas.payments.records import MerchantAccount, Payout, PayoutDestination
+from schemas.payments.records import MerchantAccount, PaymentIntent, Payout, PayoutDestination
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sinks.streams.intake import Accepted
 
 
-class _Current(PaymentsTable):
+class CurrentTable(PaymentsTable):
     """The newest version of each record that events carry under ``part``; an event holds the whole of it."""
 
     part: str
@@ -35,7 +35,7 @@ class _Current(PaymentsTable):
         newest: dict[str, dict[str, Any]] = {}
         for taken in events:
             body: dict[str, Any] = taken.event.body
-            if record := body.get(self.part):  # events of versions 1 and 2 have none
+            if record := body.get(self.part):  # most events are of other parts
                 newest[record["id"]] = self._row(record, taken.partition)
         if newest:
             rows = msgspec.json.encode(list(newest.values())).decode()
@@ -64,7 +64,23 @@ class _Current(PaymentsTable):
         raise NotImplementedError
 
 
-class MerchantAccountCurrent(_Current):
+class PaymentIntentCurrent(CurrentTable):
+    """The intents."""
+
+    name = _table = "payment_intent"
+    part = "payment_intent"
+    columns: tuple[str, ...] = (*compared(PaymentIntent), "partition")
+
+    def complete(self, extent: Extent, *, from_zero: bool) -> None:
+        """Nothing before the start is needed, but for what the first events did not say."""
+        super().complete(extent, from_zero=from_zero)
+        self._writer.execute(SQL["payment_intent_unsaid"].encode())
+
+    def _row(self, record: dict[str, Any], partition: int) -> dict[str, Any]:
+        return as_row(PaymentIntent, record) | {"partition": partition}
+
+
+class MerchantAccountCurrent(CurrentTable):
     """The accounts."""
 
     name = _table = "merchant_account"
@@ -75,7 +91,7 @@ class MerchantAccountCurrent(_Current):
         return as_row(MerchantAccount, record) | {"partition": partition}
 
 
-class PayoutCurrent(_Current):
+class PayoutCurrent(CurrentTable):
     """The payouts: each is of its account's partition, and was changed at the time of the event that changed it."""
 
     name = _table = "payout"
@@ -86,7 +102,7 @@ class PayoutCurrent(_Current):
         return as_row(Payout, record)
 
 
-class PayoutDestinationCurrent(_Current):
+class PayoutDestinationCurrent(CurrentTable):
     """The destinations, each without its number, which no event has."""
 
     name = _table = "payout_destination"
