@@ -64,7 +64,7 @@ async def kept_going(
 async def _settling(limiter: Limiter) -> None:
     """Settles what ended until cancelled; without the store, later."""
     while True:
-        await asyncio.sleep(limits.LIMIT_MAINTAIN_S)
+        await asyncio.sleep(limits.LIMIT_MAINTAIN_IDLE_S if limiter.is_idle else limits.LIMIT_MAINTAIN_S)
         with suppress(StoreUnavailable):
             await limiter.maintain()
 

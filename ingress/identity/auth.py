@@ -55,6 +55,7 @@ class Authenticator:
         self._denials = denials
         # by the digest of a token: who reads this process's memory finds none that could be shown
         self._known: OrderedDict[bytes, tuple[int, Caller]] = OrderedDict()
+        self._issuers: OrderedDict[bytes, str] = OrderedDict()  # those of the others' tokens
 
     @classmethod
     def of(cls, trusted: Sequence[Trust], denials: Denials | None = None) -> Authenticator:
@@ -109,13 +110,24 @@ class Authenticator:
             self._keys.require_fresh()
             self._refuse_expired(remembered[1].expires_at)
             return remembered[1]
-        if self._further and (other := self._further.get(issuer_said(token))):
+        if self._further and (other := self._elsewhere(digest, token)):
             return await other.caller(authorization)
         caller = await self._verify(token)
         self._known[digest] = (self._keys.generation, caller)
         if len(self._known) > ingress_limits.TOKENS_CACHED_MAX:
             self._known.popitem(last=False)
         return caller
+
+    def _elsewhere(self, digest: bytes, token: str) -> Authenticator | None:
+        """Who verifies it, where it says that it is another issuer's; what a token says is read once."""
+        issuer = self._issuers.get(digest)
+        if issuer is None:
+            issuer = issuer_said(token)
+            if issuer in self._further:
+                self._issuers[digest] = issuer
+                if len(self._issuers) > ingress_limits.TOKENS_CACHED_MAX:
+                    self._issuers.popitem(last=False)
+        return self._further.get(issuer)
 
     async def signed_in(self, id_token: str, nonce: str, scope_claim: str) -> Caller:
         """The person of an ID token that was asked for with this nonce; ``scope_claim`` has its scopes.

@@ -240,6 +240,11 @@ class Limiter:
         self._recorder.record(key.name, cost, decided, identity=request_id, shadows=shadows)
         return decided
 
+    @property
+    def is_idle(self) -> bool:
+        """No lease is held, and none is to be settled: ``maintain`` has nothing urgent to do."""
+        return not self._key_cache.active
+
     async def maintain(self) -> None:
         """Settles ended leases and drops old identities and void keys; called now and then.
 

@@ -49,7 +49,8 @@ class SigningKeys:
 
     def signing_key(self) -> Ed25519PrivateKey:
         """The newest private key, as the file has it now."""
-        return _newest(_read(self.private)[-1])
+        file = self.private.stat()
+        return _newest(self.private, file.st_ino, file.st_mtime_ns)
 
     def verifying_keys(self) -> dict[str, Ed25519PublicKey]:
         """Every public key by its id."""
@@ -107,9 +108,10 @@ class SigningKeys:
 
 
 @lru_cache(maxsize=1)
-def _newest(text: str) -> Ed25519PrivateKey:
-    """Made once: a publisher asks several times a second, and the file says the same."""
-    return _private(text)
+def _newest(private: Path, inode: int, changed_ns: int) -> Ed25519PrivateKey:
+    """Read once of each file: a publisher asks several times a second. A change puts another file in its place."""
+    del inode, changed_ns  # which file it was
+    return _private(_read(private)[-1])
 
 
 def _private(text: str) -> Ed25519PrivateKey:

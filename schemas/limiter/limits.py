@@ -35,6 +35,7 @@ LIMIT_CALENDAR_SKEW_S: Final = 60  # a gateway whose clock is ahead of the store
 LIMIT_GATEWAYS_MAX: Final = 10_000  # that share what an open policy allows without the store
 LIMIT_GATEWAY_PROCESSES_MAX: Final = 32
 LIMIT_MAINTAIN_S: Final = 0.1  # how often leases that ended are settled
+LIMIT_MAINTAIN_IDLE_S: Final = 0.5  # the same while there is none: half as long as one lasts
 LIMIT_ACQUIRE_POLL_MIN_S: Final = 0.01  # of a caller who waits for a quota: between two looks
 LIMIT_ACQUIRE_POLL_MAX_S: Final = 1.0
 LIMIT_METRIC_POLICIES_MAX: Final = 1_000  # that have metrics of their own; the others share one

@@ -15,11 +15,13 @@ from joserfc import jwk, jws
 from joserfc.errors import SecurityWarning
 
 from ingress import limits as ingress_limits
+from ingress.identity import auth
 from ingress.identity.auth import Authenticator
 from ingress.identity.caller import Caller
 from ingress.identity.issuer import AUDIENCE, ISSUER, SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource, read_keys
 from ingress.identity.signed_token import verify
+from ingress.trust import MONITOR_ISSUER
 from schemas import errors, limits
 
 if TYPE_CHECKING:
@@ -256,6 +258,46 @@ def test_a_remembered_token_still_expires(keys: KeyFolder) -> None:
         now[0] += 60 + limits.CLOCK_SKEW_MAX_S
         with pytest.raises(errors.Unauthenticated, match="expired"):
             await authenticator.caller(header)
+
+    asyncio.run(play())
+
+
+def test_whose_token_it_says_it_is_is_read_once_and_believed_no_further(
+    keys: KeyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request asks six times who calls: middleware, then its route. The other issuer's keys judge each time."""
+    others = KeyFolder(tmp_path / "others")
+    others.ensure()
+    now, read = [time.time()], list[str]()
+    issuer_said = auth.issuer_said
+
+    def noted(token: str) -> str:
+        read.append(token)
+        return issuer_said(token)
+
+    monkeypatch.setattr(auth, "issuer_said", noted)
+    monkeypatch.setattr(ingress_limits, "TOKENS_CACHED_MAX", 1)
+
+    async def play() -> None:
+        other = Authenticator(KeySource(str(others.jwks)), MONITOR_ISSUER, (AUDIENCE,), clock=lambda: now[0])
+        first = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,), clock=lambda: now[0], further=[other])
+
+        def of(folder: KeyFolder, subject: str) -> str:
+            claims = {"iss": MONITOR_ISSUER, "sub": subject}
+            return "Bearer " + signed(folder, lambda found: found.update(claims), now=int(now[0]))
+
+        token, forged = of(others, "s"), of(keys, "forged")
+        for _ in range(3):
+            assert (await first.caller(token)).subject == "s"
+        assert len(read) == 1
+        for _ in range(2):
+            with pytest.raises(errors.Unauthenticated):
+                await first.caller(forged)
+        assert len(read) == 2
+        assert len(first._issuers) == 1  # bounded, whatever is shown
+        now[0] += 60 + limits.CLOCK_SKEW_MAX_S
+        with pytest.raises(errors.Unauthenticated, match="expired"):
+            await first.caller(token)
 
     asyncio.run(play())
 

@@ -213,10 +213,14 @@ def test_a_thousand_first_requests_on_a_cold_key(server: CounterServer, tmp_path
 def test_a_new_version_ends_leases(server: CounterServer, tmp_path: Path) -> None:
     async def test() -> None:
         async with limiter(server.url, tmp_path, policy()) as gateway:
+            assert gateway.is_idle
             spent = await with_lease(gateway, at_least=5) + await burst(gateway, 3)
+            assert not gateway.is_idle
             gateway.use(policies(policy(version=2, capacity=100)))
             assert gateway.check_now("t", "u", "/r", 1, None) is None
-            await gateway.maintain()  # settles what the lease spent
+            assert not gateway.is_idle  # else what the lease spent is settled later
+            await gateway.maintain()  # settles it
+            assert gateway.is_idle
             assert await burst(gateway, 300) == max(0, 100 - spent)
 
     asyncio.run(test())

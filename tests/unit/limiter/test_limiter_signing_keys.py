@@ -54,6 +54,12 @@ def test_a_publisher_makes_its_key_once_and_sees_a_rotation_at_once(keys: Signin
     assert keys.signing_key() is first
     keys.rotate()
     assert keys.signing_key() is not first
+    second, text = keys.signer(), keys.private.read_text()
+    keys.private.write_text("[]")  # damaged, in place
+    with pytest.raises(IndexError):
+        keys.signing_key()
+    keys.private.write_text(text)
+    assert keys.signer() == second
     assert key_id(keys.signing_key().public_key()) == keys.signer()
 
 
