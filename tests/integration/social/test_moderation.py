@@ -243,6 +243,12 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
         refused(reader.get(path), 404, "not_found")
         assert post["post_id"] not in reader.home + reader.ids(f"/v1/timelines/user/{author.name}")
     refused(author.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
+    (told,) = author.read("/v1/notifications", limit=1)["data"]  # and where it reads what it may appeal against
+    assert (told["kind"], told["post_id"], told["decision_id"]) == ("moderation", None, made["decision_id"])
+    about = f"/v1/moderation/decisions/{made['decision_id']}"
+    assert author.read(about) == moderator.read(about)
+    refused(stranger.get(about), 404, "not_found")
+    assert author.do("POST", "/v1/moderation/appeals", {"decision_id": told["decision_id"], "text": "why"})["appeal_id"]
     assert statuses(old) == {404}
     verified(moderator, made)
     decide(moderator, author.name, "none")
