@@ -31,12 +31,14 @@ class Notice(Struct, frozen=True):
     actor_id: str
     post_id: str
     created_at: int
-    about: str = ""  # what one object may tell more than once
+    decision_id: str = ""  # of moderation: one object may be told of by several
 
     @property
     def notification_id(self) -> str:
         """The same for the same thing: told again after a retry or a second like, it is there once."""
-        return identity.derived_id("no", self.user_id, self.kind, f"{self.actor_id}\x1f{self.post_id}{self.about}")
+        return identity.derived_id(
+            "no", self.user_id, self.kind, f"{self.actor_id}\x1f{self.post_id}{self.decision_id}"
+        )
 
 
 class SocialBatch:
@@ -197,5 +199,6 @@ class SocialBatch:
             Texts([one.actor_id for one in told]),
             Texts([one.post_id for one in told]),
             Bigints([one.created_at for one in told]),
+            Texts([one.decision_id for one in told]),
         )
         return [(SQL["notifications_insert"], columns)]

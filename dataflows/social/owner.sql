@@ -180,9 +180,10 @@ select 1 / (count(*) = %s)::int from written;
 
 -- name: notifications_insert
 -- What users are told who are there, each once.
-insert into notification (notification_id, user_id, kind, actor_id, post_id, created_at)
-select t.notification_id, t.user_id, t.kind, nullif(t.actor_id, ''), nullif(t.post_id, ''), t.created_at
-from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
-    as t (notification_id, user_id, kind, actor_id, post_id, created_at)
+insert into notification (notification_id, user_id, kind, actor_id, post_id, created_at, decision_id)
+select t.notification_id, t.user_id, t.kind, nullif(t.actor_id, ''), nullif(t.post_id, ''), t.created_at,
+       nullif(t.decision_id, '')
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[])
+    as t (notification_id, user_id, kind, actor_id, post_id, created_at, decision_id)
 join author a on a.user_id = t.user_id and a.state not in ('deleting', 'deleted')
 on conflict do nothing;

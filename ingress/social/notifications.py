@@ -34,7 +34,7 @@ class Notifications:
 
 
 def _rendered(row: tuple[Any, ...]) -> Json:
-    created_at, notification_id, kind, actor_id, post_id, _ = row
+    created_at, notification_id, kind, actor_id, post_id, decision_id, _ = row
     return {
         "id": notification_id,
         "object": "notification",
@@ -42,5 +42,6 @@ def _rendered(row: tuple[Any, ...]) -> Json:
         "kind": kind,
         "actor_id": actor_id,
         "post_id": post_id,
+        "decision_id": decision_id,
         "created_at": timestamp(created_at),
     }

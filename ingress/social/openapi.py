@@ -52,6 +52,7 @@ def components() -> dict[str, Json]:
     """The shapes that answers have."""
     post = a_schema(_TOMBSTONE) | {"additionalProperties": True}
     post["properties"] = _TOMBSTONE | {"author_id": USER.json, "visibility": VISIBILITY.json, "text": _TEXT}
+    post["properties"] |= {"label": {"type": ["string", "null"]}}
     edge = a_schema(_EDGE) | {"additionalProperties": True}
     return {
         "User": a_schema(_USER),

@@ -68,7 +68,7 @@ def paths() -> Json:
             ("malformed_request", "invalid_command"),
             MODERATOR,
         ),
-        one_decision: _read("get_decision", "One decision", [decision], "ModerationRecord", found, MODERATOR),
+        one_decision: _read("get_decision", "One decision", [decision], "ModerationRecord", found),
         f"{one_decision}/propagation": _read("get_propagation", reached, [decision], "Propagation", found, MODERATOR),
         one_export: _read("get_export", "An export of one's own", [export], "Export", found),
         f"{one_export}/content": _read(

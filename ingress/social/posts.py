@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from dataflows.social.domain.records import Post, rendered_post
 from schemas import errors
@@ -20,9 +22,22 @@ _NO_VERSION: Final = 2**62  # above every version
 COLUMNS: Final = len(Post.__struct_fields__)
 
 
-def post_of(row: Sequence[Any]) -> Post:
-    """A post of a row that ends with its columns."""
-    return Post(**dict(zip(Post.__struct_fields__, row[-COLUMNS:], strict=True)))
+class Shown(Struct, frozen=True):
+    """A post that its reader may see, the label that moderators gave it, and in a home who reposted it."""
+
+    post: Post
+    label: str | None
+    reposted_by: str | None = None
+
+
+def shown_of(row: Sequence[Any], reposted_by: str | None = None) -> Shown:
+    """What a row says that ends with the label and the columns of a post."""
+    label, *columns = row[-COLUMNS - 1 :]
+    return Shown(Post(**dict(zip(Post.__struct_fields__, columns, strict=True))), label, reposted_by)
+
+
+def _rendered(shown: Shown) -> Json:
+    return rendered_post(shown.post) | {"label": shown.label}
 
 
 def _version(post_id: str, row: tuple[Any, ...]) -> Json:
@@ -47,41 +62,39 @@ class Posts:
         self._uploads = uploads
         self._moderation = moderation
 
-    async def shown(self, viewer: str, posts: Iterable[tuple[Post, str | None]]) -> list[Json]:
+    async def shown(self, viewer: str, posts: Sequence[Shown]) -> list[Json]:
         """Posts that the viewer may see, each with the post that it quotes and with who reposted it."""
-        pairs = list(posts)
-        quoted = await self._quoted(viewer, [post for post, _ in pairs])
+        quoted = await self._quoted(viewer, [one.post for one in posts])
         return [
-            rendered_post(post)
-            | {"quote": quoted.get(post.quote_of or "")}
-            | ({"reposted_by": reposter} if reposter else {})
-            for post, reposter in pairs
+            _rendered(one)
+            | {"quote": quoted.get(one.post.quote_of or "")}
+            | ({"reposted_by": one.reposted_by} if one.reposted_by else {})
+            for one in posts
         ]
 
     async def get(self, viewer: str, post_id: str, *, is_moderator: bool = False) -> Json:
-        """One post, and the label that moderators gave it. Raises NotFound, whether it is missing or hidden.
+        """One post. Raises NotFound, whether it is missing or hidden.
 
         Raises Gone for one's own deleted one.
         """
         rows = await self.store.rows("posts_shown", {"viewer": viewer, "ids": [post_id]})
         if not rows:
             await self.refuse(viewer, post_id)
-        post = post_of(rows[0])
-        (shown,) = await self.shown(viewer, [(post, None)])
+        one = shown_of(rows[0])
+        (shown,) = await self.shown(viewer, [one])
         ((likes, reposts, replies),) = await self.store.rows("post_counts", {"id": post_id, "viewer": viewer})
         counts = {"likes": likes, "reposts": reposts, "replies": replies}
         media = (await self._uploads.of_posts(viewer, [post_id]))[post_id]
-        decided = await self._moderation.in_force(post_id)
-        told = decided if is_moderator or post.author_id == viewer else None
-        label = decided["label"] if decided else None
-        return shown | {"media": media, "counts": counts, "label": label, "moderation": told}
+        is_told = is_moderator or one.post.author_id == viewer
+        decided = await self._moderation.in_force(post_id) if is_told else None
+        return shown | {"media": media, "counts": counts, "moderation": decided}
 
     async def root_of(self, viewer: str, post_id: str) -> str:
         """The root of the thread of a post that the viewer may see. Raises as ``get``."""
         rows = await self.store.rows("posts_shown", {"viewer": viewer, "ids": [post_id]})
         if not rows:
             await self.refuse(viewer, post_id)
-        return post_of(rows[0]).root_id
+        return shown_of(rows[0]).post.root_id
 
     async def versions(self, viewer: str, post_id: str, limit: int, cursor: str | None) -> Json:
         """Versions of a post that the viewer may see, newest first. Raises as ``get``."""
@@ -107,5 +120,5 @@ class Posts:
         if not ids:
             return {}
         rows = await self.store.rows("posts_shown", {"viewer": viewer, "ids": ids})
-        found = {post.post_id: rendered_post(post) for post in map(post_of, rows)}
+        found = {one.post.post_id: _rendered(one) for one in map(shown_of, rows)}
         return {post_id: found.get(post_id) or {"post_id": post_id, "unavailable": True} for post_id in ids}

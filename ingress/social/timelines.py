@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ingress.social.pager import NEWEST, OLDEST, Examined, Pager, Place
-from ingress.social.posts import Posts, post_of
+from ingress.social.posts import Posts, Shown, shown_of
 from sinks.postgres.arrays import Bigints, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dataflows.social.domain.records import Post
     from ingress.http.cursors import Cursors
     from ingress.social.homes import HomeReader
     from ingress.social.users import Users
 
 Json = dict[str, Any]
-Shown = tuple["Post", str | None]
 
 
 class Timelines:
@@ -96,9 +94,9 @@ class Timelines:
 
 
 def _examined(row: Sequence[Any]) -> Examined[Shown]:
-    at, is_shown, reposter, *columns = row
-    post = post_of(columns)
-    return Examined((at, post.post_id), (post, reposter) if is_shown else None)
+    at, is_shown, reposter, *rest = row
+    shown = shown_of(rest, reposter)
+    return Examined((at, shown.post.post_id), shown if is_shown else None)
 
 
 def _why(viewer: str, post: Json) -> Json:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import httpx
 import psycopg
 
 from dataflows.social.media.caches import MediaCaches
-from dataflows.social.media.origin_looks import shown_version
+from dataflows.social.media.origin_looks import first_shown, urls_of
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
@@ -39,16 +40,23 @@ class Crawler:
         """How many of the next media can be reached, and behind which one it goes on; None where there are no more."""
         given = {"user_id": user_id, "after": after, "media": social_limits.ERASURE_MEDIA}
         rows = self._connection.execute(SQL["media_urls"], given).fetchall()
-        reachable, signed_until = 0, database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
-        for media_id, sha256, newest, names in rows:
-            self._caches.purge(media_id)
-            shown = shown_version(self._http, self._origin, media_id, newest, names, signed_until)
-            reachable += self._objects.holds(media_id, sha256) + (shown is not None)
-        return reachable, rows[-1][0] if len(rows) == social_limits.ERASURE_MEDIA else None
+        signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
+        self._caches.purge(user_id)  # what they have of anybody's media they know by its owner, too
+
+        def reachable(row: tuple[str, str, int, list[str]]) -> int:
+            media_id, sha256, newest, names = row
+            # of the first ones every URL; of the rest of very many those that are decided apart
+            urls = urls_of(self._origin, media_id, newest, names, signed_until, is_every_one=not after)
+            return self._objects.holds(media_id, sha256) + (first_shown(self._http, urls) is not None)
+
+        with ThreadPoolExecutor(social_limits.ERASURE_MEDIA_AT_ONCE) as pool:
+            found = sum(pool.map(reachable, rows))
+        return found, rows[-1][0] if len(rows) == social_limits.ERASURE_MEDIA else None
 
     def rest(self, user_id: str) -> tuple[int, dict[str, int]]:
         """How much can be reached in tables, and how much was taken away."""
-        row = self._connection.execute(SQL["left_over"], {"user_id": user_id}).fetchone()
+        given = {"user_id": user_id, "stub": social_limits.ERASED_ANSWER_BYTES}
+        row = self._connection.execute(SQL["left_over"], given).fetchone()
         if row is None:
             return 1, {}
         reachable, posts, media, edges = row

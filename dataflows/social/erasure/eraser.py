@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import httpx
@@ -45,7 +46,6 @@ _STEPS: Final = (
     "take_exports",
     "take_answers",
 )
-_STUB_BYTES: Final = 40  # of an answer that says nothing
 _log = structlog.get_logger(__name__)
 
 
@@ -84,30 +84,44 @@ class Eraser:
         while not self._session.is_stopped:
             given = place | {"limit": limits.PROPAGATION_AT_ONCE}
             rows = connection.execute(SQL["erasures_running"], given).fetchall()
+            has_more = False
             for user_id, erasure_id, age_s, _ in rows:
                 if not crawler.can_prove(age_s):
                     continue  # nobody sees anything of it meanwhile
                 if time.monotonic() - self._told.get(erasure_id, -limits.MEDIA_SWEEP_S) >= limits.MEDIA_SWEEP_S:
-                    self._erase(connection, crawler, user_id, erasure_id)
+                    has_more |= self._erase(connection, crawler, user_id, erasure_id)
             if len(rows) == limits.PROPAGATION_AT_ONCE:
                 place = {"at": rows[-1][-1], "after": rows[-1][0]}
-            else:
-                place = {"at": 0, "after": ""}
+                continue
+            place = {"at": 0, "after": ""}
+            if not has_more:
                 self._session.pause(limits.PROPAGATION_POLL_S)
 
-    def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> None:
+    def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> bool:
+        """One turn; True where it has more to do at once."""
         try:
             self._take(connection, user_id)
             self._homes.drop([user_id])
-            if not self._are_media_gone(connection, crawler, user_id, erasure_id):
-                return
-            reachable, counts = crawler.rest(user_id)
-        except (httpx.HTTPError, RedisError, OSError, Unavailable) as error:
+            after = self._looked.get(erasure_id, "")
+            self._take_bytes(connection, user_id, after)
+            reachable, last = crawler.media(user_id, after)
+            if not reachable and last is not None:  # who has many media keeps nobody waiting
+                self._looked[erasure_id] = last
+                return True
+            in_tables, counts = crawler.rest(user_id)
+        # a statement that took too long is this erasure's alone: others have their turn
+        except (httpx.HTTPError, RedisError, OSError, Unavailable, psycopg.errors.QueryCanceled) as error:
             _log.warning("erasure_not_proved", erasure=erasure_id, kind=type(error).__name__)
-            return
-        if reachable:
-            _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable)
-            return
+            return False
+        if reachable + in_tables:
+            _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable + in_tables)
+            return False
+        self._certify(connection, user_id, erasure_id, counts)
+        return False
+
+    def _certify(
+        self, connection: psycopg.Connection[Any], user_id: str, erasure_id: str, counts: dict[str, int]
+    ) -> None:
         document = {
             "certificate_id": f"ce_{secrets.token_hex(12)}",
             "kind": "erasure",
@@ -130,35 +144,30 @@ class Eraser:
         self._told[erasure_id] = time.monotonic()
         self._looked.pop(erasure_id, None)
 
-    def _are_media_gone(
-        self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str
-    ) -> bool:
-        """Takes the next media away and looks for them: True behind the last one. Who has many keeps nobody waiting."""
-        after = self._looked.get(erasure_id, "")
-        given = {"user_id": user_id, "after": after, "media": limits.ERASURE_MEDIA}
-        for media_id, sha256 in connection.execute(SQL["media_of_user"], given).fetchall():
-            self._objects.forget(media_id, sha256)
-        reachable, last = crawler.media(user_id, after)
-        if reachable:
-            _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable)
-        elif last is None:
-            return True
-        else:
-            self._looked[erasure_id] = last
-        return False
-
     def _take(self, connection: psycopg.Connection[Any], user_id: str) -> None:
         """Every step until it finds nothing; edges under the locks of both of their users."""
-        given: dict[str, Any] = {"user_id": user_id, "limit": limits.ERASURE_ROWS, "stub": _STUB_BYTES}
+        given: dict[str, Any] = {"user_id": user_id, "limit": limits.ERASURE_ROWS, "stub": limits.ERASED_ANSWER_BYTES}
         for step in _STEPS:
             while self._count(connection, step, given) and not self._session.is_stopped:
                 pass
         if user_id not in self._forgotten:  # before its edges end, which say whose homes these are
             Spread(connection, self._homes).forget_all_of(user_id)
             self._forgotten.add(user_id)
+        while self._takes_follows(connection, given) and not self._session.is_stopped:
+            pass
+
+    def _take_bytes(self, connection: psycopg.Connection[Any], user_id: str, after: str) -> None:
+        """Those of the next media."""
+        given = {"user_id": user_id, "after": after, "media": limits.ERASURE_MEDIA}
+        rows = connection.execute(SQL["media_of_user"], given).fetchall()
+        with ThreadPoolExecutor(limits.ERASURE_MEDIA_AT_ONCE) as pool:
+            for _ in pool.map(lambda one: self._objects.forget(*one), rows):
+                pass
+
+    def _takes_follows(self, connection: psycopg.Connection[Any], given: dict[str, Any]) -> int:
         with connection.transaction():
-            connection.execute(SQL["follows_lock"], given)
-            self._count(connection, "take_follows", given)
+            locked = [user for (user,) in connection.execute(SQL["follows_lock"], given).fetchall()]
+            return self._count(connection, "take_follows", given | {"others": locked})
 
     @staticmethod
     def _count(connection: psycopg.Connection[Any], step: str, given: dict[str, Any]) -> int:

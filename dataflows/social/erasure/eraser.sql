@@ -35,19 +35,29 @@ counted as (update erasure set media = media + (select count(*) from gone) where
 select count(*) from gone;
 
 -- name: follows_lock
--- Both users of the edges to come, in the order of ids, as owners take them (authors_lock).
+-- The next users that edges are to, and the user itself, in the order of ids, as owners take them (authors_lock). Nobody but
+-- the user where there is no edge any more. Primary key, follow_followers and follow_requests.
 select a.user_id from author a
 where a.user_id in (
-    select f.followee_id from follow f where f.follower_id = %(user_id)s and f.state <> 'removed'
-    union select f.follower_id from follow f where f.followee_id = %(user_id)s and f.state <> 'removed'
+    (select f.followee_id from follow f where f.follower_id = %(user_id)s and f.state <> 'removed'
+     order by f.followee_id limit %(limit)s)
+    union
+    (select f.follower_id from follow f where f.followee_id = %(user_id)s and f.state = 'active'
+     order by f.follower_id limit %(limit)s)
+    union
+    (select f.follower_id from follow f where f.followee_id = %(user_id)s and f.state = 'requested'
+     order by f.updated_at limit %(limit)s)
     union select %(user_id)s)
 order by a.user_id for no key update;
 
 -- name: take_follows
--- Edges end on both sides, and nobody counts the user as a follower any more. Primary key and follow_followers.
+-- Edges with these end on both sides, and nobody counts the user as a follower any more. Primary key.
 with before as (
     select f.follower_id, f.followee_id, f.state from follow f join author a on a.user_id = %(user_id)s and a.state = 'deleting'
-    where (f.follower_id = %(user_id)s or f.followee_id = %(user_id)s) and f.state <> 'removed'),
+    where f.follower_id = %(user_id)s and f.followee_id = any (%(others)s::text[]) and f.state <> 'removed'
+    union all
+    select f.follower_id, f.followee_id, f.state from follow f join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where f.followee_id = %(user_id)s and f.follower_id = any (%(others)s::text[]) and f.state <> 'removed'),
 gone as (
     update follow f set state = 'removed', version = f.version + 1, updated_at = %(now)s
     from before b where b.follower_id = f.follower_id and b.followee_id = f.followee_id returning 1),
@@ -58,20 +68,24 @@ counted as (update erasure set edges = edges + (select count(*) from gone) where
 select count(*) from gone;
 
 -- name: take_blocks
--- Those that the user made; others keep theirs.
-with gone as (
+-- Those that the user made; others keep theirs. Primary key.
+with chosen as (
+    select b.target_id from block b join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where b.user_id = %(user_id)s and b.state = 'active' order by b.target_id limit %(limit)s for update of b),
+gone as (
     update block b set state = 'removed', version = b.version + 1, updated_at = %(now)s
-    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and b.user_id = a.user_id and b.state = 'active'
-    returning 1),
+    from chosen c where b.user_id = %(user_id)s and b.target_id = c.target_id returning 1),
 counted as (update erasure set edges = edges + (select count(*) from gone) where user_id = %(user_id)s returning 1)
 select count(*) from gone;
 
 -- name: take_mutes
 -- And its mutes. Primary key.
-with gone as (
+with chosen as (
+    select b.target_id from mute b join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where b.user_id = %(user_id)s and b.state = 'active' order by b.target_id limit %(limit)s for update of b),
+gone as (
     update mute b set state = 'removed', version = b.version + 1, updated_at = %(now)s
-    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and b.user_id = a.user_id and b.state = 'active'
-    returning 1),
+    from chosen c where b.user_id = %(user_id)s and b.target_id = c.target_id returning 1),
 counted as (update erasure set edges = edges + (select count(*) from gone) where user_id = %(user_id)s returning 1)
 select count(*) from gone;
 
@@ -88,31 +102,40 @@ select count(*) from gone;
 
 -- name: take_notifications
 -- What the user was told, and what others were told of it. Served by notification_of_user and notification_of_actor.
-with gone as (
-    delete from notification n using author a
-    where a.user_id = %(user_id)s and a.state = 'deleting' and (n.user_id = a.user_id or n.actor_id = a.user_id) returning 1)
+with chosen as (
+    (select n.notification_id from notification n where n.user_id = %(user_id)s order by n.created_at limit %(limit)s)
+    union
+    (select n.notification_id from notification n where n.actor_id = %(user_id)s limit %(limit)s)),
+gone as (
+    delete from notification n using chosen c, author a
+    where a.user_id = %(user_id)s and a.state = 'deleting' and n.notification_id = c.notification_id returning 1)
 select count(*) from gone;
 
 -- name: take_reports
 -- What the user said as a reporter stays as a number; who said it, and how, goes. Served by moderation_report_of_user.
-with gone as (
+with chosen as (
+    select r.object_id from moderation_report r join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where r.user_id = %(user_id)s order by r.object_id limit %(limit)s for update of r),
+gone as (
     update moderation_report r set user_id = 'erased:' || r.report_id, comment = null
-    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and r.user_id = a.user_id returning 1)
+    from chosen c where r.user_id = %(user_id)s and r.object_id = c.object_id returning 1)
 select count(*) from gone;
 
 -- name: take_appeals
--- What it wrote against decisions. Served by moderation_decision_of_author.
-with gone as (
-    update moderation_appeal p set text = ''
-    from author a where a.user_id = %(user_id)s and a.state = 'deleting' and p.author_id = a.user_id and p.text <> ''
-    returning 1)
+-- What it wrote against decisions. Served by moderation_appeal_of_author.
+with chosen as (
+    select p.decision_id from moderation_appeal p join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where p.author_id = %(user_id)s and p.text <> '' order by p.decision_id limit %(limit)s for update of p),
+gone as (
+    update moderation_appeal p set text = '' from chosen c where p.decision_id = c.decision_id returning 1)
 select count(*) from gone;
 
 -- name: take_exports
 -- That it asked for copies. Served by export_of_user.
-with gone as (
-    delete from export e using author a where a.user_id = %(user_id)s and a.state = 'deleting' and e.user_id = a.user_id
-    returning 1)
+with chosen as (
+    select e.export_id from export e join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where e.user_id = %(user_id)s limit %(limit)s),
+gone as (delete from export e using chosen c where e.export_id = c.export_id returning 1)
 select count(*) from gone;
 
 -- name: take_answers
@@ -140,24 +163,35 @@ select media_id, sha256 from media where owner_id = %(user_id)s and media_id > %
 -- name: media_urls
 -- And the newest version and the names that their renditions had at the origin. Served by media_of_owner.
 select m.media_id, m.sha256, a.access_version, m.rendition_names
-from media m join media_access a using (media_id) where m.owner_id = %(user_id)s and m.media_id > %(after)s
-order by m.media_id limit %(media)s;
+from (select media_id from media where owner_id = %(user_id)s and media_id > %(after)s order by media_id limit %(media)s) chosen
+join media m using (media_id) join media_access a using (media_id)
+order by m.media_id;
 
 -- name: left_over
--- What can still be reached of a user, by any way that shows posts, people or texts; "" is anybody.
-select (select count(*) from post p where p.author_id = %(user_id)s and (p.text <> '' or p.state <> 'deleted'))
-     + (select count(*) from post_version v join post p using (post_id) where p.author_id = %(user_id)s)
-     + (select count(*) from post p, social_authorize(array['', %(user_id)s], array[p.post_id, p.post_id]) s
-        where p.author_id = %(user_id)s)
+-- What can still be reached of a user, by any way that shows posts, people or texts; "" is anybody. Each part of it by an
+-- index of what is the user's: however much there is of others, it is looked for in time.
+with own as materialized (
+    select p.post_id, p.text, p.state from post p where p.author_id = %(user_id)s and p.state = 'published'
+    union all
+    select p.post_id, p.text, p.state from post p where p.author_id = %(user_id)s and p.state = 'deleted')
+select (select count(*) from own p where p.text <> '' or p.state <> 'deleted')
+     + (select count(*) from own p join post_version v using (post_id))
+     + (select count(*) from own p, social_authorize(array['', %(user_id)s], array[p.post_id, p.post_id]) s)
      + (select count(*) from media_access m where m.owner_id = %(user_id)s and m.is_served)
      + (select count(*) from media m join media_scan s using (media_id)  -- a scan that may still write
         where m.owner_id = %(user_id)s and s.leased_until > clock_timestamp())
-     + (select count(*) from follow f where (f.follower_id = %(user_id)s or f.followee_id = %(user_id)s) and f.state <> 'removed')
+     + (select count(*) from follow f where f.follower_id = %(user_id)s and f.state <> 'removed')
+     + (select count(*) from follow f where f.followee_id = %(user_id)s and f.state = 'active')
+     + (select count(*) from follow f where f.followee_id = %(user_id)s and f.state = 'requested')
      + (select count(*) from reaction r where r.user_id = %(user_id)s and r.state = 'active')
-     + (select count(*) from notification n where n.user_id = %(user_id)s or n.actor_id = %(user_id)s)
+     + (select count(*) from notification n where n.user_id = %(user_id)s)
+     + (select count(*) from notification n where n.actor_id = %(user_id)s)
      + (select count(*) from moderation_report r where r.user_id = %(user_id)s)
+     + (select count(*) from moderation_appeal p where p.author_id = %(user_id)s and p.text <> '')
      + (select count(*) from author_key k where k.user_id = %(user_id)s and k.key is not null)
      + (select count(*) from export e where e.user_id = %(user_id)s)
+     + (select count(*) from idempotency i where i.merchant_id = 'user:' || %(user_id)s and length(i.response) > %(stub)s
+          and i.operation <> 'erase_user')
      + (select count(*) from author a where a.user_id = %(user_id)s and (a.state <> 'deleting' or a.display_name <> '')),
        e.posts, e.media, e.edges
 from erasure e where e.user_id = %(user_id)s;

@@ -14,7 +14,7 @@ import psycopg
 from msgspec import Struct
 
 from dataflows.social.media.caches import MediaCaches
-from dataflows.social.media.origin_looks import shown_version
+from dataflows.social.media.origin_looks import first_shown, urls_of
 from schemas import limits
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
@@ -108,7 +108,7 @@ class Looks:
         self._caches.purge(object_id)
         for media_id, version, is_served, names in self._connection.execute(SQL["media_of_object"], given).fetchall():
             newest = version - 1 if is_served else version
-            shown = shown_version(self._http, self._origin, media_id, newest, names, signed_until)
+            shown = first_shown(self._http, urls_of(self._origin, media_id, newest, names, signed_until))
             if shown is not None:
                 return f"{media_id} under version {shown}"
             if self._caches.may_fill(age_s):

@@ -26,6 +26,8 @@ from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 
 _AWAY: Final = "no answer"
+#: of one look, which is made again later: a statement that takes too long keeps no other decision waiting
+_NO_ANSWER: Final = (httpx.HTTPError, psycopg.errors.QueryCanceled)
 _MINUTE_S: Final = 60
 _log = structlog.get_logger(__name__)
 
@@ -68,7 +70,7 @@ class Propagation:
     def _look(self, connection: psycopg.Connection[Any], looks: Looks, due: Due) -> None:
         try:
             seen = looks.seen(due)
-        except httpx.HTTPError:
+        except _NO_ANSWER:
             seen = _AWAY
         wait_s = _wait_s(due.attempts)
         given = {"decision_id": due.decision_id, "consumer": due.consumer, "seen": seen, "wait_s": wait_s}
@@ -82,7 +84,7 @@ class Propagation:
         for object_id, attempts, hidden_at, age_s in rows:
             try:
                 seen = looks.served(object_id, age_s) if looks.has_caches else ""
-            except httpx.HTTPError:
+            except _NO_ANSWER:
                 seen = _AWAY
             given = {"object_id": object_id, "hidden_at": hidden_at, "seen": seen, "wait_s": _wait_s(attempts)}
             connection.execute(SQL["hidden_seen" if seen else "hidden_gone"], given)

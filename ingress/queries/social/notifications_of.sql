@@ -1,6 +1,6 @@
 -- The next notifications of a user below a place, and which of them still hold: who did it is there and not muted, what it
 -- is about may be seen, and was not taken back. Served by notification_of_user.
-select n.created_at, n.notification_id, n.kind, n.actor_id, n.post_id,
+select n.created_at, n.notification_id, n.kind, n.actor_id, n.post_id, n.decision_id,
        n.actor_id is null
        or (exists (select from social_met(array[n.user_id], array[n.actor_id]))
            and not exists (select from mute m where m.user_id = n.user_id and m.target_id = n.actor_id and m.state = 'active')

@@ -34,6 +34,8 @@ select (select a.state from author a where a.user_id = %(viewer)s::text), c.at,
        and (p.author_id = %(viewer)s::text or not edge.is_muted)
        and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)),
        case when p.author_id <> %(viewer)s::text and not edge.is_followed then reposter.user_id end,
+       (select d.label from moderation_current m join moderation_decision d using (decision_id)
+        where m.object_id = p.post_id and m.effect = 'label') as label,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from candidates c join post p using (post_id)

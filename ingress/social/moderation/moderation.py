@@ -47,12 +47,13 @@ class Moderation:
         rows = await self._store.rows("appeal_state", {"id": decision_id})
         return str(rows[0][0]) if rows else None
 
-    async def decision(self, decision_id: str) -> Json:
-        """One decision. Raises NotFound."""
+    async def decision(self, decision_id: str, author_id: str | None = None) -> Json:
+        """One decision: any, or one about what is the author's own. Raises NotFound."""
         rows = await self._store.rows("moderation_decision", {"id": decision_id})
-        if not rows:
+        ruling = _ruling(rows[0]) if rows else None
+        if ruling is None or author_id not in (None, ruling.author_id):
             raise errors.NotFound
-        return rendered_ruling(_ruling(rows[0]))
+        return rendered_ruling(ruling)
 
     async def propagation(self, decision_id: str) -> Json:
         """What a decision has reached, by whoever shows its object. Raises NotFound."""

@@ -1,4 +1,4 @@
-"""The routes of moderators that read."""
+"""The routes of moderators that read, and of authors about whom was decided."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http.parts import parts_of
 from ingress.social.moderation.moderation import Moderation
-from ingress.social.users import user_of
+from ingress.social.users import Users, user_of
 from schemas.social.moderation_operations import MODERATOR
+from schemas.social.service import READ
 
 router: Final = APIRouter()
 
@@ -26,10 +27,12 @@ async def queue(request: Request) -> Response:
 
 @router.get("/v1/moderation/decisions/{decision_id}")
 async def get_decision(request: Request, decision_id: str) -> Response:
-    """One decision."""
-    await user_of(request, MODERATOR)
+    """One decision: of moderators any, of others one about themselves or what is theirs."""
+    caller = await calling.caller_of(request, READ, MODERATOR)
+    user = await parts_of(request).get(Users).present(caller)
     calling.require_id(decision_id)
-    return calling.json(await parts_of(request).get(Moderation).decision(decision_id))
+    author_id = None if MODERATOR in caller.scopes else user
+    return calling.json(await parts_of(request).get(Moderation).decision(decision_id, author_id))
 
 
 @router.get("/v1/moderation/decisions/{decision_id}/propagation")

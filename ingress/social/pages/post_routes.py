@@ -1,4 +1,4 @@
-"""What a user does to posts: publish, edit, delete, like, repost, report, appeal."""
+"""What a user does to posts: publish, edit, delete, like, repost, report."""
 
 from __future__ import annotations
 
@@ -97,19 +97,6 @@ async def report(request: Request, post_id: str) -> Response:
     if outcome.is_refused:
         return acts.refused(found, outcome)
     return found.page("told.html", said="Thank you. Moderators will look at it.", back=f"{visits.HOME}/posts/{post_id}")
-
-
-@router.post("/posts/{post_id}/appeal")
-async def appeal(request: Request, post_id: str) -> Response:
-    """Asks somebody else than who decided."""
-    found = await visits.signed_in(request)
-    fields = await found.form()
-    payload = {"decision_id": fields.get("decision_id", ""), "text": fields.get("text", "").strip()}
-    outcome = await acts.act(found, "appeal_decision", fields.get("key", ""), payload)
-    if outcome.is_refused:
-        return acts.refused(found, outcome)
-    said = "Your appeal waits for another moderator than the one who decided."
-    return found.page("told.html", said=said, back=f"{visits.HOME}/posts/{post_id}")
 
 
 @router.post("/posts/{post_id}/{reaction}")

@@ -57,6 +57,10 @@ def edge(tmp_path: Path) -> Iterator[Edge]:
         yield made
 
 
+def known_by(media_id: str) -> str:
+    return cache_keys(media_id, media_id.replace("md_", "po_"), OWNER)
+
+
 def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_can_come(
     edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +80,7 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
         with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
             connection.execute(SEED.encode())
             edge.origin.headers = LASTING
-            edge.origin.keys = lambda media_id: cache_keys(media_id, media_id.replace("md_", "po_"), OWNER)
+            edge.origin.keys = known_by
             thread.start()
             try:
                 paths = {n: f"/media/md_{n}/1/full" for n in range(1, 5)}
@@ -121,6 +125,7 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
                 seeding.execute(statement.encode())
         with psycopg.connect(addresses.postgres_dsns["millrace_social_eraser"], autocommit=True) as connection:
             crawler = Crawler(connection, edge.http, edge.place, media_objects(edge.place))
+            edge.origin.keys = known_by
             edge.origin.alive = {"/media/md_2/1/full-0a1b.webp"}  # what was shown before all of that
             monkeypatch.setattr(limits, "ERASURE_MEDIA", 3)  # of four
             assert crawler.media(OWNER, "") == (1, "md_3")

@@ -212,6 +212,20 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     decide(moderator, post["post_id"], "label", label="parody")
     told = [(seen["label"], seen["moderation"] is not None) for seen in (stranger.read(path), author.read(path))]
     assert told == [("parody", False), ("parody", True)]  # the decision itself is for its author
+    found, thread = {"q": "wordofthispostonly"}, f"/v1/timelines/thread/{post['post_id']}"
+    lists = {
+        public: {},
+        f"/v1/timelines/user/{author.name}": {},
+        "/v1/search": found,
+        thread: {},
+        "/v1/timelines/home": {},
+    }
+    for where, asked in lists.items():
+        seen = {one["post_id"]: one["label"] for one in fan.read(where, **asked)["data"]}
+        assert seen.get(post["post_id"]) == "parody", where
+    quoting = fan.post("look", quote_of=post["post_id"])["post_id"]
+    (first,) = fan.read("/v1/timelines/home", limit=1)["data"]
+    assert (first["post_id"], first["label"], first["quote"]["label"]) == (quoting, None, "parody")
     ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
     assert decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)["version"] == 3
     becomes(lambda: author.read(path)["moderation"], None, 60, what="it ends by a decision of its own")
@@ -229,6 +243,12 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
         refused(reader.get(path), 404, "not_found")
         assert post["post_id"] not in reader.home + reader.ids(f"/v1/timelines/user/{author.name}")
     refused(author.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
+    (told,) = author.read("/v1/notifications", limit=1)["data"]  # and where it reads what it may appeal against
+    assert (told["kind"], told["post_id"], told["decision_id"]) == ("moderation", None, made["decision_id"])
+    about = f"/v1/moderation/decisions/{made['decision_id']}"
+    assert author.read(about) == moderator.read(about)
+    refused(stranger.get(about), 404, "not_found")
+    assert author.do("POST", "/v1/moderation/appeals", {"decision_id": told["decision_id"], "text": "why"})["appeal_id"]
     assert statuses(old) == {404}
     verified(moderator, made)
     decide(moderator, author.name, "none")

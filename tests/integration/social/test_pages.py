@@ -241,8 +241,12 @@ def test_a_moderator_sees_the_decision_and_its_author_appeals(
     with httpx.Client(base_url=public.base_url, trust_env=False, timeout=40) as api:
         api.headers["Authorization"] = f"Bearer {public.token('u_judge', ('posts:read', 'moderator'), kind='user')}"
         decided = {"object_id": post, "decision": "remove", "reason": "It is spam.", "policy_version": 3}
-        key = {"Idempotency-Key": uuid.uuid4().hex, "Prefer": "wait=30"}
-        made = api.post("/v1/moderation/decisions", json=decided, headers=key).json()["result"]
+        wider = decided | {"object_id": ann.name, "decision": "limit"}
+        keys = [{"Idempotency-Key": uuid.uuid4().hex, "Prefer": "wait=30"} for _ in range(2)]
+        made, limited = (
+            api.post("/v1/moderation/decisions", json=said, headers=key).json()["result"]
+            for said, key in zip((decided, wider), keys, strict=True)
+        )
     assert bob.get(f"/app/posts/{post}").status_code == 404
     own = ann.get(f"/app/posts/{post}").text
     assert "It is spam." in own
@@ -253,6 +257,12 @@ def test_a_moderator_sees_the_decision_and_its_author_appeals(
     again = ann.get(f"/app/posts/{post}").text
     assert "You have appealed" in again
     assert f"/app/posts/{post}/appeal" not in again, "an appeal is offered once"
+    about = f"/app/decisions/{limited['decision_id']}"
+    assert f'href="{about}"' in ann.get("/app/notifications").text
+    assert "your account" in ann.get(about).text
+    assert bob.get(about).status_code == 404
+    assert ann.press(f"{about}/appeal", decision_id=limited["decision_id"], text="No.").status_code == 200
+    assert "You have appealed" in ann.get(about).text
 
 
 def test_an_erased_user_is_out_and_stays_out(public: PublicSystem, page_users: PageUsers, ann: PageUser) -> None:

@@ -1,0 +1,83 @@
+"""Erasures and decisions are looked after: by the URLs that media had, and so that none keeps the others waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from dataflows.social.erasure.eraser import Eraser
+from dataflows.social.media.origin_looks import urls_of
+from dataflows.social.moderation.looks import Due
+from dataflows.social.moderation.propagation import Propagation
+from schemas.media_origin import MediaOrigin
+from schemas.social import limits
+
+NAMES = ["full.webp", "thumb.webp"]
+UNTIL = 4_000_000_000
+
+
+class Taking(Eraser):
+    """Takes things away as it is told, and never looks for them."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def _take(self, *_: object) -> None:
+        raise self._error
+
+
+def test_an_erasure_whose_statement_takes_too_long_is_tried_again_after_the_others() -> None:
+    connection, crawler = SimpleNamespace(), SimpleNamespace()
+    given: tuple[Any, ...] = (connection, crawler, "u_1", "er_1")
+    assert Taking(psycopg.errors.QueryCanceled())._erase(*given) is False
+    with pytest.raises(psycopg.OperationalError):  # nobody answers any of them
+        Taking(psycopg.OperationalError())._erase(*given)
+
+
+class Looking(Propagation):
+    """Looks once, and writes down what it saw."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.written: list[Any] = []
+
+    def seen(self, _: Due) -> str:
+        raise self._error
+
+    def execute(self, _: str, given: dict[str, Any]) -> None:
+        self.written.append((given["seen"], given["wait_s"]))
+
+
+def test_a_decision_whose_look_takes_too_long_is_looked_at_again_after_the_others() -> None:
+    due = Due("mo_1", "search", "po_1", "remove", attempts=2, is_superseded=False, author_id="u_1", age_s=1.0)
+    for error in (psycopg.errors.QueryCanceled(), httpx.ReadTimeout("")):
+        worker = Looking(error)
+        worker._look(worker, worker, due)  # type: ignore[arg-type]
+        assert worker.written == [("no answer", 2.0)]
+
+
+def asked(*caches: str, newest: int, is_every_one: bool) -> list[tuple[int, str, bool]]:
+    """Version, name, and whether it is signed."""
+    origin = MediaOrigin(url="http://m", uploads_url="", key=b"k" * 32, folder=Path(), caches=caches)
+    found = urls_of(origin, "md_1", newest, NAMES, UNTIL, is_every_one=is_every_one)
+    return [(version, url.partition("?")[0].rpartition("/")[2], "?" in url) for version, url in found]
+
+
+@pytest.mark.parametrize("newest", [1, 7])
+def test_every_url_of_a_medium_is_asked_for(newest: int) -> None:
+    versions = range(max(1, newest - limits.PROPAGATION_VERSIONS), newest + 1)
+    every_one = {(version, name, signed) for version in versions for name in NAMES for signed in (True, False)}
+    for caches in ((), ("http://cache",)):
+        assert set(asked(*caches, newest=newest, is_every_one=True)) == every_one
+
+
+def test_of_very_many_media_only_what_is_decided_apart_is_asked_for() -> None:
+    """The origin decides by the medium alone; a cache may have a copy under each name that was shown before."""
+    assert asked(newest=7, is_every_one=False) == [(7, "full.webp", True)]
+    copies = {(version, name, False) for version in (4, 5, 6) for name in NAMES}
+    assert set(asked("http://cache", newest=7, is_every_one=False)) == {(7, "full.webp", True)} | copies
