@@ -7,14 +7,12 @@ import json
 import os
 import signal
 import uuid
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from joserfc import jwk, jws
 
 from ingress.identity.issuer import SCOPES_OF_USERS
@@ -25,7 +23,9 @@ from sinks.certificates import CertificateKeys
 from tests.eventually import becomes, eventually
 from tests.services.counter_world import millrace, process
 from tests.worlds.social_media import fetch, picture, ready, statuses, urls_of
+from tests.worlds.social_planted import VIOLATIONS
 from tests.worlds.social_system import SocialUser, refused, social_system
+from tests.worlds.topic_bytes import topic_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -373,37 +373,11 @@ def test_an_erasure_that_dies_goes_on_and_its_certificate_is_signed(
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
         kept = connection.execute("select key from author_key where user_id = %s", [leaver.name])
         assert kept.fetchall() == [(None,)]
-    raw = b"".join(topic_bytes(system, topic) for topic in (SERVICE.commands_topic, SERVICE.events_topic, RESULTS))
+    kafka = system.settings.addresses().kafka
+    raw = b"".join(topic_bytes(kafka, topic) for topic in (SERVICE.commands_topic, SERVICE.events_topic, RESULTS))
     assert leaver.name.encode() in raw, "its commands are still in Kafka"
     assert b"wordofaname" not in raw
     assert b"wordofafriend" not in raw, "nor is any text of who stays"
-
-
-def topic_bytes(system: PublicSystem, name: str) -> bytes:
-    """All that Kafka holds of a topic."""
-    topic = (kafka := system.settings.addresses().kafka).topic(name)
-    with closing(Consumer(kafka.consumer("test", "test"))) as consumer:
-        places = [TopicPartition(topic, part, 0) for part in consumer.list_topics(topic).topics[topic].partitions]
-        ends = [consumer.get_watermark_offsets(place, timeout=10) or (0, 0) for place in places]
-        consumer.assign(places)
-        values: list[bytes] = []
-        while len(values) < sum(last - first for first, last in ends):
-            values += [m.value() or b"" for m in consumer.consume(1_000, 0.2) if not m.error()]
-    return b"".join(values)
-
-
-VIOLATIONS = {
-    "social_media_claims": "update media set attached_post_id = (select post_id from post p where p.author_id <> owner_id and state = 'published' limit 1) where scan_state = 'ready'",
-    "social_media_served": "update author set is_private = true, state = 'active' where user_id in (select owner_id from media where scan_state = 'ready');"
-    " create or replace view media_access as select media_id, owner_id, attached_post_id, manifest, access_version, true as is_served, true as is_public, scan_state as shown_state from media",
-    "social_media_uploads": "update media_part set received_at = null where media_id in (select media_id from media where scan_state = 'ready')",
-    "social_media_scanned": "update media set created_at = created_at - 2 * 86400 * 1000000::bigint, attached_post_id = null",
-    "social_media_held": "update media_held set bytes = bytes + 1",
-    "social_moderation": "update moderation_current set epoch = epoch + 1",
-    "social_appeals": "update moderation_case set reports = reports + 1",
-    "social_propagation": "delete from moderation_propagation where consumer = 'search'",
-    "social_erased": "update author set display_name = 'still there' where state = 'deleted'",
-}
 
 
 def test_nothing_is_found_amiss_and_every_planted_violation_is(system: PublicSystem) -> None:
