@@ -142,13 +142,15 @@ def wait_gone(processes: Sequence[ProcessId], within_s: float) -> list[ProcessId
     return left
 
 
-def kill_session(process: ProcessId) -> None:
-    """Ends whatever the session of this process left behind, by the pids of its members and no other."""
+def kill_session(process: ProcessId) -> list[ProcessId]:
+    """Ends whatever the session of this process left behind, by the pids of its members and no other: these."""
     leader = _stat(process.pid)
     if leader is not None and leader[1] != process.started:
-        return  # the pid was recycled, which the kernel allows only once the session had no member left
-    for member in _session_members(process.pid):
+        return []  # the pid was recycled, which the kernel allows only once the session had no member left
+    members = _session_members(process.pid)
+    for member in members:
         send(member, signal.SIGKILL)
+    return members
 
 
 def descendants(process: ProcessId) -> list[ProcessId]:
@@ -200,9 +202,8 @@ def stop(processes: Sequence[tuple[ProcessId, signal.Signals]], within_s: float)
     for process, polite in processes:
         send(process, polite)
     stubborn = wait_gone([process for process, _ in processes], within_s)
-    for process, _ in processes:
-        kill_session(process)
-    wait_gone(stubborn, compose_limits.HEALTH_CHECK_TIMEOUT_S)
+    left_behind = [member for process, _ in processes for member in kill_session(process)]
+    wait_gone([*stubborn, *left_behind], compose_limits.HEALTH_CHECK_TIMEOUT_S)
     return [process.pid for process in stubborn]
 
 

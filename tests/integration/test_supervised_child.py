@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compose import limits
+from compose.stack import processes
 from compose.stack.errors import StackError
 from compose.supervise import child as child_module
 from compose.supervise.child import Child, ChildSpec
 from tests.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 SERVES = "import time; time.sleep(60)"
@@ -275,3 +276,23 @@ def test_one_that_cannot_be_killed_stops_nothing_else(
         child.end()
     assert child.process is not None
     assert child.process.alive()
+
+
+def test_what_it_leaves_behind_is_gone_when_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is killed, and waited for: on a busy machine who looked at once found it there."""
+    waited: list[processes.ProcessId] = []
+    wait_gone = processes.wait_gone
+
+    def noted(some: Sequence[processes.ProcessId], within_s: float) -> list[processes.ProcessId]:
+        waited.extend(some)
+        return wait_gone(some, within_s)
+
+    monkeypatch.setattr(processes, "wait_gone", noted)
+    log = tmp_path / "log"
+    command = ["/bin/sh", "-c", "sleep 600 & echo $!; wait"]
+    child = processes.spawn(command, environment={}, log=log, folder=tmp_path)
+    left_behind = processes.identify(int(eventually(lambda: log.read_text().strip())))
+    processes.stop([(processes.identify(child.pid), signal.SIGTERM)], 10)
+    assert left_behind in waited
+    assert not left_behind.alive()
+    child.wait(10)
