@@ -66,7 +66,12 @@ class Demonstration:
     def out(self) -> str:
         return self.output.read_text()
 
+    def wait_for_its_end(self) -> None:
+        """Each test that needs it says so: whichever runs alone starts the demo."""
+        eventually(lambda: self.process.poll() is not None, DEMO_S, what="the demo has ended")
+
     def printed(self, what: str) -> str:
+        self.wait_for_its_end()
         lines = (line.strip() for line in self.out.splitlines())
         return next(line.partition(":")[2].strip() for line in lines if line.startswith(what))
 
@@ -135,9 +140,10 @@ def test_a_payment_is_followed_through_every_store(kept: Demonstration) -> None:
     assert [stop for stop in stops if stop not in kept.out] == []
 
 
+@pytest.mark.timeout(240)
 def test_invoices_of_a_file_end_in_a_verdict(kept: Demonstration) -> None:
     """Payments, a killed owner, one act of each kind, every comparison."""
-    eventually(lambda: kept.process.poll() is not None, DEMO_S, what="the demo has ended")
+    kept.wait_for_its_end()
     out = kept.out
     assert kept.process.returncode == 0, out
     last = out.splitlines()[-1]
@@ -152,6 +158,7 @@ def test_invoices_of_a_file_end_in_a_verdict(kept: Demonstration) -> None:
     assert "The author's own approval was refused; approved by another person it was posted." in out
 
 
+@pytest.mark.timeout(240)
 def test_a_kept_demo_can_be_used(kept: Demonstration, tmp_path: Path) -> None:
     """beancount, which shares no code with us, reads the whole ledger and finds every balance as the owners wrote it."""
     assert kept.shell(kept.printed("a token:")).count(".") == 2
@@ -159,6 +166,7 @@ def test_a_kept_demo_can_be_used(kept: Demonstration, tmp_path: Path) -> None:
     exported(kept.environment | {"MILLRACE_HOME": home}, tmp_path)
 
 
+@pytest.mark.timeout(240)
 def test_a_kept_demo_ends_without_a_trace(kept: Demonstration) -> None:
     kept.shell(kept.printed("the end:"))
     assert left_behind(kept.environment) == ([], [])
