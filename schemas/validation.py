@@ -16,7 +16,7 @@ Check = Callable[[Any], str | None]  # the reason why a value is refused, or Non
 Json = dict[str, Any]
 
 _REQUIRED: Final = object()
-_A_CARD: Final = "(a card number)"  # what is shown instead of one
+A_CARD: Final = "(a card number)"  # what is shown instead of one
 ORDINAL_MAX: Final = 2**31 - 1  # an Avro int
 
 
@@ -75,7 +75,7 @@ def visible(text: str) -> str:
 
 def without_card(text: str) -> str:
     """The text, or a word in its place when it holds a card number, be it escaped as in a URL."""
-    return _A_CARD if card_number.url_holds_card_number(text) else text
+    return A_CARD if card_number.url_holds_card_number(text) else text
 
 
 def free_text(value: object, length_max: int, length_min: int = 1) -> str | None:
@@ -210,7 +210,7 @@ def names_its_caller(payload: dict[str, object], fields: Fields) -> str | None:
 def _sendable(name: object) -> str:
     """A caller's own field name as it can be told: short, no card, no lone surrogates, which no encoder takes."""
     if card_number.holds_card_number(str(name)):
-        return _A_CARD
+        return A_CARD
     return str(name)[:40].encode(errors="replace").decode()
 
 

@@ -125,6 +125,16 @@ def handed_over(settings: SettingsWithSecrets, secrets: Mapping[str, bool]) -> d
     return given
 
 
+def forget_others(settings: SettingsWithSecrets, secrets: Mapping[str, bool]) -> None:
+    """Removes what an earlier start was given and its killed supervisor left: what these settings name stays."""
+    values = ((getattr(settings, name), is_by_name) for name, is_by_name in secrets.items())
+    named = [secret for value, is_by_name in values if value for secret in (value.values() if is_by_name else (value,))]
+    kept = {secret.path.absolute() for secret in named if isinstance(secret, FileSecret)}
+    for path in settings.the_home().given_secrets.absolute().glob("*"):
+        if path not in kept:
+            path.unlink()
+
+
 def _file(path: Path, secret: SecretStr) -> Path:
     if isinstance(secret, FileSecret):
         return secret.path.absolute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -157,9 +158,17 @@ def down(settings: Settings) -> bool:
             processes.send(supervisor, signal.SIGKILL)
             processes.wait_gone([supervisor], compose_limits.HEALTH_CHECK_TIMEOUT_S)
             guard.clean_up(read_state(settings.the_home()) or state)
+            _forget_given(settings.the_home())
         _reap()
         return True
-    return bool(guard.clean_up(state))
+    left = guard.clean_up(state)
+    _forget_given(settings.the_home())
+    return bool(left)
+
+
+def _forget_given(home: Home) -> None:
+    """A supervisor that was killed has left what it was given; nobody is left to read it."""
+    shutil.rmtree(home.given_secrets, ignore_errors=True)
 
 
 def _wait_stopped(state: StackState, within_s: float) -> bool:

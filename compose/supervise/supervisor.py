@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from compose import limits
+from compose.settings.secret_files import forget_others, secret_fields
 from compose.stack import processes
 from compose.stack.errors import AnotherSupervisorError, StackError
 from compose.stack.ports import PortLeases
@@ -80,6 +81,7 @@ class Supervisor:
         left = read_state(self._home)
         if left is not None:
             guard.clean_up(left)
+        forget_others(self._settings, secret_fields(type(self._settings)))
         guard_handle, self._lifeline_of_guard = guard.start(self._home)
         self._guard = processes.identify(guard_handle.pid)
         self._write()

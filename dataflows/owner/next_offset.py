@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaError
 from msgspec import Struct
 
-from schemas.errors import CommandsExpired, InvariantViolation, TopicReplaced, TopicShorter
+from schemas.errors import CommandsExpired, DatabaseOlder, InvariantViolation, TopicReplaced, TopicShorter
 from sinks.kafka.topic_offsets import Held
 
 #: the errors by which a consumer tells that Kafka does not hold a partition's position
@@ -40,6 +40,11 @@ def place_fault(place: Place, held: Held) -> InvariantViolation | None:
     if place.offset < held.low:
         return CommandsExpired(offset=place.offset, low=held.low, high=held.high)
     return None
+
+
+def told_fault(committed: int, told: int | None) -> InvariantViolation | None:
+    """The reason not to decide on this database, if Kafka was told of newer events than it has."""
+    return DatabaseOlder(committed=committed, told=told) if told is not None and told > committed else None
 
 
 def witness_fault(place: Place, read: int | None, found: int | None) -> InvariantViolation | None:

@@ -28,14 +28,13 @@ from dataflows.owner.publisher import Publisher
 from dataflows.owner.rounds import Rounds
 from dataflows.owner.senders import Senders
 from dataflows.owner.takes import Takes
-from dataflows.owner.told import Told
 from schemas import limits
 from schemas.errors import GapInOffsets, InvariantViolation
 from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
-from sinks.kafka.newest_records import NewestRecords
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection
+from sinks.streams.newest_events import NewestEvents
 
 _POLL_S: Final = dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000
 _IDLE_S: Final = dataflows_limits.OWNER_IDLE_WAIT_MS / 1_000
@@ -75,9 +74,9 @@ class Reader:
         self._publisher = publisher
         self._topic = kafka.topic(leases.service.commands_topic)
         self._senders = senders
-        events = NewestRecords(kafka, leases.service.events_topic, f"{leases.owner_id}-events", group)
+        events = NewestEvents(kafka, leases.service.events_topic, leases.owner_id, group)
         commands = TopicOffsets(kafka, leases.service.commands_topic)
-        self._takes = Takes(connection, leases, publisher, commands, Told(events))
+        self._takes = Takes(connection, leases, publisher, commands, events)
         self._stopping = threading.Event()
         self.rounds = Rounds(self._stopping, takes_turns=leases.service.takes_turns)
         self._reading: dict[int, _Reading] = {}  # all assigned partitions that do not stand still

@@ -15,13 +15,13 @@ import structlog
 
 from dataflows import limits
 from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.next_offset import place_fault
+from dataflows.owner.next_offset import place_fault, told_fault
 from dataflows.owner.publisher import Publisher
-from dataflows.owner.told import Told, told_fault
 from dataflows.owner.topic_watch import TopicWatch
 from schemas.errors import InvariantViolation
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection
+from sinks.streams.newest_events import NewestEvents
 
 log: Final = structlog.get_logger()
 
@@ -30,13 +30,18 @@ class Takes:
     """Takes and halts the partitions that Kafka assigns; the reading thread uses it."""
 
     def __init__(
-        self, connection: OwnerConnection, leases: Leases, publisher: Publisher, command_topic: TopicOffsets, told: Told
+        self,
+        connection: OwnerConnection,
+        leases: Leases,
+        publisher: Publisher,
+        command_topic: TopicOffsets,
+        events: NewestEvents,
     ) -> None:
         self._connection = connection
         self._leases = leases
         self._publisher = publisher
         self._topic = command_topic
-        self._told = told
+        self._events = events
         self._clearing_due = 0.0
         self._refused: dict[int, float] = {}  # a partition that stands still -> when it is taken again
         self.watch: Final = TopicWatch(command_topic)
@@ -47,7 +52,7 @@ class Takes:
         if not leases:
             return {}
         partitions = [lease.partition for lease in leases]
-        held, told = self._topic.ask(partitions).answer(), self._told.newest(partitions)
+        held, told = self._topic.ask(partitions).answer(), self._events.seqs(partitions)
         taken = {}
         for lease in leases:
             found = held[lease.partition]

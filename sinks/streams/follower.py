@@ -19,7 +19,8 @@ from schemas import errors
 from sinks import limits
 from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
-from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, other_topic
+from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, older_database, other_topic
+from sinks.streams.newest_events import NewestEvents
 from sinks.streams.positions import SESSION, StreamPositions, Taken
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Follower:
         self._metrics = metrics
         self._topic = kafka.topic(followed.topic)
         self._offsets = TopicOffsets(kafka, followed.topic)
+        self._newest = NewestEvents(kafka, followed.topic, client_id, followed.group)
         self._positions = StreamPositions(followed.follower, followed.topic, client_id)
         self._intake = Intake()
         self._epochs: dict[int, int] = {}
@@ -231,14 +233,17 @@ class Follower:
         starts = self._positions.known(connection, partitions)
         if new := [p for p in partitions if p not in starts]:
             starts |= self._group_positions(consumer, new)
-        held = self._offsets.ask(partitions).answer()
+        held, told = self._offsets.ask(partitions).answer(), self._newest.seqs(partitions)
+        committed = self._positions.committed(connection, partitions)  # after Kafka has answered: it knows no more
         topic_id = held[partitions[0]].topic_id
         claims = self._positions.claim(connection, starts, topic_id)
         self._epochs |= {partition: claim.epoch for partition, claim in claims.items()}
         self._intake.begin({partition: claim.position for partition, claim in claims.items()})
         same = {partition for partition, claim in claims.items() if claim.topic_id == topic_id}
         self._intake.halts |= {partition: other_topic(partition) for partition in claims.keys() - same}
-        begins = {p: self._intake.compare(p, held[p].low, held[p].high) for p in same}
+        older = {p: older_database(p, last, told[p]) for p, last in committed.items() if told.get(p, last) > last}
+        self._intake.halts |= older
+        begins = {p: self._intake.compare(p, held[p].low, held[p].high) for p in same - older.keys()}
         return {partition: offset for partition, offset in begins.items() if offset is not None}
 
     def _group_positions(self, consumer: Consumer, partitions: list[int]) -> dict[int, Position]:

@@ -8,7 +8,7 @@ If this were wrong, a follower would skip events and never know.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from schemas import codec, errors
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: a position given by offset or time alone: the first event found there is taken, whatever its seq
 UNKNOWN_SEQ: Final = -1
 
-Reason = Literal["unknown_schema", "undecodable", "gap", "expired", "shorter", "other_topic"]
-REASONS: Final[tuple[Reason, ...]] = ("unknown_schema", "undecodable", "gap", "expired", "shorter", "other_topic")
+Reason = Literal["unknown_schema", "undecodable", "gap", "expired", "shorter", "other_topic", "database_older"]
+REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
 
 @dataclass(slots=True)
@@ -146,3 +146,9 @@ def other_topic(partition: int) -> Halt:
     """The halt at a topic that has the name of the one that was read, but is another."""
     words = f"partition {partition}: the topic was deleted and made again since it was read"
     return Halt("other_topic", f"{words}: publish its events again, and set the position anew")
+
+
+def older_database(partition: int, committed: int, told: int) -> Halt:
+    """The halt if Kafka was told of newer events than the database has."""
+    words = f"partition {partition}: Kafka was told of event {told}, and the database ends with {committed}"
+    return Halt("database_older", f"{words}: it is a copy of an earlier moment; see 'millrace partitions list'")

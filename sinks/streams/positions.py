@@ -55,6 +55,11 @@ class StreamPositions:
         rows = self._rows(connection, "positions_read", partitions=list(partitions))
         return {partition: Position(offset, seq) for partition, offset, seq in rows}
 
+    def committed(self, connection: psycopg.Connection, partitions: Sequence[int]) -> dict[int, int]:
+        """The seq of the newest event that the database has, by partition, where it has one."""
+        rows = self._rows(connection, "positions_committed", partitions=list(partitions))
+        return {partition: seq for partition, seq in rows if seq is not None}
+
     def claim(self, connection: psycopg.Connection, starts: Mapping[int, Position], topic_id: str) -> dict[int, Claim]:
         """Takes partitions and fences their previous holders. A start counts only where nothing was followed yet."""
         rows = self._rows(

@@ -5,6 +5,10 @@
 select partition, next_offset, last_seq from stream_position
 where follower = %(follower)s and topic = %(topic)s and partition = any(%(partitions)s::int[]);
 
+-- name: positions_committed
+-- Before a claim: the newest event of each partition that the database has, null where it has none.
+select partition, seq from newest_committed(%(topic)s, %(partitions)s::int[]);
+
 -- name: positions_claim
 -- When Kafka gave us partitions: whoever had them can store nothing any more. What is given is where a new row begins.
 insert into stream_position as p (follower, topic, partition, epoch, holder, next_offset, last_seq, topic_id)

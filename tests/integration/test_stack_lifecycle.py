@@ -19,7 +19,7 @@ import redis
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compose.stack.home import write_private
+from compose.stack.home import Home, write_private
 from compose.stack.processes import identify, marked
 from tests.eventually import eventually, patient
 from tests.gate import matrix
@@ -174,8 +174,18 @@ def test_a_killed_supervisor_leaves_nothing(filled: Operator) -> None:
     state = filled.state()
     os.kill(filled.process("supervisor").pid, signal.SIGKILL)
     eventually(lambda: alive(state) == [] and marked(state.stack_id) == [], within_s=40, what="nothing is left")
+    left = _secret_left(filled)
     filled.up()
     assert_all_kept(filled.settings())
+    assert not left.exists()
+
+
+def _secret_left(stack: Operator) -> Path:
+    """As a start before was given it in its environment."""
+    path = Home(stack.home).given_secrets / "clickhouse_url"
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    return path
 
 
 def _removed(home: Path) -> bool:
@@ -205,8 +215,10 @@ def test_a_killed_supervisor_and_guard_are_cleaned_up_by_down(operator: Operator
         os.kill(operator.process(name).pid, signal.SIGKILL)
     eventually(lambda: not state.running(), what="the supervisor is gone")
     assert "left by a killed supervisor: redis" in operator.run("status").stdout
+    left = _secret_left(operator)
     assert operator.run("down").stdout.strip() == "stopped"
     assert alive(state) == []
+    assert not left.exists()
 
 
 def test_a_killed_foreground_takes_its_stack_along(operator: Operator) -> None:

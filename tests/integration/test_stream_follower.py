@@ -162,6 +162,8 @@ def test_a_gap_moves_no_position_and_no_other_partition_stores_it(
     of_gap = [c for c in fresh if c.partition == fresh[0].partition]
     others = [c for c in fresh if c.partition != fresh[0].partition]
     assert len(of_gap) > 1
+    with superuser(stage) as connection:
+        stage.world.store(connection)
     publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in of_gap[1:]))
     publish_all(stage.kafka, stage.world.events_topic, ((c.partition, "x", c.payload) for c in others))
     follower = following("two")
@@ -205,6 +207,28 @@ def test_a_topic_that_is_shorter_than_our_position_stops_us(stage: Stage, follow
     with superuser(stage) as connection:
         connection.execute("update stream_position set next_offset = next_offset + 1000")
     stands(following("two"), "the topic ends at offset")
+
+
+def test_events_that_the_database_does_not_have_are_not_followed(
+    stage: Stage, following: Callable[[str], Follower]
+) -> None:
+    """A database of an earlier moment: what Kafka was told since is no more, and nobody is to be charged or told for it."""
+    drained(following("before"), len(stage.world.commits))
+    known = len(stage.world.commits)
+    stage.world.payments_made(3)
+    stage.store_and_publish()
+    new = {(c.partition, c.seq) for c in stage.world.commits[known:]}
+    partition, last = min(new)
+    stage.sql(f"delete from outbox where partition = {partition} and seq >= {last}")
+    with superuser(stage) as connection:
+        before = stored(connection, "test")
+        older = following("older")
+        stands(older, "a copy of an earlier moment")
+        older.mark_done(older.read(500, 0.2))
+        older.close()
+        assert stored(connection, "test")[partition] == before[partition]
+    expire(stage.kafka, stage.world.events_topic, partition)
+    stands(following("after"), "Kafka has deleted offsets")  # who publishes them again, says what there is
 
 
 def test_what_expires_under_a_follower_that_runs_stops_it(stage: Stage, following: Callable[[str], Follower]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from compose import limits
 from compose.settings.addresses import secret_text
-from compose.settings.secret_files import handed_over, secret_fields
+from compose.settings.secret_files import forget_others, handed_over, secret_fields
 from compose.settings.settings import Settings, load_settings
 from compose.stack import home as home_module
 from compose.stack.errors import StackError
@@ -230,6 +230,12 @@ def test_a_process_of_ours_is_told_where_secrets_lie_and_none_of_them(
     assert settings.model_copy(update={"postgres_address": None}) == given
     assert handed_over(settings, secret_fields(Settings)) == told, "and so on, to its children"
     assert "s3cret" not in repr(settings)
+    folder = settings.the_home().given_secrets
+    (folder / "clickhouse_url").write_text("of a supervisor that was killed")
+    (folder / "processor_secrets.adyen").write_text("the same")
+    forget_others(settings, secret_fields(Settings))
+    assert {path.name for path in folder.iterdir()} == {"postgres_dsn", "redis_url", "processor_secrets.stripe"}
+    forget_others(Settings(home=tmp_path / "another"), secret_fields(Settings))  # it was never given any
 
 
 def test_a_secret_is_given_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

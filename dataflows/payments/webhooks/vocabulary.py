@@ -12,7 +12,7 @@ from msgspec import structs
 from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_events
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
-from schemas import identity, validation
+from schemas import card_number, identity, validation
 from schemas.payments import operations
 from schemas.payments.processors import adapter_of
 
@@ -67,8 +67,15 @@ def _checked_dispute(found: DisputeChange) -> Finding:
 
 
 def _refused(operation: str, payload: dict[str, Any]) -> Unreadable | None:
+    """Why no command may say it. Where the ingress left a card number out, nobody knows what stood there."""
     _, wrong = validation.normalize(operations.OPERATIONS[operation].payload, payload)
-    return Unreadable("; ".join(f"{w['field']} {w['reason']}" for w in wrong)) if wrong else None
+    said = [f"{w['field']} {w['reason']}" for w in wrong]
+    said += [f"payload.{name} {card_number.REFUSED}" for name, value in payload.items() if _is_card(value)]
+    return Unreadable("; ".join(said)) if said else None
+
+
+def _is_card(value: object) -> bool:
+    return isinstance(value, str) and (value == validation.A_CARD or card_number.holds_card_number(value))
 
 
 def outcome_payload(found: AttemptOutcome, attempt: int) -> dict[str, Any]:

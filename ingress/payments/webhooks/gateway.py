@@ -81,10 +81,10 @@ class WebhookGateway:
         self._require_clock()
         if scheme == "stripe":
             signatures.check_stripe(raw, _only(headers, "stripe-signature"), keys, self._clock())
-            return [events.event_of(processor, raw, None)]
+            return [events.event_of(processor, raw, None, keys[0])]
         message_id, timestamp, signed = (_only(headers, f"webhook-{name}") for name in ("id", "timestamp", "signature"))
         signatures.check_standard(raw, message_id, timestamp, signed, keys, self._clock())
-        return [events.event_of(processor, raw, message_id)]
+        return [events.event_of(processor, raw, message_id, keys[0])]
 
 
 def _verified_items(raw: bytes, keys: Sequence[bytes]) -> list[ProviderEvent]:
@@ -94,16 +94,16 @@ def _verified_items(raw: bytes, keys: Sequence[bytes]) -> list[ProviderEvent]:
     if not genuine:
         raise signatures.InvalidSignature
     _count("adyen", "forged", len(items) - len(genuine))
-    return list(_readable(genuine))
+    return list(_readable(genuine, keys[0]))
 
 
-def _readable(items: Sequence[dict[str, Any]]) -> Iterator[ProviderEvent]:
+def _readable(items: Sequence[dict[str, Any]], key: bytes) -> Iterator[ProviderEvent]:
     """The events of verified items. One without an identity costs the others nothing, unless all are so."""
     failure: errors.MalformedRequest | None = None
     count = 0
     for item in items:
         try:
-            yield events.event_of_adyen(item)
+            yield events.event_of_adyen(item, key)
             count += 1
         except errors.MalformedRequest as error:
             failure = error

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
+from dataflows.payments.webhooks import vocabulary
+from dataflows.payments.webhooks.findings import Unreadable
 from ingress.identity.clock import JudgedClock
 from ingress.payments.webhooks import events, metrics
 from ingress.payments.webhooks.gateway import WebhookGateway
@@ -162,6 +164,44 @@ def test_a_batch_without_a_genuine_item_is_forged(kept: Kept, raw: bytes) -> Non
     with pytest.raises(InvalidSignature):
         receive(kept, "adyen", raw)
     assert kept.events == []
+
+
+CARD = "4242424242424242"
+
+
+def test_a_card_number_that_a_processor_tells_is_not_kept_and_its_event_is(kept: Kept) -> None:
+    """As an object's id, an amount, a name, in any form: a word stands in its place, and what is said beside it is heard."""
+    said = {"id": CARD, "metadata": {"reference": "pi_ours", CARD: "4242 4242 4242 4242"}, "n": int(CARD), "on": True}
+    raw = json.dumps({"id": "evt_1", "type": "a", "data": {"object": said, "list": [f"of {CARD}", 7]}}).encode()
+    (event,) = stripe(kept, raw)
+    masked = {
+        "id": "(a card number)",
+        "metadata": {"reference": "pi_ours", "(a card number)": "(a card number)"},
+        "n": "(a card number)",
+        "on": True,
+    }
+    assert json.loads(event.body)["data"] == {"object": masked, "list": ["(a card number)", 7]}
+    assert (event.provider_event_id, event.reference) == ("evt_1", "pi_ours")
+    found = vocabulary.read("stripe", "payment_intent.succeeded", stripe_body(id=CARD))
+    assert isinstance(found, Unreadable)
+    named = vocabulary.read("stripe", "payment_intent.succeeded", stripe_body(id="(a card number)"))
+    assert isinstance(named, Unreadable), "it would be the name of money for good"
+
+
+def test_an_identity_that_looks_like_a_card_number_is_one_all_the_same(kept: Kept) -> None:
+    body = json.dumps({"id": CARD, "type": "a", "data": {"object": {}}}).encode()
+    for _ in range(2):
+        stripe(kept, body)
+    kept.events.append(events.event_of_adyen(vectors.adyen_item(pspReference=CARD), b"key"))
+    first, again, other = (event.provider_event_id for event in kept.events)
+    assert first == again != other
+    assert not any(CARD in event.provider_event_id or CARD.encode() in event.body for event in kept.events)
+
+
+def stripe_body(**said: Any) -> bytes:
+    metadata = {"operation_id": f"op_{'a' * 26}_1"}
+    charge = {"metadata": metadata, "currency": "usd", "amount": 5, "amount_received": 5}
+    return json.dumps({"data": {"object": charge | said}}).encode()
 
 
 @pytest.mark.parametrize("off_s", [3_600.0, -3_600.0, 61.0])

@@ -20,7 +20,7 @@ from typing import Final
 
 from compose.services import owner
 from compose.settings.settings import load_settings
-from dataflows.owner.told import Told
+from sinks.streams.newest_events import NewestEvents
 
 _INTERVAL_S: Final = 0.02
 PROFILE_VARIABLE: Final = "MILLRACE_BENCH_PROFILE"
@@ -80,7 +80,7 @@ def _part(frame: FrameType | None) -> str | None:
     return None
 
 
-def _none(_told: Told, _partitions: Iterable[int]) -> dict[int, int]:
+def _none(_events: NewestEvents, _partitions: Iterable[int]) -> dict[int, int]:
     return {}
 
 
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="measured_owner")
     parser.add_argument("--instance", type=int, default=0)
     arguments = parser.parse_args()
-    Told.newest = _none  # type: ignore[method-assign,assignment] # the database is new, Kafka knows the runs before
+    NewestEvents.seqs = _none  # type: ignore[method-assign,assignment] # the database is new, Kafka knows the runs before
     sampler = Sampler()
     sampler.start()
     started = time.monotonic()
