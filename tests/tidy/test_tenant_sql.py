@@ -25,6 +25,7 @@ OF_ALL_TENANTS = {
     "ingress/queries/tenancy/tenants_newest.sql:": "staff's list of tenants",
     "dataflows/tenancy/mover/mover.sql:anything_waits": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:exports_running": "the mover looks for work of any tenant",
+    "dataflows/tenancy/mover/mover.sql:keys_gone": "the mover writes down which tenants' keys are destroyed",
     "dataflows/tenancy/mover/mover.sql:deleting": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:shredded": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:keys_wrapped_before": "the mover wraps keys of all tenants anew",
