@@ -41,6 +41,16 @@ def replace(path: Path, text: str) -> None:
     _keep_entry(path)
 
 
+def append(path: Path, text: str) -> None:
+    """The text stands behind what the file has; a crash may leave some of it. Who else may append waits: ``alone``."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _PRIVATE_FILE)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    _keep_entry(path)
+
+
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
     """One at a time of all that change a file; two who did so at once would lose what one of them wrote."""

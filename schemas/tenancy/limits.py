@@ -92,6 +92,7 @@ BILLING_POLL_REST: Final = 19  # times as long as a look for due runs took, unti
 BILLING_RUNS_AT_ONCE: Final = 20
 INVOICE_AGAIN_TOLD_S: Final = 3_600  # of one that was made again in the background; asked for later, it is made anew
 INVOICE_AGAIN_ASK_S: Final = 5  # until a caller asks whether it is made
+INVOICE_AGAIN_POLL_S: Final = 2.5
 BILLING_AGAIN_S: Final = 1  # before a run whose invoice could not be made is tried again; then twice as long each time
 BILLING_AGAIN_MAX_S: Final = 60
 

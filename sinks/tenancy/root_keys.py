@@ -18,6 +18,7 @@ from schemas import errors, sealing
 from schemas.tenancy import limits
 from sinks import private_file
 from sinks.tenancy import seals, secrets_file
+from sinks.tenancy.shredded import Shredded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ class RootKeys:
         self._keys: Mapping[str, bytes] = {} if held is None else held.root_keys
         self._newest = "" if held is None else held.root_key_id
         self._seen: tuple[int, ...] = ()
+        self._shredded = None if self._file is None else Shredded(self._file.parent)
 
     @property
     def newest(self) -> str:
@@ -53,7 +55,9 @@ class RootKeys:
         return self._wrapped(tenant_id, key_version, self.unwrap(tenant_id, key_version, root_key_id, wrapped))
 
     def unwrap(self, tenant_id: str, key_version: int, root_key_id: str, wrapped: bytes) -> bytes:
-        """The key. Raises SealBroken, and Unavailable where the root key is not at hand."""
+        """The key. Raises SealBroken, KeyShredded, and Unavailable where the root key is not at hand."""
+        if self._shredded is not None and tenant_id in self._shredded.all():
+            raise errors.KeyShredded
         self._look()
         key = self._keys.get(root_key_id)
         if key is None:

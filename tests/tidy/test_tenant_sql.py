@@ -25,6 +25,7 @@ OF_ALL_TENANTS = {
     "ingress/queries/tenancy/tenants_newest.sql:": "staff's list of tenants",
     "dataflows/tenancy/mover/mover.sql:anything_waits": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:exports_running": "the mover looks for work of any tenant",
+    "dataflows/tenancy/mover/mover.sql:keys_gone": "the mover writes down which tenants' keys are destroyed",
     "dataflows/tenancy/mover/mover.sql:deleting": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:shredded": "the mover looks for work of any tenant",
     "dataflows/tenancy/mover/mover.sql:keys_wrapped_before": "the mover wraps keys of all tenants anew",
@@ -120,6 +121,46 @@ def _only(names: set[str]) -> str:
 
 def _columns(side: exp.Expression) -> list[exp.Column]:
     return [side] if isinstance(side, exp.Column) else [c for c in side.expressions if isinstance(c, exp.Column)]
+
+
+#: keys of tables that have a tenant, and begin with something else
+OF_NO_TENANT = {
+    "placement": "a pool is of many tenants, or of none",
+    "resource_feed": "the mover brings images to a placement, in their order",
+}
+_UNIQUE = re.compile(r"primary key \((\w+)|unique \((\w+)|^ *(\w+) .*primary key", re.MULTILINE)
+_UNIQUE_INDEX = re.compile(r"create unique index \w+ on (\w+(?:\.\w+)?) (?:using \w+ )?\((\w+)")
+
+
+def keys_of_others(text: str) -> list[str]:
+    """The tables with a tenant of a migration that have a unique key which begins with something else.
+
+    Such a key tells whoever writes whether another tenant has the same.
+    """
+    made = {name: columns for name, columns in _TABLE.findall(text) if re.search(rf"^ *{KEY} ", columns, re.MULTILINE)}
+    firsts = [(name, next(filter(None, found))) for name, columns in made.items() for found in _UNIQUE.findall(columns)]
+    firsts += [(name, column) for name, column in _UNIQUE_INDEX.findall(text) if name in tables() | made.keys()]
+    return [name for name, column in firsts if column != KEY and name not in OF_NO_TENANT]
+
+
+def test_every_unique_key_of_tenants_begins_with_the_tenant() -> None:
+    migrations = [file for file in tree.files(".sql") if "/migrations/" in file]
+    assert [f"{file}: {name}" for file in migrations for name in keys_of_others(tree.text(file))] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        ("primary key (tenant_id, n)", []),
+        ("primary key (n, tenant_id)", ["t"]),
+        ("unique (n),\n    primary key (tenant_id, n)", ["t"]),
+        ("n text primary key", ["t"]),
+    ],
+)
+def test_a_unique_key_that_begins_otherwise_is_found(key: str, found: list[str]) -> None:
+    made = f"create table t (\n    tenant_id text not null,\n    {key}\n);"
+    assert keys_of_others(made) == found
+    assert keys_of_others(f"{made}\ncreate unique index t_n on t (n);") == [*found, "t"]
 
 
 def test_tables_of_tenants_are_known() -> None:

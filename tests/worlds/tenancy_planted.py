@@ -14,6 +14,7 @@ PLANTED: Final = {
     "tenancy_late_usage_billed": "update billing_run set period_from = period_from - interval '380 days',"
     " period_to = period_to - interval '380 days'; update usage_event set occurred_at = occurred_at - interval '380 days',"
     " seq = seq + 1000000 where dimension = 'tokens'",
+    "tenancy_void_credit": "update tenant_invoice set returned = '{1}' where ordinal > 1",
     "tenancy_invoices_paid": "insert into payment_intent (id, merchant_id, amount, currency, state, version, capture_method,"
     " processor, amount_capturable, amount_received, amount_refunded, amount_disputed, latest_attempt, metadata, partition,"
     " created_at, updated_at, reference) select 'pi_planted', 'm_millrace_billing', 1 + (convert_from(document, 'UTF8')::jsonb"

@@ -60,10 +60,11 @@ class Failed:
 class Invoicing:
     """One loop of ``make_due`` or ``make_asked``; several at once make no second invoice."""
 
-    def __init__(self, dsn: str, name: str, make: Callable[[OwnerConnection, Failed], int]) -> None:
+    def __init__(self, dsn: str, name: str, make: Callable[[OwnerConnection, Failed], int], poll_s: float) -> None:
         self._dsn = dsn
         self._name = name
         self._make = make
+        self._poll_s = poll_s
         self._stop = threading.Event()
         self._failed = Failed()
 
@@ -79,7 +80,7 @@ class Invoicing:
                     while not self._stop.is_set():
                         began = time.monotonic()
                         if not self._make(connection, self._failed):
-                            self._stop.wait(pause_s(time.monotonic() - began))
+                            self._stop.wait(max(self._poll_s, pause_s(time.monotonic() - began)))
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _log.warning("invoicing_begins_again", error=str(error).partition("\n")[0])
                 self._stop.wait(sinks_limits.STREAM_JOIN_AGAIN_S)

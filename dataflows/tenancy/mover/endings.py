@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from dataflows.tenancy.mover.tenant_rows import Places, Row
     from sinks.certificates import CertificateKeys
     from sinks.tenancy.root_keys import RootKeys
+    from sinks.tenancy.shredded import Shredded
 
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
 _LEAVES: Final = "offboarding"  # its tenant writes no more, and is exported next
+_BACKUPS: Final = {"store": "backups of the database", "proof": "no process opens keys of this tenant that come back"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -130,19 +132,25 @@ def _opened(sealed: bytes, keys: dict[int, bytes], tenant_id: str, id_: str) -> 
     return seals.unseal(sealed, keys[key_version], tenant_id, id_)
 
 
-def delete(places: Places, certificates: CertificateKeys, now: int) -> bool:
+def delete(places: Places, certificates: CertificateKeys, shredded: Shredded, now: int) -> bool:
     """Empties every store of tenants that are to go, and signs that it is so."""
     found = places.control.execute(SQL["deleting"].encode(), {"limit": limits.MOVER_ITEMS_MAX}).fetchall()
-    return each(places, "delete", map(place_of, found), lambda place: _delete(places, certificates, place, now))
+    gone = map(place_of, found)
+    return each(places, "delete", gone, lambda place: _delete(places, certificates, shredded, place, now))
 
 
-def _delete(places: Places, certificates: CertificateKeys, place: Place, now: int) -> bool:
+def _delete(places: Places, certificates: CertificateKeys, shredded: Shredded, place: Place, now: int) -> bool:
+    shredded.add([place.tenant_id])  # before anything says that it is gone
     removed = places.empty(place)
     left = _left(places, place)
     proof = f"{removed} rows were removed, {left} are left" if place.mode == "pooled" else "the store was dropped"
     stores = [
         {"store": f"{place.mode}:{place.placement_id}", "proof": proof},
-        {"store": "postgres:control", "proof": "no head, usage, image, export or key of the tenant is left"},
+        {
+            "store": "postgres:control",
+            "proof": "no head, counter, image, export or key of the tenant is left; bills stay",
+        },
+        _BACKUPS,
     ]
     with places.control.transaction():
         places.control.execute(SQL["delete_lasts"].encode(), {"at_most": str(limits.MOVER_DELETE_MAX_MS)})
@@ -158,16 +166,19 @@ def _left(places: Places, place: Place) -> int:
     return len(places.rows_after(place, "", 1)) if place.mode == "pooled" else 0
 
 
-def certify_shredded(places: Places, certificates: CertificateKeys, now: int) -> bool:
+def certify_shredded(places: Places, certificates: CertificateKeys, shredded: Shredded, now: int) -> bool:
     """Signs that keys are destroyed, once every process has forgotten them."""
     before = now - limits.SHRED_CERTIFIED_AFTER_S * _SECOND_US
     asked = {"before": before, "limit": limits.MOVER_ITEMS_MAX}
     found = places.control.execute(SQL["shredded"].encode(), asked).fetchall()
-    shredded = map(place_of, found)
-    return each(places, "certify", shredded, lambda place: _certify_shredded(places, certificates, place, now))
+    due = map(place_of, found)
+    return each(places, "certify", due, lambda place: _certify_shredded(places, certificates, shredded, place, now))
 
 
-def _certify_shredded(places: Places, certificates: CertificateKeys, place: Place, now: int) -> bool:
+def _certify_shredded(
+    places: Places, certificates: CertificateKeys, shredded: Shredded, place: Place, now: int
+) -> bool:
+    shredded.add([place.tenant_id])
     sample = places.rows_after(place, "", limits.SHRED_SAMPLE_ROWS)
     left = sum(wrapped is not None for _, _, wrapped, _ in _key_rows(places, place.tenant_id))
     if left:
@@ -183,6 +194,7 @@ def _certify_shredded(places: Places, certificates: CertificateKeys, place: Plac
             "store": "kafka, idempotency, outbox",
             "proof": "what they hold was sealed with these keys",
         },
+        _BACKUPS,
     ]
     with places.control.transaction():
         certificate_id = _certify(places, certificates, place.tenant_id, "key_shred", stores, now)

@@ -132,6 +132,15 @@ order by tenant_id, key_version limit %(limit)s;
 update tenant_key set root_key_id = %(root_key_id)s, wrapped = %(wrapped)s
 where tenant_id = %(tenant_id)s and key_version = %(key_version)s and wrapped = %(read)s;
 
+-- name: keys_gone
+-- Shredding: the tenants whose keys are destroyed. All keys are looked at, once for each start of a mover.
+select distinct tenant_id from tenant_key where state = 'destroyed';
+
+-- name: keys_came_back
+-- Shredding: keys of these tenants are destroyed. Primary key.
+update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = %(now)s
+where tenant_id = any(%(tenants)s::text[]) and state <> 'destroyed';
+
 -- name: deleting
 -- endings.delete: tenants that are to go, in another order every time. Served by tenant_at_work.
 select t.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database

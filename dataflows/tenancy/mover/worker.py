@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.feeding import SQL
 from dataflows.tenancy.mover.moves import Moves
+from dataflows.tenancy.mover.shredding import Shredding
 from dataflows.tenancy.mover.tenant_rows import Places
 from dataflows.tenancy.mover.wrapping import Wrapping
 from schemas.tenancy import limits
@@ -19,6 +20,7 @@ from sinks.postgres import database_clock
 from sinks.postgres.lasting_session import LastingSession
 from sinks.tenancy import secrets_file
 from sinks.tenancy.root_keys import RootKeys
+from sinks.tenancy.shredded import Shredded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +42,7 @@ class Mover:
         self._dsn = place.postgres_dsn
         self._secrets = secrets_file.read(place.keys)
         self._certificates = CertificateKeys(place.keys)
+        self._shredded = Shredded(place.keys)
         timeout_ms = limits.MOVER_STATEMENT_TIMEOUT_MS
         self._session = LastingSession("tenancy-mover", self._dsn, statement_timeout_ms=timeout_ms)
 
@@ -63,14 +66,14 @@ class Mover:
         clock = database_clock.Running(connection)
         moves = Moves(places, clock.now_us)
         root_keys = RootKeys(self._secrets)
-        wrapping = Wrapping(places, root_keys)
+        shredding, wrapping = Shredding(places, self._shredded), Wrapping(places, root_keys)
         steps: tuple[Callable[[int], bool], ...] = (
             lambda now: feeding.provision(places, now),
             lambda _: feeding.bring(places),
             lambda _: moves.further(),
             lambda now: endings.export(places, root_keys, now),
-            lambda now: endings.delete(places, self._certificates, now),
-            lambda now: endings.certify_shredded(places, self._certificates, now),
+            lambda now: endings.delete(places, self._certificates, self._shredded, now),
+            lambda now: endings.certify_shredded(places, self._certificates, self._shredded, now),
         )
         idle_ms = limits.MOVER_IDLE_MS
         try:
@@ -79,7 +82,7 @@ class Mover:
                 if something_waits := _something_waits(connection):
                     clock.ask()  # once for a round
                     done = [step(clock.now_us()) for step in steps]
-                done.append(wrapping.further(clock.now_us()))
+                done += [step(clock.now_us()) for step in (shredding.further, wrapping.further)]
                 is_busy = any(done) or (something_waits and moves.are_open)
                 idle_ms = limits.MOVER_IDLE_MS if is_busy else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
                 if not any(done):

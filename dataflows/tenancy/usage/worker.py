@@ -11,6 +11,7 @@ from dataflows.tenancy.usage.own_usage import own_usage
 from dataflows.tenancy.usage.stream import UsageStream
 from schemas.errors import InvariantViolation
 from schemas.services import senders_to
+from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import USAGE_TOPIC
 from sinks.kafka.sender_keys import SenderKeys
 
@@ -28,8 +29,8 @@ class Metering:
         self._usage = UsageStream(place.kafka, place.postgres_dsn, keys, place.client_id)
         self._own = own_usage(place)
         self._keeping = Keeping(place.postgres_dsn, f"{place.client_id}-keeping")
-        self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices", make_due)
-        self._again = Invoicing(place.postgres_dsn, f"{place.client_id}-again", make_asked)
+        self._invoicing = Invoicing(place.postgres_dsn, f"{place.client_id}-invoices", make_due, limits.BILLING_POLL_S)
+        self._again = Invoicing(place.postgres_dsn, f"{place.client_id}-again", make_asked, limits.INVOICE_AGAIN_POLL_S)
 
     def run(self) -> None:
         """Meters until ``stop``. Raises what ended one of the loops."""

@@ -59,8 +59,13 @@ def made(dsn: str) -> int:
         return count
 
 
+def invariant(identity: str) -> str:
+    (sql,) = (one.sql for one in invariants() if one.id == identity)
+    return sql
+
+
 def changed(connection: psycopg.Connection[Any]) -> list[str]:
-    (sql,) = (one.sql for one in invariants() if one.id == "tenancy_invoices_recomputable")
+    sql = invariant("tenancy_invoices_recomputable")
     return [row["invoice_id"] for row in changed_invoices(Snapshot(connection, {}), sql)]
 
 
@@ -108,6 +113,12 @@ insert into billing_run (tenant_id, number, billing_run_id, invoice_id, partitio
 select t.id, n, 'br_' || t.id || '_' || n, 'in_' || t.id || '_' || n, 0, date_trunc('day', now()) - (5 - n) * interval '1 day',
        date_trunc('day', now()) - (4 - n) * interval '1 day', 0, 'EUR', %s, now() from (select %s::text, %s::int) as t (id, n)
 """
+SETTLED = """
+insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from, period_to,
+                           reason, created_at)
+select tenant_id, 1, 'be_settled', 0, 'adjustment', 'calls', 4, '1', period_from, period_from, period_to, 'r', now()
+from billing_run where billing_run_id = 'br_late_1'
+"""
 DOCUMENT = "select document from tenant_invoice where invoice_id = 'in_late_2'"
 
 
@@ -139,8 +150,14 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
         before = json.dumps(found | {"total": 22}, sort_keys=True, separators=(",", ":")).encode()
         connection.execute("update tenant_invoice set document = %s where invoice_id = 'in_late_2'", (before,))
         assert changed(connection) == ["in_late_2"]
+        unbilled = invariant("tenancy_late_usage_billed").encode()
+        assert connection.execute(unbilled).fetchall() == []
         connection.execute("update tenant_invoice set late_rule = default where invoice_id = 'in_late_2'")
         assert changed(connection) == []
+        passed_over = [row[1:5] for row in connection.execute(unbilled).fetchall()]
+        assert passed_over == [("br_late_1", "calls", 1, 4)]
+        connection.execute(SETTLED.encode())
+        assert connection.execute(unbilled).fetchall() == []
 
 
 OWED = """

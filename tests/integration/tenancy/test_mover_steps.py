@@ -10,6 +10,7 @@ from dataflows.tenancy.mover import endings, feeding, verifying
 from dataflows.tenancy.mover.moves import Moves
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
+from sinks.tenancy.shredded import Shredded
 from tests.worlds.mover_world import POOL, world
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def test_a_tenant_whose_database_was_never_made_leaves(world: MoverWorld, tmp_pa
     world.exported()
     assert world.one(TENANT, tenant) == ("exported",)
     world.superuser.execute("update tenant set state = 'deleting' where tenant_id = %s", (tenant,))
-    endings.delete(world.places, certificates, 1)
+    endings.delete(world.places, certificates, Shredded(tmp_path), 1)
     assert world.one(TENANT, tenant) == ("deleted",)
 
 
@@ -175,8 +176,9 @@ def test_a_tenant_of_many_resources_is_deleted_however_long_that_takes(world: Mo
     certificates.ensure()
     world.superuser.execute(SLOWLY)
     world.control.execute("set statement_timeout = 150")
-    endings.delete(world.places, certificates, 1)
+    endings.delete(world.places, certificates, Shredded(tmp_path), 1)
     world.control.execute("reset statement_timeout")
     world.superuser.execute("drop function slowly cascade")
     assert world.one(TENANT, tenant) == ("deleted",)
     assert world.one("select count(*) from resource_head where tenant_id = %s", tenant) == (0,)
+    assert tenant in Shredded(tmp_path).all()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from dataflows.tenancy.mover.shredding import Shredding
 from dataflows.tenancy.mover.wrapping import Wrapping
 from schemas.tenancy import limits
 from sinks.tenancy import root_keys, secrets_file
+from sinks.tenancy.shredded import Shredded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +52,24 @@ def test_every_key_is_wrapped_anew_by_the_movers_own_role(stack: World, tmp_path
         assert [wrapping.further(AGAIN_US + 1) for _ in range(2)] == [True, False]
         ((key,),) = connection.execute("select wrapped from tenant_key where tenant_id = %s", (late,)).fetchall()
         assert held.unwrap(late, 1, new, key) == opened[late]
+
+
+def test_keys_that_a_database_has_again_are_destroyed_again(stack: World, tmp_path: Path) -> None:
+    """It was put back from before; what is destroyed in it stands in the file from now on."""
+    held = root_keys.RootKeys(secrets_file.ensure(tmp_path))
+    shredded = Shredded(tmp_path)
+    shredded.add(["tn_back"])
+    with (
+        psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(stack.addresses.postgres_dsns["millrace_tenancy_mover"], autocommit=True) as control,
+    ):
+        connection.execute("delete from tenant_key")
+        for tenant in ("tn_back", "tn_other"):
+            connection.execute(_KEY, (tenant, *held.new_wrapped(tenant, 1)))
+        connection.execute(_DESTROYED, (held.newest,))
+        places: Any = SimpleNamespace(control=control)
+        shredding = Shredding(places, shredded)
+        assert [shredding.further(7) for _ in range(2)] == [True, False]
+        rows = connection.execute("select tenant_id, state, destroyed_at from tenant_key order by 1").fetchall()
+        assert rows == [("tn_back", "destroyed", 7), ("tn_gone", "destroyed", 1), ("tn_other", "active", None)]
+    assert Shredded(tmp_path).all() == {"tn_back", "tn_gone"}

@@ -16,6 +16,8 @@ from schemas.tenancy import limits
 from sinks import certificates
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import root_keys, seals, secrets_file, store_files
+from sinks.tenancy import shredded as shredded_file
+from sinks.tenancy.shredded import Shredded
 
 KEY = secrets.token_bytes(sealing.KEY_BYTES)
 
@@ -64,6 +66,25 @@ def test_a_wrapped_key_is_of_one_tenant_and_version(tmp_path) -> None:  # type: 
     for tenant, version in (("tn_b", 1), ("tn_a", 2)):
         with pytest.raises(SealBroken):
             roots.unwrap(tenant, version, newest, wrapped)
+
+
+def test_what_was_shredded_is_opened_by_nobody_whatever_the_database_has(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
+    """A backup has the wrapped key; a line that a crash cut short hides none, a file that is gone takes nothing back."""
+    roots, shredded = root_keys.RootKeys(secrets_file.ensure(tmp_path)), Shredded(tmp_path)
+    newest, wrapped = roots.new_wrapped("tn_a", 1)
+    assert roots.unwrap("tn_a", 1, newest, wrapped)
+    file = tmp_path / shredded_file.NAME
+    file.write_text("\ntn_b\ntn_")
+    shredded.add(["tn_b", "tn_a"])
+    assert {"tn_a", "tn_b"} < Shredded(tmp_path).all()
+    assert file.read_text().split().count("tn_b") == 1
+    for _ in range(2):
+        with pytest.raises(errors.KeyShredded):
+            roots.unwrap("tn_a", 1, newest, wrapped)
+        file.unlink(missing_ok=True)
+    shredded.add(["tn_c"])
+    assert {"tn_a", "tn_b", "tn_c"} < set(file.read_text().split())
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_root_keys_change_under_who_holds_them(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
