@@ -117,3 +117,17 @@ def test_a_post_that_is_hidden_while_it_is_read_gives_its_reader_no_url_of_the_n
         assert asyncio.run(_shown(stack, "u_reads")) is None
         (after,) = asyncio.run(_shown(stack, "u_writes"))
         assert after["renditions"][0]["url"].startswith("http://media/media/md_rule/2/full?")
+
+
+def test_what_commands_travel_under_is_committed_to_disk_before_they_are_sent(stack: World) -> None:
+    """A user and its key, which a killed Postgres would forget otherwise: the session is one for notes alone."""
+    said = {"user_id": "u_new", "fresh": b"k" * 32}
+    dsn = stack.addresses.postgres_dsns["millrace_ingress"]
+    with psycopg.connect(dsn, options="-c synchronous_commit=off") as connection:
+        for name in ("author_called", "author_key"):
+            for is_made in (True, False):
+                ((found,),) = connection.execute((_QUERIES / f"{name}.sql").read_bytes(), said)
+                assert found in {"active", b"k" * 32}
+                ((waits,),) = connection.execute("show synchronous_commit")
+                assert (waits == "on") is is_made, name
+                connection.commit()
