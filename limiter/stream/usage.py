@@ -90,8 +90,7 @@ class UsageStream:
         self._name = client_id
         self._offsets = TopicOffsets(kafka, topics.DECISIONS)
         self._stop = threading.Event()
-        fetch = {"fetch.wait.max.ms": sinks_limits.KAFKA_FETCH_WAIT_ASSIGNED_MS, "auto.offset.reset": "error"}
-        self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage", **fetch))
+        self._consumer = Consumer(kafka.consumer(client_id, "limiter-usage", **{"auto.offset.reset": "error"}))
         self._topic = kafka.topic(topics.DECISIONS)
         self._trouble: str | None = "Postgres or Kafka is away"
         self._halts: dict[int, Halt] = {}
