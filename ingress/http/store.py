@@ -69,7 +69,8 @@ class Store:
         packages: Sequence[str] = ("ingress",),
         pool_max: int = ingress_limits.INGRESS_POSTGRES_POOL_MAX,
     ) -> None:
-        # Off: only notes are written, see accepted_insert.sql. What has to be durable asks for a store with it on.
+        # Off: nearly all that is written are notes, see accepted_insert.sql. What has to be durable asks for a store
+        # with it on; what is made once and read at every call turns it on as it is made, see author_key.sql.
         self._queries = _read_queries(packages)
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
