@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reconciliation.payments.settlement.candidate import Candidate, line_of, line_row, unmatched
-from reconciliation.payments.settlement.store import Found, execute, keep_found, keep_lines
+from reconciliation.payments.settlement.candidate import found_of, line_of, line_row, unmatched
+from reconciliation.payments.settlement.store import execute, keep_found, keep_lines
 
 if TYPE_CHECKING:
     import psycopg
@@ -19,11 +19,11 @@ def announce_payouts(
     for row in execute(connection, "payouts_of_report"):
         line = line_of(row)
         lines_net, paid = batches.get((line.batch or "", line.net_currency), (0, -1))
-        candidate = unmatched(line)
+        candidate, said = unmatched(line), f"{line.type} of {line.net} net"
         if line.gross - line.fee != line.net:
-            found.append(_payout_found(candidate, "does_not_foot", abs(line.gross - line.fee - line.net)))
+            found.append(found_of(candidate, "does_not_foot", abs(line.gross - line.fee - line.net), said))
         elif abs(lines_net) != paid:
-            found.append(_payout_found(candidate, "payout_difference", abs(abs(lines_net) - paid)))
+            found.append(found_of(candidate, "payout_difference", abs(abs(lines_net) - paid), said))
         else:
             towards_us = abs(line.net) if lines_net >= 0 else -abs(line.net)
             rows.append(
@@ -36,16 +36,3 @@ def announce_payouts(
     keep_lines(connection, processor, report_id, rows)
     keep_found(connection, processor, report_id, found)
     return sound
-
-
-def _payout_found(candidate: Candidate, found_class: str, amount: int) -> Found:
-    line = candidate.line
-    return Found(
-        subject=line.line_id,
-        found_class=found_class,
-        reference=candidate.reference,
-        amount=amount,
-        currency=line.currency,
-        line_id=line.line_id,
-        detail=f"{line.type} of {line.net} net",
-    )

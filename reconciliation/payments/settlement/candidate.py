@@ -63,9 +63,11 @@ def exchange_row(processor: str, report_id: str, candidate: Candidate) -> tuple[
     )
 
 
-def found_of(candidate: Candidate, found_class: str, amount: int) -> Found:
-    """The finding about one line."""
+def found_of(candidate: Candidate, found_class: str, amount: int, detail: str | None = None) -> Found:
+    """The finding about one line; without a ``detail`` of its own it says what was expected, where that is known."""
     line = candidate.line
+    if detail is None and candidate.amount:
+        detail = f"{line.type} of {line.gross}, fee {line.fee}, expected {candidate.amount}"
     return Found(
         subject=line.line_id,
         found_class=found_class,
@@ -74,9 +76,7 @@ def found_of(candidate: Candidate, found_class: str, amount: int) -> Found:
         currency=line.currency,
         line_id=line.line_id,
         matched=candidate.matched,
-        detail=f"{line.type} of {line.gross}, fee {line.fee}, expected {candidate.amount}"
-        if candidate.amount
-        else None,
+        detail=detail,
     )
 
 
