@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 
 #: so many that an insert is seen while some of them are in
-MONTHS: Final = 800
+MONTHS: Final = 300
 ROWS_A_MONTH: Final = 2
 #: an insert may be done before anybody looks
 TRIES: Final = 5

@@ -217,7 +217,7 @@ def test_unbalanced_posting_halts_its_partition_only(owner_world: OwnerWorld) ->
 
 def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld, fault_settings: Settings) -> None:
     """When Kafka takes no events the owner commits up to its bound, stops, and goes on when Kafka does."""
-    scale = examples(gate=10, proof=1)
+    scale = examples(gate=20, proof=1)
     backlog = limits.PUBLISH_BACKLOG_MAX // scale
     in_hand = (limits.BATCHES_AHEAD_MAX + 2) * limits.BATCH_MESSAGES_MAX // scale  # read before the bound was reached
     # what Kafka acknowledged is stored with the next batch of its partition, and that one may not come any more

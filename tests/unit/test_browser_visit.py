@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import time
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ class Listed:
         return [(time.time(), 1, *row) for row in self.denied] or [(time.time(), 1, None, None, None)]
 
 
+@functools.cache  # its templates are compiled once: it keeps nothing of a browser
 def application(*denied: tuple[str, str, float | None]) -> FastAPI:
     """Both kinds of pages, where no database is to be asked."""
     store, denials = Store("", synchronous_commit="on", packages=(), pool_max=1), Denials(Listed(list(denied)))

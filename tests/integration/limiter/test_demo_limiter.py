@@ -73,6 +73,7 @@ def test_a_replay_with_a_killed_gateway_and_a_policy_change_proves_itself(capsys
     assert "quota_over_admitted=0 quota_duplicates_charged=0 quota_lease_gap=0 " in demo_verdict(verdict).line(1.0)
 
 
+@pytest.mark.proof
 def test_gateways_that_let_too_much_through_are_found() -> None:
     verdict = replay_through_gateways(parsed(generated_lines(LINES)), SPEED, narrator(), as_published=twice)
     assert not verdict.is_ok

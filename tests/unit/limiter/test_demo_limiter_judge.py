@@ -15,6 +15,7 @@ from compose.proof.demo.limiter.policies import DOWNLOADS, FEEDS, PAGES, Asked, 
 from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.frames.frames import ALLOWED, DUPLICATE, Answer
 from schemas.limiter.limit_terms import Terms
+from tests.gate import examples
 from tests.seeds import seeds
 from tests.worlds.limiter.limit_oracle import FIXED, SLIDING, TOKEN_BUCKET, Oracle
 
@@ -109,7 +110,7 @@ def test_the_books_of_exact_counters_must_be_those_of_the_oracle() -> None:
     assert balance(judge.counters, {name: replace(book, used=2)}, {}).exact_gap == 1
 
 
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.parametrize("seed", seeds(examples(gate=2, proof=5)))
 @pytest.mark.parametrize(
     "terms",
     [
