@@ -173,7 +173,7 @@ def test_facts_told_again_change_nothing(create: Command, history: list[Any], ch
     payment, decisions = folded(create, history)
     facts = [d.attempt for d in decisions if d.attempt and d.attempt.status not in ("created", *OPEN)]
     for attempt in chance.sample(facts, len(facts)):
-        fact = cases.fact(payment, attempt.status, number=attempt.attempt)
+        fact = cases.fact(payment, attempt.status, number=attempt.attempt, provider_ref=attempt.provider_ref)
         answer = commands.decide(payment, fact, cases.CONTEXT)
         if attempt.status != payment.attempts[attempt.attempt].status:
             continue  # overtaken by a money fact since
