@@ -108,7 +108,7 @@ def _is_release(attempt: ProcessorAttempt, fact: dict[str, Any]) -> bool:
 def _succeeded(
     payment: Payment, attempt: ProcessorAttempt, fact: dict[str, Any], context: Context
 ) -> Decision | Rejection:
-    mismatch = integrity_error(attempt, fact)
+    mismatch = integrity_error(attempt, fact) or ("hold_exceeded" if _is_beyond_hold(payment, attempt) else None)
     if mismatch:  # the processor did something else: a person decides, nothing is posted
         if attempt.status == "manual_review":
             return stale(attempt)
@@ -212,9 +212,15 @@ def _why_not_taken(payment: Payment, attempt: ProcessorAttempt, fact: dict[str, 
         return f"The processor says {fact['status']}, of an attempt that is {attempt.status}."
     if integrity_error(attempt, fact):
         return "The processor took another amount than was asked of it."
-    if attempt.kind == "capture" and payment.intent.amount_received + attempt.amount > payment.intent.amount:
+    if _is_beyond_hold(payment, attempt):
         return "The processor took more than it ever held."
     return None
+
+
+def _is_beyond_hold(payment: Payment, attempt: ProcessorAttempt) -> bool:
+    """Whether a capture took money that another one has taken since: one of the two is not what the processor did."""
+    intent = payment.intent
+    return attempt.kind == "capture" and intent.amount_received + attempt.amount > intent.amount
 
 
 def _named_later(

@@ -201,12 +201,13 @@ class Model(Holds, Evidence, Risks):
             is_news = true and status == a["status"] and p["provider_ref"] and not self.names.get((i["id"], n))
             return self._called(i, p) if is_news else "stale_fact"
         follows = a["status"] in NO and status == "captured" and a["kind"] in ("purchase", "capture")
-        follows = follows and (a["kind"] == "purchase" or i["amount_received"] + a["amount"] <= i["amount"])
+        beyond = a["kind"] == "capture" and i["amount_received"] + a["amount"] > i["amount"]
+        follows = follows and not beyond
         another = a["kind"] in ("authorize", "purchase") and self._charges(i["id"])
         vouched = c.idempotency_key.startswith(f"{p['operation_id']}:ao_")
         if late and (not true or not follows or (another and not vouched)):
             return "contradicts_attempt"
-        if status in UNDECIDED or not (true or status in NO):
+        if status in UNDECIDED or not (true or status in NO) or (true and beyond):
             return self._doubt(i, a, p) or self._called(i, p)
         self._called(i, p)
         if late and another:
@@ -244,7 +245,8 @@ class Model(Holds, Evidence, Risks):
             return "stale_fact"
         a["status"] = p["status"]
         if p["status"] not in UNDECIDED:  # a success that is not what was asked: people look at it
-            amount = "amount_mismatch" if p["amount"] != a["amount"] else "currency_mismatch"
+            wrong = "currency_mismatch" if p["currency"] != i["currency"] else "hold_exceeded"
+            amount = "amount_mismatch" if p["amount"] != a["amount"] else wrong
             i["last_payment_error"] = amount if p["status"] == SUCCESS[a["kind"]] else "unexpected_status"
             a["status"] = "manual_review"
         if a["status"] == "requires_action" and a["kind"] in ("authorize", "purchase") and i["state"] == "processing":

@@ -218,6 +218,17 @@ def late_capture(amount: int, *, final: bool) -> Payment:
     return cases.told(cases.after(cases.authorized(), cases.capture(amount, final=final)), "failed")
 
 
+def test_a_capture_of_what_a_late_one_has_taken_is_looked_at_by_people() -> None:
+    """The first was refused, the second is under way when the first is told as taken: then the second is, too."""
+    under_way = cases.after(late_capture(10_000, final=True), cases.capture())
+    late = cases.told(under_way, "captured", number=2)
+    both = cases.told(late, "captured", number=3)
+    assert (both.intent.amount_received, both.intent.last_payment_error) == (10_000, "hold_exceeded")
+    assert both.attempts[3].status == "manual_review"
+    ended = cases.told(both, "failed", number=3)
+    assert (ended.intent.state, ended.intent.amount_received) == ("succeeded", 10_000)
+
+
 @pytest.mark.parametrize(
     ("final", "state", "capturable", "released"),
     [(True, "succeeded", 0, 10_000), (False, "requires_capture", 6_000, 4_000)],
@@ -233,7 +244,7 @@ def test_a_capture_that_took_money_after_all(final: bool, state: str, capturable
 @pytest.mark.parametrize(
     ("step", "settled", "state", "received"),
     [
-        (cases.capture(), "captured", "succeeded", 14_000),
+        (cases.capture(6_000), "captured", "succeeded", 10_000),
         (cases.capture(), "declined", "requires_capture", 4_000),
         (cases.cancel(), "voided", "succeeded", 4_000),
     ],
