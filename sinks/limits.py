@@ -15,6 +15,7 @@ OWNER_HEARTBEAT_MS: Final = 1_000
 OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000  # also the longest wait for the lock of the owner before us
 OWNER_TRANSACTION_TIMEOUT_MS: Final = 5_000
 SESSION_RETRY_S: Final = 1.0  # of background work, after Postgres went away
+CANCELLED_AGAIN_S: Final = 1.0  # a background task that did not hear that it is to end
 ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 
 # --- Kafka clients

@@ -10,6 +10,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from ingress.http.serving import server_of, until_listening
+from sinks import cancelled
 from vault.app import create_app
 from vault.state import Vault
 
@@ -49,6 +50,5 @@ async def serve(config: VaultConfig, host: str, port: int, started: Callable[[Wh
         listening.set()
         await serving
     finally:
-        starting.cancel()
-        await asyncio.wait((starting,))
+        await cancelled.over(starting)
         await vault.close()

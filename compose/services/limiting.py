@@ -21,6 +21,7 @@ from limiter.stream.kafka_blocks import KafkaBlocks, KafkaReports
 from limiter.stream.lease_accounts import LeaseAccounts
 from schemas.limiter import limits
 from schemas.senders import GATEWAY
+from sinks import cancelled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -52,9 +53,7 @@ async def kept_going(
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled.over(*tasks)
         with suppress(StoreUnavailable):
             await limiter.close()
         recorder.flush()

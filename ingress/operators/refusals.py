@@ -8,13 +8,13 @@ that there were refusals.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from ingress import limits
 from schemas import errors
+from sinks import cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,9 +43,7 @@ class Refusals:
     async def close(self) -> None:
         """Writes what was counted so far."""
         if self._ending is not None:
-            self._ending.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._ending
+            await cancelled.over(self._ending)
         await self._write()
 
     async def _end_of_minute(self) -> None:

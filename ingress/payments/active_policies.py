@@ -7,7 +7,6 @@ signal means. Maintenance: no new work is taken before it was read once; what wa
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from ingress.http import metrics
 from schemas import errors, maintenance
 from schemas.payments import limits, risk_policy, routing
 from schemas.payments.risk_policy import Velocity
+from sinks import cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,9 +68,7 @@ class ActivePolicies:
     async def close(self) -> None:
         """Ends the reading."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await cancelled.over(self._task)
 
     async def refresh(self) -> None:
         """Takes over what was published since. Raises Unavailable."""

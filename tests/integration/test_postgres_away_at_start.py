@@ -22,6 +22,7 @@ from pydantic import SecretStr
 
 from compose.settings.settings import SERVICES
 from sinks.kafka.topics import ensure_topics
+from sinks.tenancy import contexts
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.migrated import in_database
@@ -51,6 +52,7 @@ _READY_WITHOUT: Final = ("owner", "limiter_owner", "limiter_usage")
 def settings(stack: World) -> Settings:
     """Everything that a service needs."""
     ensure_topics(stack.addresses.kafka)
+    contexts.believe(stack.addresses.postgres_superuser_dsn, stack.home / "keys")  # as migrations do
     return stack.settings
 
 

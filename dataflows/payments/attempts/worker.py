@@ -28,6 +28,7 @@ from dataflows.payments.attempts.settlement import settle
 from dataflows.payments.attempts.statement_retry import StatementRetry
 from schemas.errors import Unavailable
 from schemas.payments import limits
+from sinks import cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -93,8 +94,7 @@ class AttemptWorker:
             group.create_task(self._recorder.run(lambda: self._is_drained))
             await self._stop.wait()
             if not self._retried.is_reachable:  # they would wait for it; what was leased without our knowing runs out
-                for task in intake:
-                    task.cancel()
+                await cancelled.over(*intake)
             await asyncio.wait(intake)
             await self._drain()
             self._is_drained = True
