@@ -78,6 +78,7 @@ POLICIES_PROPOSED_MAX: Final = 50  # listed of one kind
 ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured
 
 # --- owner
+PAYMENT_ATTEMPTS_MAX: Final = 500  # of one payment, refunds among them: each command reads and walks all of them
 PAYMENTS_REMEMBERED_MAX: Final = 4_096  # payments under way that an owner keeps in mind, per partition; about 2 KB each
 
 # --- payments in full
