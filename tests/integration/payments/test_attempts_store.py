@@ -134,6 +134,28 @@ def test_given_up_is_only_what_never_left_and_is_then_never_sent(
     with_stores(stage, work)
 
 
+@pytest.mark.parametrize(
+    ("breaker", "answered", "is_given_up"),
+    [("closed", 3, False), ("half_open", 1, False), ("open", 3, True), ("closed", 0, True)],
+)
+def test_a_charge_that_another_worker_can_send_is_not_given_up(
+    stage: Stage, breaker: Any, answered: int, is_given_up: bool
+) -> None:
+    """One worker lost its way to the processor. A worker that asked nothing lately says nothing about it."""
+    name = f"reached_{breaker}_{answered}"
+    attempt = new_attempt(processor=name)
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        await one.take([change(attempt)], set())
+        aged(stage, attempt, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1)
+        await two.tell_health([Health(processor=name, counts=Counts(declined=answered), breaker=breaker)])
+        await one.tell_health([Health(processor=name, counts=Counts(failed=9), breaker="open")])
+        assert len(await one.give_up(name, is_away=True)) == int(is_given_up)
+        assert len(await two.lease(name, 1)) == int(not is_given_up)
+
+    with_stores(stage, work)
+
+
 def test_what_may_have_been_sent_waits_for_its_processor_however_long_it_is_away(stage: Stage) -> None:
     """It waits in the table like what never left, and only the doubt tells them apart."""
     attempt = new_attempt(processor="doubtful")
