@@ -234,7 +234,6 @@ PROVIDER_RETRY_HORIZON_S: Final = {
 PROVIDER_EVENTS_KEPT_S: Final = 45 * 86_400  # after it was settled: longer than every horizon above, with room
 PROVIDER_EVENTS_PRUNE_INTERVAL_S: Final = 60
 PROVIDER_EVENTS_PRUNE_BATCH_MAX: Final = 1_000
-PROVIDER_EVENTS_PRUNE_BATCHES_MAX: Final = 10  # in a row; what is left waits for the next time
 
 # --- merchant accounts
 PAYOUT_DESTINATION_LENGTH_MAX: Final = 128  # the merchant's own name of its bank account

@@ -128,15 +128,14 @@ class WebhookWorker:
             self._metrics.oldest_seconds.labels(state).set(age_s)
 
     def _prune(self) -> None:
+        """Old events go a batch a round for as long as there are whole batches: more may come than a bound lets go."""
         now = time.monotonic()
         if now < self._prune_at:
             return
-        self._prune_at = now + limits.PROVIDER_EVENTS_PRUNE_INTERVAL_S
-        for _ in range(limits.PROVIDER_EVENTS_PRUNE_BATCHES_MAX):
-            pruned = self._store.prune()
-            self._metrics.pruned.inc(pruned)
-            if pruned < limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX:
-                return
+        pruned = self._store.prune()
+        self._metrics.pruned.inc(pruned)
+        is_full = pruned >= limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX
+        self._prune_at = now if is_full else now + limits.PROVIDER_EVENTS_PRUNE_INTERVAL_S
 
     def _database_failed(self, error: psycopg.OperationalError, failures: int) -> None:
         self.is_ready = False
