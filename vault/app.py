@@ -24,7 +24,7 @@ from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
 from schemas import errors, identity
 from vault import forwarding, limits, metrics, quotas, sealing, token_request
-from vault.audit import OUR_WORKERS, WORKER
+from vault.audit import OUR_WORKERS
 from vault.key_file import VaultKeysUnusable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def create_app(vault: Vault) -> ASGIApp:
 
     async def create_token(request: Request) -> Response:
         caller = await vault.caller(request)
-        async with vault.audit.refusals(caller.subject, "token.create", {"merchant": caller.merchant}):
+        async with vault.audit.refusals_of_merchant(caller, "token.create"):
             caller.require(WRITE)
             raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
             signed = await vault.signer(request, caller, raw)
@@ -96,7 +96,7 @@ def create_app(vault: Vault) -> ASGIApp:
     async def delete_token(request: Request) -> Response:
         caller = await vault.caller(request)
         token_id = request.path_params["token_id"]
-        async with vault.audit.refusals(caller.subject, "token.delete", {"merchant": caller.merchant}):
+        async with vault.audit.refusals_of_merchant(caller, "token.delete"):
             caller.require(WRITE)
             raw = await reading.body(request, reading.JSON, limits.VAULT_BODY_BYTES_MAX)
             await vault.cards.delete(caller, token_id, await vault.signer(request, caller, raw))
@@ -105,7 +105,7 @@ def create_app(vault: Vault) -> ASGIApp:
     async def forward(request: Request) -> Response:
         vault.require_worker(request)
         details: dict[str, str] = {}
-        async with vault.audit.refusals(WORKER, "card.forward", details):
+        async with vault.audit.refusals_of_worker("card.forward", details):
             raw = await reading.body(request, reading.JSON, limits.VAULT_FORWARD_BODY_BYTES_MAX)
             asked = forwarding.read_forward(raw)
             details["merchant"] = asked.merchant_id

@@ -82,6 +82,7 @@ class Vault:
         if self._refresher is not None:
             self._refresher.cancel()
         await self.forwarder.close()
+        await self.audit.close()
         await self._store.close()
 
     async def caller(self, request: Request) -> Caller:

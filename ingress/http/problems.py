@@ -61,6 +61,7 @@ TABLE: Final[dict[str, Row]] = {
     "amount_exceeds_capturable": Row(422, "The amount is more than can be captured"),
     "amount_not_higher": Row(422, "The amount is not more than is authorized"),
     "amount_exceeds_refundable": Row(422, "The amount is more than can be refunded"),
+    "too_many_attempts": Row(422, "No more attempts can be begun for the payment"),
     "insufficient_funds": Row(422, "The amount is more than there is"),
     "no_reference_rate": Row(422, "No reference rate is in force"),
     "destination_not_usable": Row(422, "Nothing is paid to that destination"),

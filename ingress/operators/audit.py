@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ingress import limits
+from ingress.identity.refusals import Refusals
 from ingress.identity.roles import scopes_for
-from ingress.operators.refusals import Refusals
 from schemas import errors, identity, validation
 
 if TYPE_CHECKING:

@@ -78,6 +78,7 @@ POLICIES_PROPOSED_MAX: Final = 50  # listed of one kind
 ATTEMPT_BACKLOG_INTERVAL_S: Final = 5  # how often the backlog is measured
 
 # --- owner
+PAYMENT_ATTEMPTS_MAX: Final = 500  # of one payment, refunds among them: each command reads and walks all of them
 PAYMENTS_REMEMBERED_MAX: Final = 4_096  # payments under way that an owner keeps in mind, per partition; about 2 KB each
 
 # --- payments in full
@@ -233,7 +234,6 @@ PROVIDER_RETRY_HORIZON_S: Final = {
 PROVIDER_EVENTS_KEPT_S: Final = 45 * 86_400  # after it was settled: longer than every horizon above, with room
 PROVIDER_EVENTS_PRUNE_INTERVAL_S: Final = 60
 PROVIDER_EVENTS_PRUNE_BATCH_MAX: Final = 1_000
-PROVIDER_EVENTS_PRUNE_BATCHES_MAX: Final = 10  # in a row; what is left waits for the next time
 
 # --- merchant accounts
 PAYOUT_DESTINATION_LENGTH_MAX: Final = 128  # the merchant's own name of its bank account
@@ -302,9 +302,11 @@ ROUTE_LENGTH_MAX: Final = 200  # of the reason on an attempt
 AUTHORIZATION_VALID_S: Final = 7 * 86_400  # a hold whose processor does not say when it ends
 AUTHORIZATION_RELEASE_GRACE_S: Final = 10  # the processor's own word comes first
 AUTHORIZATION_RELEASE_RETRY_S: Final = 3_600  # after the time of a hold, how often its release is asked for
-AUTHORIZATION_RELEASE_TRIES_MAX: Final = 72  # then people have long had the case of the refused releases
+AUTHORIZATION_RELEASE_TRIES_MAX: Final = 72  # then it is a person's
 AUTHORIZATION_RELEASE_BATCH_MAX: Final = 200
 AUTHORIZATION_RELEASE_INTERVAL_S: Final = 1  # how often holds are looked for whose time is over
+AUTHORIZATION_RELEASES_REMEMBERED_MAX: Final = 20_000  # that a worker asked for, and does not ask for again in the hour
+AUTHORIZATION_GIVE_UP_INTERVAL_S: Final = 60  # how often those are looked for that nobody asks for any more
 ATTEMPT_ACTION_POLL_S: Final = 60  # a payer is busy with the bank; a webhook tells sooner
 ATTEMPT_ACTION_WAIT_S: Final = 24 * 3_600  # then the payment is ended at a processor that would wait for ever
 ATTEMPT_ACTION_MAX_S: Final = 25 * 3_600  # longer than any processor waits for a payer; then a person looks

@@ -116,7 +116,7 @@ _ALL: Final = (
         "ConfirmPaymentIntent",
         payloads.CONFIRM,
         "Confirm: authorize or capture",
-        ("account_frozen",),
+        ("account_frozen", "too_many_attempts"),
         signals=payloads.SIGNALS_OF_CONFIRM,
     ),
     _intent(
@@ -125,7 +125,7 @@ _ALL: Final = (
         "CapturePaymentIntent",
         payloads.CAPTURE,
         "Capture what was authorized",
-        ("amount_exceeds_capturable",),
+        ("amount_exceeds_capturable", "too_many_attempts"),
     ),
     _intent(
         "cancel_payment_intent",
@@ -140,7 +140,7 @@ _ALL: Final = (
         "IncrementAuthorization",
         payloads.INCREMENT_AUTHORIZATION,
         "Hold more: the amount is the new total",
-        ("account_frozen", "amount_not_higher"),
+        ("account_frozen", "amount_not_higher", "too_many_attempts"),
     ),
     Operation(
         name="create_refund",
@@ -153,7 +153,10 @@ _ALL: Final = (
         result="CommittedRefund",
         scope=WRITE,
         outside=senders.MERCHANT,
-        refusals=("not_found", "account_frozen", "state_conflict", "amount_exceeds_refundable", "maintenance"),
+        refusals=(
+            *("not_found", "account_frozen", "state_conflict", "amount_exceeds_refundable"),
+            *("too_many_attempts", "maintenance"),
+        ),
         creates="re",
         aggregate=_of_payment,
     ),

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, Counter
 from ingress import limits
 from ingress.commands.events import EventStreams
 from ingress.identity.caller import Caller
+from ingress.identity.refusals import Refusals
 from ingress.identity.slots import Bounds, Slots
-from ingress.operators.refusals import Refusals
 from schemas import errors
 
 if TYPE_CHECKING:

@@ -174,12 +174,15 @@ class DispatchStore:
     async def give_up(self, processor: str, *, is_away: bool) -> list[Fact]:
         """Ends attempts that never left us, for good: no worker sends them any more. Answers the facts to be told.
 
-        Those that another processor could serve end soon when theirs ``is_away``; all others after a long bound.
+        Those that another processor could serve end soon when theirs ``is_away`` and answers no other worker either;
+        all others after a long bound.
         """
         rows = await self._run(
             "attempts_give_up",
             {
                 "processor": processor,
+                "worker": self._worker,
+                "kept_s": payments_limits.PROCESSOR_HEALTH_KEPT_S,
                 "is_away": is_away,
                 "unavailable_s": payments_limits.ATTEMPT_UNAVAILABLE_AFTER_S,
                 "unreachable_s": payments_limits.ATTEMPT_UNREACHABLE_MAX_S,

@@ -14,7 +14,13 @@ from msgspec import structs
 from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import OPEN, changed, parties, stale
-from dataflows.payments.domain.payment_intent import advance, authorization, new_attempt, wrong_state
+from dataflows.payments.domain.payment_intent import (
+    advance,
+    authorization,
+    new_attempt,
+    no_further_attempt,
+    wrong_state,
+)
 from schemas.payments import limits
 from schemas.payments.records import AttemptKind, IntentState, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
@@ -33,6 +39,8 @@ def decide_increment(payment: Payment, command: Command, context: Context) -> De
     total: Any = command.payload["amount"]
     if total <= intent.amount:
         return Rejection("amount_not_higher", f"Give a total above {intent.amount}.", {"authorized": intent.amount})
+    if refusal := no_further_attempt(intent):
+        return refusal
     return _started(payment, intent, context, "increment", total - intent.amount)
 
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from dataflows.payments.domain import risk, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from schemas import identity
+from schemas.payments import limits
 from schemas.payments.records import AttemptKind, PaymentIntent, ProcessorAttempt
 from schemas.records import Command, Rejection
 from schemas.refusals import state_conflict, wrong_value
@@ -86,6 +87,8 @@ def decide_confirm(payment: Payment, command: Command, context: Context) -> Deci
     method: Any = command.payload["payment_method"] or intent.payment_method
     if not method:
         return state_conflict(intent.state, "Give a payment_method to confirm with.")
+    if refusal := no_further_attempt(intent):
+        return refusal
     changed = structs.replace(intent, payment_method=method, last_payment_error=None)
     if return_url := command.payload.get("return_url"):
         changed.return_url = str(return_url)
@@ -106,7 +109,10 @@ def _confirmed(changed: PaymentIntent, command: Command, context: Context) -> De
 
 
 def decide_capture(payment: Payment, command: Command, context: Context) -> Decision | Rejection:
-    """Starts an attempt to take authorized money: all of it or a part, once or several times."""
+    """Starts an attempt to take authorized money: all of it or a part, once or several times.
+
+    The last one may always be asked for: held money can be taken or released, however much was tried before.
+    """
     intent = payment.intent
     if intent.state != "requires_capture":
         return wrong_state(intent, "captured")
@@ -119,6 +125,8 @@ def decide_capture(payment: Payment, command: Command, context: Context) -> Deci
             {"capturable": intent.amount_capturable},
         )
     final = command.payload["final"] is True or amount == intent.amount_capturable
+    if not final and (refusal := no_further_attempt(intent)):
+        return refusal
     return _start_attempt(intent, context, "capture", amount, parent=authorization(payment), final=final)
 
 
@@ -153,6 +161,17 @@ def wrong_state(intent: PaymentIntent, participle: str) -> Rejection:
         f"An intent that is {intent.state} cannot be {participle}.",
         {"current_state": intent.state, "current_version": intent.version},
     )
+
+
+def no_further_attempt(intent: PaymentIntent) -> Rejection | None:
+    """The refusal of a command that would begin one more attempt than the owner of the payment can carry.
+
+    What a processor or the platform has to do goes on past the bound: facts, releases, money that is given back.
+    """
+    if intent.latest_attempt < limits.PAYMENT_ATTEMPTS_MAX:
+        return None
+    most = limits.PAYMENT_ATTEMPTS_MAX
+    return Rejection("too_many_attempts", f"A payment has {most} attempts at most, refunds among them.", {"most": most})
 
 
 def start_charge(intent: PaymentIntent, context: Context, command: Command) -> Decision:

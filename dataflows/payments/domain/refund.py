@@ -13,7 +13,7 @@ from msgspec import structs
 from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fact import changed, parties
-from dataflows.payments.domain.payment_intent import advance, new_attempt
+from dataflows.payments.domain.payment_intent import advance, new_attempt, no_further_attempt
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import PaymentIntent, ProcessorAttempt, Refund, RefundPendingReason, RefundState
@@ -40,6 +40,8 @@ def decide_create(payment: Payment, command: Command, context: Context) -> Decis
             f"An intent that is {intent.state} has received nothing to refund.",
             {"current_state": intent.state, "current_version": intent.version},
         )
+    if refusal := no_further_attempt(intent):
+        return refusal
     left = refundable(payment)
     at_once = min(left, max(_rooms(payment).values()))
     asked: Any = wanted["amount"]

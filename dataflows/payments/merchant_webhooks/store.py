@@ -207,13 +207,16 @@ class DeliveryStore:
             connection.execute(self._sql["deliveries_give_up"], {"endpoint": row[0]})
             return True
 
-    def prune(self) -> None:
-        """Deletes old finished deliveries, a bounded number, and secrets that sign no more."""
+    def prune(self) -> int:
+        """Deletes old finished deliveries, a bounded number; how many."""
         bounds = {
             "kept_s": payments_limits.MERCHANT_WEBHOOK_KEPT_S,
             "count": payments_limits.MERCHANT_WEBHOOK_PRUNE_BATCH_MAX,
         }
-        self._rows("prune", bounds)
+        return len(self._rows("prune", bounds))
+
+    def end_leftovers(self) -> None:
+        """Deletes secrets that sign no more, and ends what was planned while its endpoint was being deleted."""
         self._rows("secrets_prune", {"overlap_s": payments_limits.MERCHANT_WEBHOOK_SECRET_OVERLAP_S})
         self._rows("orphans_end", {})
 

@@ -42,6 +42,7 @@ class MerchantWebhookWorker:
         self._lock = threading.Lock()
         self._in_flight: Counter[str] = Counter()  # by endpoint
         self._of_merchant: Counter[str] = Counter()  # the same, by merchant
+        self._tidy_at = 0.0
         self._prune_at = 0.0
         self._changed = threading.Event()  # there is something new to send, or room for it
         self._is_reachable = False  # Postgres, in the last round
@@ -79,7 +80,7 @@ class MerchantWebhookWorker:
             busy = [endpoint for endpoint, count in self._in_flight.items() if count >= most]
             sends = dict(self._of_merchant)
         try:
-            self._prune()
+            self._tidy()
             claims = self._store.claim(free, busy, sends) if free > 0 else []
         except psycopg.OperationalError as error:
             self._is_reachable = False
@@ -135,12 +136,16 @@ class MerchantWebhookWorker:
             self._metrics.disabled.inc()
             log.warning("merchant_webhook_endpoint_disabled", endpoint=claim.endpoint_id)
 
-    def _prune(self) -> None:
+    def _tidy(self) -> None:
+        """What is done once a minute; old deliveries go a batch a round for as long as there are whole batches."""
         now = time.monotonic()
-        if now >= self._prune_at:
+        if now >= self._tidy_at:
             self._store.seal_secrets()  # first: nothing is sent with a secret that is still a text
-            self._store.prune()
-            self._prune_at = now + limits.MERCHANT_WEBHOOK_PRUNE_INTERVAL_S
+            self._store.end_leftovers()
+            self._tidy_at = now + limits.MERCHANT_WEBHOOK_PRUNE_INTERVAL_S
+        if now >= self._prune_at:
+            is_full = self._store.prune() >= limits.MERCHANT_WEBHOOK_PRUNE_BATCH_MAX
+            self._prune_at = now if is_full else now + limits.MERCHANT_WEBHOOK_PRUNE_INTERVAL_S
 
 
 def _tell_failure(done: Future[None]) -> None:

@@ -105,10 +105,14 @@ class InboxStore:
                 },
             )
 
-    def holds_overdue(self) -> list[OverdueHold]:
-        """Holds whose release is to be asked for now, the oldest first; a bounded number."""
-        rows = self._rows("holds_overdue", BOUNDS)
+    def holds_overdue(self, after: tuple[int, str]) -> list[OverdueHold]:
+        """Holds whose release is to be asked for now, the oldest behind a time and payment first; a bounded number."""
+        rows = self._rows("holds_overdue", BOUNDS | {"until": after[0], "intent_id": after[1]})
         return [OverdueHold(**dict(zip(OverdueHold.__struct_fields__, row, strict=True))) for row in rows]
+
+    def give_up_holds(self) -> list[str]:
+        """Opens a case for each hold whose release was asked for in vain; of which authorizations."""
+        return [row[0] for row in self._rows("holds_given_up", BOUNDS)]
 
     def prune(self) -> int:
         """Deletes events that were settled long ago, a bounded number; how many."""

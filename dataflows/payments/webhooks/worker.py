@@ -21,7 +21,7 @@ from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.fact_producer import WebhookFactProducer
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
-from dataflows.payments.webhooks.releases import release_command
+from dataflows.payments.webhooks.releases import ReleaseTurn
 from dataflows.payments.webhooks.steps import Due, Step, next_step
 from schemas.payments import limits
 
@@ -38,7 +38,9 @@ class WebhookWorker:
         self._metrics = metrics
         self._is_stopping = False
         self._measure_at = 0.0
+        self._releases = ReleaseTurn()
         self._release_at = 0.0
+        self._give_up_at = 0.0
         self._prune_at = 0.0
         self._claimed_at = 0.0
         self.is_ready = False
@@ -105,16 +107,20 @@ class WebhookWorker:
         return [(due, step) for due, step in steps if step.command is None or step.command.request_id in durable]
 
     def _release(self) -> None:
-        """Asks for the release of holds whose time is over; what is not durable is asked for in the next round."""
+        """Asks for the release of overdue holds, again for what is not durable; in the end a person is told."""
         now = time.monotonic()
         if now < self._release_at:
             return
         self._release_at = now + limits.AUTHORIZATION_RELEASE_INTERVAL_S
         issued_at = time.time_ns() // 1_000
-        overdue = self._store.holds_overdue()
-        if overdue:
-            self._producer.produce([release_command(hold, issued_at) for hold in overdue])
-            log.info("overdue_holds_to_be_released", count=len(overdue))
+        commands = self._releases.commands(self._store.holds_overdue(self._releases.after), issued_at)
+        if commands:
+            self._releases.told(self._producer.produce(commands))
+            log.info("overdue_holds_to_be_released", count=len(commands))
+        if now >= self._give_up_at:
+            self._give_up_at = now + limits.AUTHORIZATION_GIVE_UP_INTERVAL_S
+            for operation_id in self._store.give_up_holds():
+                log.warning("hold_not_released", operation_id=operation_id)
 
     def _measure(self) -> None:
         now = time.monotonic()
@@ -128,15 +134,14 @@ class WebhookWorker:
             self._metrics.oldest_seconds.labels(state).set(age_s)
 
     def _prune(self) -> None:
+        """Old events go a batch a round for as long as there are whole batches: more may come than a bound lets go."""
         now = time.monotonic()
         if now < self._prune_at:
             return
-        self._prune_at = now + limits.PROVIDER_EVENTS_PRUNE_INTERVAL_S
-        for _ in range(limits.PROVIDER_EVENTS_PRUNE_BATCHES_MAX):
-            pruned = self._store.prune()
-            self._metrics.pruned.inc(pruned)
-            if pruned < limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX:
-                return
+        pruned = self._store.prune()
+        self._metrics.pruned.inc(pruned)
+        is_full = pruned >= limits.PROVIDER_EVENTS_PRUNE_BATCH_MAX
+        self._prune_at = now if is_full else now + limits.PROVIDER_EVENTS_PRUNE_INTERVAL_S
 
     def _database_failed(self, error: psycopg.OperationalError, failures: int) -> None:
         self.is_ready = False

@@ -72,16 +72,20 @@ class Teller:
 
 
 def post_due(connection: psycopg.Connection, teller: Teller, on_posted: Callable[[int], None]) -> Posted:
-    """Everything that is due is told, and what was decided is marked. What is undecided stays due for the next run."""
+    """Tells everything that is due once and marks what was decided. What is undecided stays due for the next run.
+
+    A line whose owner is halted holds nobody up; when nothing of a chunk is decided, owners are away and the run ends.
+    """
     posted = Posted()
+    bounds = {"until": execute(connection, "due_until").fetchall()[0][0], "limit": limits.SETTLEMENT_COPY_LINES}
     after = 0
-    while lists := execute(connection, "due_lists", after=after, limit=limits.SETTLEMENT_COPY_LINES).fetchall():
+    while lists := execute(connection, "due_lists", after=after, **bounds).fetchall():
         ids = [row[0] for row in lists]
         after = ids[-1]
         chunk = [_due(row) for row in execute(connection, "postings_due", ids=ids)]
-        _post_chunk(connection, teller, ids, chunk, posted)
+        is_answered = _post_chunk(connection, teller, ids, chunk, posted)
         on_posted(posted.decided + posted.refused)
-        if posted.undecided:
+        if not is_answered:
             return posted
     return posted
 
@@ -139,7 +143,8 @@ def tell_outcomes(connection: psycopg.Connection, teller: Teller) -> int:
 
 def _post_chunk(
     connection: psycopg.Connection, teller: Teller, lists: list[int], chunk: list[Due], posted: Posted
-) -> None:
+) -> bool:
+    """Whether any of it was decided, or nothing was left of it to tell."""
     now = _now_us()
     commands = [command_of(due, now) for due in chunk]
     decisions = teller.tell(commands)
@@ -166,8 +171,8 @@ def _post_chunk(
             lines=[due.line_id for due, _ in done],
             postings=[posting for _, posting in done],
         )
-        if len(done) == len(chunk):
-            execute(connection, "due_told", ids=lists)
+        execute(connection, "due_told", ids=lists)
+    return bool(done) or not chunk
 
 
 def _refusal_found(due: Due, answer: bytes) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,6 +15,8 @@ from dataflows.payments.attempts.dispatch import Change, changes_of
 from dataflows.payments.attempts.dispatch_store import DispatchStore
 from dataflows.payments.attempts.health import Counts, Health
 from dataflows.payments.attempts.settlement import settle
+from dataflows.payments.webhooks import releases
+from dataflows.payments.webhooks.inbox_store import InboxStore
 from schemas import codec
 from schemas.payments import limits
 from schemas.payments.records import PaymentIntent
@@ -130,6 +133,28 @@ def test_given_up_is_only_what_never_left_and_is_then_never_sent(
         assert [fact.error_code for fact in again] == ([code] if code else []), (
             "killed before it told: the next one does"
         )
+
+    with_stores(stage, work)
+
+
+@pytest.mark.parametrize(
+    ("breaker", "answered", "is_given_up"),
+    [("closed", 3, False), ("half_open", 1, False), ("open", 3, True), ("closed", 0, True)],
+)
+def test_a_charge_that_another_worker_can_send_is_not_given_up(
+    stage: Stage, breaker: Any, answered: int, is_given_up: bool
+) -> None:
+    """One worker lost its way to the processor. A worker that asked nothing lately says nothing about it."""
+    name = f"reached_{breaker}_{answered}"
+    attempt = new_attempt(processor=name)
+
+    async def work(one: DispatchStore, two: DispatchStore) -> None:
+        await one.take([change(attempt)], set())
+        aged(stage, attempt, limits.ATTEMPT_UNAVAILABLE_AFTER_S + 1)
+        await two.tell_health([Health(processor=name, counts=Counts(declined=answered), breaker=breaker)])
+        await one.tell_health([Health(processor=name, counts=Counts(failed=9), breaker="open")])
+        assert len(await one.give_up(name, is_away=True)) == int(is_given_up)
+        assert len(await two.lease(name, 1)) == int(not is_given_up)
 
     with_stores(stage, work)
 
@@ -284,3 +309,59 @@ def test_one_look_finds_what_both_sweeps_would(stage: Stage) -> None:
         assert await two.lease("none", 1) == []
 
     with_stores(stage, work)
+
+
+def held(stage: Stage, hours_ago: float, number: int, status: str = "authorized") -> tuple[str, str]:
+    """A payment with a hold whose time was over so long ago, and its operation."""
+    attempt = new_attempt(processor="holds", kind="authorize")
+    body = golden.RECORDS["PaymentSystemCommitted"]["body"]["payment_intent"]
+    said = {"id": attempt["intent_id"], "state": "requires_capture", "amount_capturable": 1_000 + number}
+    with connect(stage.dsn(), "intents") as connection:
+        connection.execute(*statements.intents_insert([PaymentIntent(**body | said)], 0))
+    sql(stage, "update payment_intent set authorized_until = now() - %s * interval '1 hour', amount_capturable = %s"
+        " where id = %s", hours_ago, 1_000 + number, attempt["intent_id"])  # fmt: skip
+    sql(
+        stage,
+        """insert into processor_attempt (intent_id, attempt, kind, status, operation_id, processor, amount, currency,
+                                          payment_method, final, created_at, updated_at)
+           values (%s, 1, 'authorize', %s, %s, 'holds', 1000, 'USD', 'tok', true, now(), now())""",
+        attempt["intent_id"], status, attempt["operation_id"],
+    )  # fmt: skip
+    return attempt["intent_id"], attempt["operation_id"]
+
+
+@pytest.fixture
+def inbox(stage: Stage) -> Iterator[InboxStore]:
+    sql(stage, "delete from processor_attempt")
+    sql(stage, "update payment_intent set authorized_until = null")
+    with closing(InboxStore(stage.dsn("millrace_worker"), "holds")) as made:
+        yield made
+
+
+def test_overdue_holds_are_read_behind_a_place_in_their_order(
+    stage: Stage, inbox: InboxStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a halted owner stay undecided: whoever began at the first again and again would never see the others."""
+    monkeypatch.setitem(releases.BOUNDS, "count", 2)
+    oldest_first = [held(stage, 10 - number, number)[0] for number in range(3)]
+    first = inbox.holds_overdue(releases.FIRST)
+    assert [hold.intent_id for hold in first] == oldest_first[:2]
+    second = inbox.holds_overdue((first[-1].authorized_until, first[-1].intent_id))
+    assert [hold.intent_id for hold in second] == oldest_first[2:]
+    assert inbox.holds_overdue((second[-1].authorized_until, second[-1].intent_id)) == []
+
+
+def test_a_hold_that_nobody_releases_becomes_a_persons_once(stage: Stage, inbox: InboxStore) -> None:
+    tries_h = limits.AUTHORIZATION_RELEASE_TRIES_MAX * limits.AUTHORIZATION_RELEASE_RETRY_S / 3_600
+    intent_id, operation_id = held(stage, tries_h + 1, 7)
+    held(stage, tries_h - 1, 8)
+    held(stage, tries_h + 1, 9, status="voided")
+    assert inbox.give_up_holds() == [operation_id]
+    ((case_id, kind, state, evidence),) = sql(
+        stage, "select id, kind, state, evidence from repair_case where reference = %s", operation_id
+    )
+    assert (kind, state) == ("hold_not_released", "open")
+    assert (evidence["payment_intent"], evidence["amount"]) == (intent_id, 1_007)
+    assert inbox.give_up_holds() == []
+    sql(stage, "update repair_case set state = 'resolved', resolved_at = now() where id = %s", case_id)
+    assert inbox.give_up_holds() == [], "whoever closed it knows"

@@ -14,12 +14,16 @@ from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.store import DeliveryStore
 from schemas.payments import limits
 from schemas.payments.webhook_secret import WebhookSecretKeys
+from sinks.postgres.session import INDEXED
+from sinks.postgres.sql_files import queries
+from tests.integration.test_check_invariants import rows_handled
 from tests.worlds.sink_stage import new_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.servers import World
+    from tests.worlds.sink_stage import Stage
 
 pytestmark = pytest.mark.servers
 SHARE = limits.MERCHANT_WEBHOOK_SENDS_MERCHANT_MAX
@@ -37,15 +41,27 @@ from endpoint e, generate_series(1, %(endpoints)s) as n
 """
 
 
+_QUIET = """
+insert into merchant_webhook_endpoint (id, merchant_id, url, events)
+select format('we_quiet_%%s', n), format('quiet_%%s', n), format('https://quiet.example/%%s', n), array['*']
+from generate_series(1, %(endpoints)s) as n
+"""
+
+
 @pytest.fixture(scope="module")
-def store(stack: World) -> Iterator[DeliveryStore]:
+def stage(stack: World) -> Iterator[Stage]:
+    with new_stage(stack.settings, payments=1) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def store(stage: Stage) -> Iterator[DeliveryStore]:
     """A slow merchant with many endpoints, and two others."""
     metrics = MerchantWebhookMetrics(CollectorRegistry())
-    with new_stage(stack.settings, payments=1) as stage:
-        with psycopg.connect(stage.dsn(), autocommit=True) as connection:
-            connection.execute(_PLANTED, {"merchants": ["slow", "quick", "other"], "endpoints": 20})
-        with closing(DeliveryStore(stage.dsn("millrace_worker"), "turns", WebhookSecretKeys(), metrics)) as made:
-            yield made
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        connection.execute(_PLANTED, {"merchants": ["slow", "quick", "other"], "endpoints": 20})
+    with closing(DeliveryStore(stage.dsn("millrace_worker"), "turns", WebhookSecretKeys(), metrics)) as made:
+        yield made
 
 
 def claimed(store: DeliveryStore, count: int, sends: dict[str, int]) -> Counter[str]:
@@ -73,3 +89,19 @@ def test_a_claim_is_nobody_elses_and_of_an_endpoint_that_has_room(store: Deliver
     assert not set(busy) & {claim.endpoint_id for claim in second}
     most = Counter(claim.endpoint_id for claim in (*first, *second)).most_common(1)[0][1]
     assert most <= limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX
+
+
+def test_a_claim_costs_what_waits_and_not_what_there_is(stage: Stage) -> None:
+    """Three endpoints of twenty thousand have something due: what a platform does twice a second for ever."""
+    asked = {
+        "count": 32, "busy": [], "merchants": [], "sends": [], "merchant_max": SHARE,
+        "endpoint_max": limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX, "lease_s": 1,
+    }  # fmt: skip
+    sql = queries("sinks.postgres.queries.payments", "merchant_webhooks.sql")["deliveries_claim"]
+    with psycopg.connect(stage.dsn(), options=INDEXED) as connection, connection.transaction(force_rollback=True):
+        connection.execute("delete from merchant_webhook_delivery")
+        connection.execute(_QUIET, {"endpoints": 20_000})
+        connection.execute(_PLANTED, {"merchants": ["due_1", "due_2", "due_3"], "endpoints": 1})
+        ((explained,),) = connection.execute(f"explain (analyze, timing off, format json) {sql}".encode(), asked)
+    assert explained[0]["Plan"]["Actual Rows"] == 3
+    assert rows_handled(explained[0]["Plan"]) < 200, explained

@@ -8,6 +8,7 @@ import pytest
 
 from reconciliation.payments.settlement.posting import Posted, book_late_fees, post_due, refused_tell_anew
 from reconciliation.payments.settlement.store import SQL, execute
+from schemas.payments import limits
 from tests.integration.test_check_invariants import rows_handled
 from tests.worlds.payments.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
 
@@ -44,8 +45,8 @@ def test_what_is_due_is_listed_once_and_read_in_bounded_lists(world: SettlementW
     world.take_in([*rows, orphan, payout_of([*rows, orphan], "ln_payout")], "rpt_again")
     assert listed(world) == due
     with world.operator() as connection:
-        (first,) = execute(connection, "due_lists", after=0, limit=1).fetchall()
-        rest = execute(connection, "due_lists", after=first[0], limit=5_000).fetchall()
+        (first,) = execute(connection, "due_lists", after=0, until=2**62, limit=1).fetchall()
+        rest = execute(connection, "due_lists", after=first[0], until=2**62, limit=5_000).fetchall()
         told = [
             row[1]
             for ids in ([first[0]], [row[0] for row in rest])
@@ -166,3 +167,35 @@ def test_what_was_refused_is_posted_after_the_upgrade(world: SettlementWorld) ->
         assert post_due(connection, owners, lambda _: None).decided == 1  # type: ignore[arg-type]
     assert world.sql("select posting, told from settlement_line") == [("decided", 2)]
     assert (world.open_discrepancies(), world.sql("select state from repair_case")) == ([], [("resolved",)])
+
+
+def test_what_no_owner_decides_hides_nothing_that_is_due_behind_it(world: SettlementWorld) -> None:
+    """A payment that is parked in every full list: all other lines are told, and the rest waits behind them."""
+    full, lists = limits.SETTLEMENT_COPY_LINES, 3
+    for number in range(lists):
+        further_lines(world, number * full, full if number < lists - 1 else 10, posting="due")
+        world.sql(
+            """insert into settlement_due (processor, report_id, lines, line_count)
+               select processor, report_id, array_agg(line_id), count(*) from settlement_line
+               where line_no >= %s and line_no < %s group by 1, 2""",
+            number * full, (number + 1) * full,
+        )  # fmt: skip
+    lines = world.sql("select line_id from settlement_line order by line_no")
+    parked = {lines[number * full][0] for number in range(lists)}
+    owners = Owners()
+    owners.away_for = set(parked)
+
+    def run() -> Posted:
+        with world.operator() as connection:
+            return post_due(connection, owners, lambda _: None)  # type: ignore[arg-type] # a teller without a broker
+
+    def due() -> set[str]:
+        return {line_id for (line_id,) in world.sql("select line_id from settlement_line where posting = 'due'")}
+
+    assert run() == Posted(decided=2 * full + 10 - lists, undecided=lists)
+    assert due() == parked == {line_id for _, line_id in listed(world)}
+    assert run() == Posted(undecided=lists)
+    assert {line_id for _, line_id in listed(world)} == parked
+    owners.away_for = set()
+    assert run() == Posted(decided=lists)
+    assert (due(), listed(world)) == (set(), [])

@@ -12,6 +12,7 @@ from dataflows.payments.domain import commands, refund_outcome
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule
 from schemas import identity
+from schemas.payments import limits
 from schemas.payments.records import Refund
 from schemas.records import Command
 from tests.worlds.payments import payment_cases as cases
@@ -359,3 +360,34 @@ def test_a_refund_waits_for_its_payer_exactly_while_its_attempt_does() -> None:
     assert (only(waiting).state, only(waiting).version) == ("requires_action", 2)
     assert only(waiting).pending_reason is None
     assert only(cases.told(waiting, "refunded")).state == "succeeded"
+
+
+def at_the_bound(payment: Payment) -> Payment:
+    """The payment after as many attempts as one may have; none of them stands in the way by itself."""
+    return structs.replace(payment, intent=structs.replace(payment.intent, latest_attempt=limits.PAYMENT_ATTEMPTS_MAX))
+
+
+@pytest.mark.parametrize(
+    ("payment", "command"),
+    [
+        (PAID, cases.refund(1)),
+        (cases.after(None, cases.create()), cases.confirm()),
+        (cases.authorized(), cases.capture(1, final=False)),
+        (cases.authorized(), cases.increment(cases.AMOUNT + 1)),
+    ],
+    ids=lambda x: x.operation if isinstance(x, Command) else "",
+)
+def test_a_payment_has_no_more_attempts_than_its_owner_can_carry(payment: Payment, command: Command) -> None:
+    """Every command on a payment reads and walks all its parts: without a bound one merchant stops the owner of many."""
+    cases.decided(payment, command)
+    refused = cases.refused(at_the_bound(payment), command)
+    assert (refused.code, refused.extra) == ("too_many_attempts", {"most": limits.PAYMENT_ATTEMPTS_MAX})
+
+
+def test_what_ends_a_payment_or_gives_money_back_goes_on_past_the_bound() -> None:
+    full = at_the_bound(cases.authorized())
+    for ending in (cases.capture(1), cases.capture(), cases.cancel()):
+        assert cases.decided(full, ending).attempt is not None
+    refused = cases.told(cases.after(cases.after(None, cases.create()), cases.confirm()), "declined")
+    canceled = at_the_bound(cases.after(refused, cases.cancel()))
+    assert cases.decided(canceled, cases.fact(canceled, "captured", number=1)).refund is not None

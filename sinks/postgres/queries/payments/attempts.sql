@@ -101,12 +101,17 @@ where d.operation_id = o.operation_id
 -- name: attempts_give_up
 -- With every sweep: attempts that never left us (whoever leased them proved it) and that need not wait any longer. From
 -- this commit on no worker sends them, so a fact told after it can never be wrong; a worker that dies before it tells
--- leaves that to attempts_repeat. Only what begins a payment may be served elsewhere. Index attempt_dispatch_due.
+-- leaves that to attempts_repeat. Only what begins a payment may be served elsewhere, and not while another worker reaches
+-- its processor: that one carries it out. Index attempt_dispatch_due, primary key of processor_health_report.
 with over as (
     select operation_id from attempt_dispatch
     where status = 'waiting' and processor = %(processor)s and not in_doubt
         and ((%(is_away)s and parent_ref is null and kind in ('authorize', 'purchase')
-              and first_at < now() - %(unavailable_s)s * interval '1 second')
+              and first_at < now() - %(unavailable_s)s * interval '1 second'
+              and not exists (
+                  select from processor_health_report r
+                  where r.processor = %(processor)s and r.worker <> %(worker)s and r.breaker <> 'open'
+                      and r.succeeded + r.declined > 0 and r.as_of >= now() - %(kept_s)s * interval '1 second'))
             or first_at < now() - %(unreachable_s)s * interval '1 second')
     order by next_at limit %(count)s
     for update skip locked

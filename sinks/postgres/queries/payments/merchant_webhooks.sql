@@ -19,11 +19,23 @@ on conflict (endpoint_id, event_id) do nothing;
 -- Every round: what is due, a few for each endpoint, the first one of each object only. Merchants take turns: the one with
 -- the fewest sends under way comes first, and none has more than its share, however many slow endpoints it has. Locked
 -- is only what is taken; what another sender took since is left out. What is claimed is due again when its lease is over,
--- so a sender that is killed loses nothing. Indexes merchant_webhook_delivery_due and _order.
-with waiting as (
+-- so a sender that is killed loses nothing. It begins at endpoints for which something waits, one step of an index for each
+-- of them, whatever number of endpoints there is. Indexes merchant_webhook_delivery_due and _order.
+with recursive earliest as (
+    (select endpoint_id, next_at from merchant_webhook_delivery
+     where state = 'waiting' order by endpoint_id, next_at limit 1)
+    union all
+    select n.endpoint_id, n.next_at
+    from earliest p
+    cross join lateral (
+        select endpoint_id, next_at from merchant_webhook_delivery
+        where state = 'waiting' and endpoint_id > p.endpoint_id order by endpoint_id, next_at limit 1
+    ) n
+), waiting as (
     select d.id, d.next_at,
            coalesce(u.sends, 0) + row_number() over (partition by e.merchant_id order by d.next_at, d.id) as turn
-    from merchant_webhook_endpoint e
+    from earliest
+    join merchant_webhook_endpoint e on e.id = earliest.endpoint_id
     left join unnest(%(merchants)s::text[], %(sends)s::int[]) as u (merchant_id, sends) using (merchant_id)
     cross join lateral (
         select w.id, w.next_at
@@ -36,7 +48,7 @@ with waiting as (
         order by w.next_at
         limit %(endpoint_max)s
     ) d
-    where e.state in ('unverified', 'active') and e.id <> all(%(busy)s::text[])
+    where earliest.next_at <= now() and e.state in ('unverified', 'active') and e.id <> all(%(busy)s::text[])
       and coalesce(u.sends, 0) < %(merchant_max)s
 ), chosen as (
     select id from waiting where turn <= %(merchant_max)s order by turn, next_at limit %(count)s
@@ -129,11 +141,14 @@ set state = 'given_up', finished_at = now(), last_error = 'endpoint_disabled'
 where endpoint_id = %(endpoint)s and state = 'waiting';
 
 -- name: prune
--- Every minute: old finished deliveries, a bounded number at once. Index merchant_webhook_delivery_old.
+-- Every minute, again in the next round while it finds a full batch: old finished deliveries. Index
+-- merchant_webhook_delivery_old.
 delete from merchant_webhook_delivery where id in (
     select id from merchant_webhook_delivery
     where state <> 'waiting' and finished_at < now() - %(kept_s)s * interval '1 second'
-    order by finished_at limit %(count)s);
+    order by finished_at limit %(count)s
+    for update skip locked)
+returning 1;
 
 -- name: secrets_prune
 -- Every minute: secrets that sign no more.

@@ -545,11 +545,15 @@ order by l.processor, l.line_id limit %(limit)s;
 insert into settlement_due (processor, report_id, lines, line_count)
 values (%(processor)s, %(report_id)s, %(lines)s, cardinality(%(lines)s::text[]));
 
+-- name: due_until
+-- posting: the last list there is. Primary key, from the right.
+select coalesce(max(id), 0) from settlement_due;
+
 -- name: due_lists
--- posting: the next lists, of about as many lines as are told at once. Primary key.
+-- posting: the next lists up to one, of about as many lines as are told at once. Primary key.
 select id from (
     select id, sum(line_count) over (order by id) - line_count as before
-    from (select id, line_count from settlement_due where id > %(after)s order by id limit %(limit)s) next
+    from (select id, line_count from settlement_due where id > %(after)s and id <= %(until)s order by id limit %(limit)s) next
 ) l
 where before < %(limit)s order by id;
 
@@ -608,8 +612,18 @@ from unnest(%(processors)s::text[], %(lines)s::text[]) as asked (processor, line
 where l.processor = asked.processor and l.line_id = asked.line_id;
 
 -- name: due_told
--- posting: lists of which every line is decided. Primary key.
-delete from settlement_due where id = any(%(ids)s);
+-- posting: lists that were told, after postings_done. What no owner decided stands in a list behind all others, so that it
+-- never hides them. Primary keys.
+with told as (
+    delete from settlement_due where id = any(%(ids)s) returning id, processor, report_id, lines
+)
+insert into settlement_due (processor, report_id, lines, line_count)
+select d.processor, d.report_id, array_agg(l.line_id order by l.line_id), count(*)
+from told d
+cross join lateral unnest(d.lines) as listed (line_id)
+join settlement_line l on l.processor = d.processor and l.line_id = listed.line_id
+where l.posting = 'due'
+group by d.processor, d.report_id order by min(d.id);
 
 -- name: postings_decided
 -- What the owners said. Primary key, of a chunk of keys.

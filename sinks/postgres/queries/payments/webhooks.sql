@@ -45,20 +45,39 @@ from unnest(%(scopes)s::text[], %(keys)s::text[]) as w (scope, key)
 join idempotency i on i.merchant_id = w.scope and i.key = w.key;
 
 -- name: holds_overdue
--- Every second: holds whose time is over and whose release nobody has asked for in this period (index
--- payment_intent_hold_ends, primary keys of processor_attempt and idempotency). Past the tries people have its case.
+-- Every second: holds whose time is over and whose release no owner decided on in this period, behind a place in their
+-- order: those of an owner that is halted hide no others (index payment_intent_hold_ends, primary keys of
+-- processor_attempt and idempotency). Past the tries people have its case.
 select i.id, a.processor, a.operation_id, (extract(epoch from i.authorized_until) * 1000000)::bigint, p.period
 from payment_intent i
 join processor_attempt a on a.intent_id = i.id and a.kind = 'authorize' and a.status = 'authorized'
 cross join lateral (
     select (extract(epoch from now() - i.authorized_until)::bigint / %(retry_s)s::bigint) as period) p
-where i.authorized_until < now() - %(grace_s)s::int * interval '1 second'
+where (i.authorized_until, i.id) > (timestamptz 'epoch' + %(until)s::bigint * interval '1 microsecond', %(intent_id)s)
+    and i.authorized_until < now() - %(grace_s)s::int * interval '1 second'
     and i.authorized_until > now() - %(tries_max)s::int * %(retry_s)s::int * interval '1 second'
     and i.state in ('requires_capture', 'canceled') and i.amount_capturable > 0
     and not exists (
         select from idempotency d
         where d.merchant_id = 'processor:' || a.processor and d.key = a.operation_id || ':release:' || p.period)
-order by i.authorized_until limit %(count)s;
+order by i.authorized_until, i.id limit %(count)s;
+
+-- name: holds_given_up
+-- Every minute: one case, and once, for each hold whose release was asked for in vain to the last. Indexes
+-- payment_intent_hold_ends, repair_case_hold_not_released.
+insert into repair_case (id, kind, reference, processor, evidence)
+select attempt_case_id(a.operation_id), 'hold_not_released', a.operation_id, a.processor,
+       jsonb_build_object('payment_intent', i.id, 'amount', i.amount_capturable, 'currency', i.currency,
+                          'authorized_until', i.authorized_until)
+from payment_intent i
+join processor_attempt a on a.intent_id = i.id and a.kind = 'authorize' and a.status = 'authorized'
+where i.authorized_until <= now() - %(tries_max)s::int * %(retry_s)s::int * interval '1 second'
+    and i.state in ('requires_capture', 'canceled') and i.amount_capturable > 0
+    and not exists (
+        select from repair_case c where c.kind = 'hold_not_released' and c.reference = a.operation_id)
+order by i.authorized_until, i.id limit %(count)s
+on conflict do nothing
+returning reference;
 
 -- name: cases_open
 -- With events_record, in one transaction: one open case for each kind and reference, whatever repeats it.
@@ -78,7 +97,7 @@ from unnest(%(processors)s::text[], %(provider_event_ids)s::text[], %(states)s::
 where e.processor = o.processor and e.provider_event_id = o.provider_event_id and e.state in ('stored', 'parked');
 
 -- name: events_prune
--- Every minute, in bounded steps: what was settled longer ago than any processor sends it again. A copy that comes later
+-- Every minute, again in the next round while it finds a full batch: what was settled longer ago than any processor sends it again. A copy that comes later
 -- still is another event of the same fact, which the owner knows. Index provider_event_old.
 delete from provider_event where (processor, provider_event_id) in (
     select processor, provider_event_id from provider_event
