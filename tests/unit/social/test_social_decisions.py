@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.social.batch import Notice
+from dataflows.social.batch import Notice, SocialBatch
 from dataflows.social.domain import edge_decisions, post_decisions, refusals
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Author, Edge, Post, rendered_post
@@ -127,6 +127,29 @@ def test_an_edge_rises_by_one_with_each_change_and_stays_where_nothing_changes()
         1,
         -1,
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "block", "is_there"),
+    [
+        ("active", None, True),
+        ("active", "removed", True),
+        ("active", "active", False),
+        ("suspended", "removed", False),
+        ("deleting", "removed", False),
+        ("deleted", None, False),
+        ("deleted", "removed", False),
+    ],
+)
+def test_who_is_suspended_or_erased_is_there_for_nobody_not_after_a_block_either(
+    state: str, block: str | None, *, is_there: bool
+) -> None:
+    """Whoever of the two blocked the other, and lifted it."""
+    other = ("u_2", "", state, False, 0, False, 1, 0)
+    for pair in (("u_1", "u_2"), ("u_2", "u_1")):
+        blocks = [] if block is None else [(*pair, block, 2, 1, 2)]
+        batch = SocialBatch({"authors_read": [other], "blocks_read": blocks})
+        assert batch.have_met("u_1", "u_2") is is_there
 
 
 def test_a_user_is_told_once_of_the_same_thing() -> None:
