@@ -103,6 +103,20 @@ def test_an_edit_changes_what_it_says_and_keeps_the_rest() -> None:
     )
 
 
+def test_a_post_goes_into_homes_once_whatever_is_corrected_of_it_later() -> None:
+    """It may be old, and its author by now somebody whom a hundred thousand follow."""
+    seen = {visibility: post(visibility=visibility) for visibility in ("public", "followers", "private")}
+    assert [post_decisions.comes_home(None, one) for one in seen.values()] == [True, True, False]
+    opened = {
+        (before, after): True
+        for before in seen
+        for after in seen
+        if post_decisions.comes_home(seen[before], seen[after])
+    }
+    assert list(opened) == [("private", "public"), ("private", "followers")]
+    assert not post_decisions.comes_home(seen["private"], post(is_pushed=False))
+
+
 def test_mentions_are_bounded_and_never_of_the_author() -> None:
     many = " ".join(f"@u{n}" for n in range(50))
     assert len(post_decisions.mentioned(many, "u_1")) == limits.POST_MENTIONS_MAX
