@@ -15,7 +15,6 @@ class Asking:
     def __init__(self) -> None:
         self.locked: set[str] = set()
         self.authors: set[str] = set()
-        self.met: set[Pair] = set()
         self.follows: set[Pair] = set()
         self.blocks: set[Pair] = set()
         self.mutes: set[Pair] = set()
@@ -45,7 +44,6 @@ class Asking:
             ("authors_lock", [(user,) for user in sorted(self.locked)]),
             ("authors_read", [(user,) for user in sorted(self.authors)]),
             ("keys_read", [(user,) for user in sorted(self.keys)]),
-            ("met_read", sorted(self.met)),
             ("follows_read", sorted(self.follows)),
             ("blocks_read", sorted(self.blocks)),
             ("mutes_read", sorted(self.mutes)),

@@ -62,7 +62,6 @@ class SocialBatch:
         self.media_removed = {row[0] for row in read("media_removed")}
         self._room = {user: Room(*rest) for user, *rest in read("media_room")}
         self._parts: list[tuple[str, int, int, str]] = []
-        self._met = {(user, other) for user, other in read("met_read")}
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}
         self._versions: list[Post] = []
         self._forgotten: set[str] = set()
@@ -71,11 +70,11 @@ class SocialBatch:
         self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
 
     def have_met(self, user: str, other: str) -> bool:
-        """Whether the other is there for the user: known, and no block between them, as of now."""
+        """Whether the other is there for the user: active, and no block between them, as of now; as social_met says."""
+        found = self.authors.get(other)
         between = (self.blocks.get((user, other)), self.blocks.get((other, user)))
-        read = (user, other) in self._met
-        changed = [edge.state == "active" for edge in between if edge is not None]
-        return (read or bool(changed)) and not any(changed) and self.authors.get(other) is not None
+        is_apart = any(edge is not None and edge.state == "active" for edge in between)
+        return found is not None and found.state == "active" and not is_apart
 
     def seen(self, viewer: str, post_id: str | None) -> Seen | None:
         """The post, if the viewer may see it."""

@@ -17,7 +17,6 @@ from schemas.refusals import stale
 def _asks(asking: Asking, user: str, payload: Payload) -> None:
     other = str(payload.get("user_id"))
     asking.lock(user, other)
-    asking.met.add((user, other))
     asking.follows.update({(user, other), (other, user)})
     asking.blocks.update({(user, other), (other, user)})
     asking.mutes.add((user, other))

@@ -12,10 +12,6 @@ from author where user_id = any (%s::text[]);
 -- Owners: keys of users, under which their texts travel and answers are stored. Primary key.
 select k.user_id, k.key from author_key k where k.user_id = any (%s::text[]) and k.key is not null;
 
--- name: met_read
--- Which of these users are there for which. Primary keys.
-select distinct user_id, other_id from social_met(%s::text[], %s::text[]);
-
 -- name: follows_read
 -- Edges. Primary key.
 select f.follower_id, f.followee_id, f.state, f.version, f.created_at, f.updated_at

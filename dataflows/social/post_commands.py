@@ -42,7 +42,7 @@ def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> 
         return refused
     batch.put_post(post)
     _tell(batch, post, parent, quoted, now)
-    pushed = post.is_pushed and post.visibility != "private"
+    pushed = post_decisions.comes_home(None, post)
     return committed(rendered_post(post), author, "post_published", post_id=post.post_id, pushed=pushed)
 
 
@@ -81,7 +81,7 @@ def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Com
     batch.put_post(after)
     for user in post_decisions.mentioned(after.text, author.user_id):
         batch.tell(Notice(user, "mention", author.user_id, after.post_id, now))
-    pushed = after.is_pushed and after.visibility != "private"
+    pushed = post_decisions.comes_home(post, after)
     return committed(rendered_post(after), author, "post_edited", post_id=after.post_id, pushed=pushed)
 
 

@@ -23,6 +23,10 @@ HOME_STREAM_PAGES_MAX: Final = 10  # of one look: so many posts may come between
 HOME_STREAM_LOOKS: Final = 5  # so many after the last event
 HOME_STREAM_UNASKED_S: Final = 5.0  # and then, while none comes
 HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads
+HOMES_BEGUN_MEMORY_PERCENT: Final = 75  # of the server in use; past it no home is begun, for counters lie there
+HOMES_KEPT_MEMORY_PERCENT: Final = 87  # and past this a home ends rather than grow
+FORGOTTEN_HOMES_MAX: Final = 20_000  # out of which a deleted post is taken: less than a second
+FORGOTTEN_NOTIFICATIONS: Final = 5_000  # of a deleted post, at once
 #: posts that are examined beyond those that a page has room for, round by round; then the page is short. Of most pages
 #: nearly all is shown, and each post that is examined costs as much as one that is shown
 TIMELINE_MARGINS: Final = (4, 20, 20, 20, 20)

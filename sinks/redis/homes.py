@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Final
 
 import redis as redis_client
+from prometheus_client import Counter
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
@@ -24,6 +25,8 @@ _PREFIX: Final = "millrace:social:home:"
 _BUILDING: Final = 8_900_000_000_000_000  # above every time, below what marks a complete home
 _TOKENS: Final = 1_000_000_000
 _MS: Final = 1_000
+# Rising: the server is nearly full. Readers build these homes from Postgres, at more cost: give it more memory.
+_ENDED: Final = Counter("millrace_social_homes_ended", "Homes that ended for want of memory")
 
 
 def _script(name: str) -> str:
@@ -62,10 +65,14 @@ class Homes:
         return [place for place in places if place < before][:count]
 
     async def begin(self, user_id: str) -> int:
-        """From here on what is pushed stays in the home. Returns the token of the building; 0 when it is complete."""
+        """From here on what is pushed stays in the home. Returns the token of the building.
+
+        0 when it is complete, or homes have their share of the server's memory: then it is not kept.
+        """
         token = _BUILDING + random.randrange(_TOKENS)
+        arguments = [token, limits.HOME_TTL_S, limits.HOMES_BEGUN_MEMORY_PERCENT]
         try:
-            return token if await self._begin([_key(user_id)], [token, limits.HOME_TTL_S]) else 0
+            return token if await self._begin([_key(user_id)], arguments) else 0
         except (RedisError, OSError) as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
 
@@ -97,21 +104,24 @@ class HomeWriter:
         self._push = self._redis.register_script(_script("home_push"))
 
     def push(self, pushes: Iterable[tuple[Sequence[str], Sequence[Place]]]) -> None:
-        """For each pair: these posts into these homes, each once. What one call does is bounded, others wait for it."""
+        """For each pair: these posts into these homes, each once; where memory ends, a home does, too.
+
+        What one call does is bounded, others wait for it.
+        """
         pipeline = self._redis.pipeline(transaction=False)
         deliveries = 0
         for users, posts in pushes:
             if not posts:
                 continue
-            arguments = [limits.HOME_POSTS_MAX, *_flat(posts)]
+            arguments = [limits.HOME_POSTS_MAX, limits.HOMES_KEPT_MEMORY_PERCENT, *_flat(posts)]
             at_once = max(1, limits.HOME_DELIVERIES_AT_ONCE // len(posts))
             for n in range(0, len(users), at_once):
                 self._push([_key(user) for user in users[n : n + at_once]], arguments, client=pipeline)
             deliveries += len(users) * len(posts)
             if deliveries >= limits.HOME_DELIVERIES_SENT_MAX:
-                pipeline.execute()
+                _ENDED.inc(sum(pipeline.execute()))
                 deliveries = 0
-        pipeline.execute()
+        _ENDED.inc(sum(pipeline.execute()))
 
     def forget(self, users: Sequence[str], post_id: str) -> None:
         """A post that nobody may see any more, out of these homes."""

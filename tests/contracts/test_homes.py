@@ -13,6 +13,7 @@ import redis
 from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter
 from tests.eventually import eventually, patient
+from tests.worlds.limiter.counter_server import CounterServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,10 +30,14 @@ NEWEST = (253_402_300_799_000_000, "\x7f")
 
 def run(stack: World, test: Test) -> None:
     """A reader and fan-out, and a user whom nobody knows."""
+    run_at(stack.addresses.redis_url, test)
+
+
+def run_at(url: str, test: Test) -> None:
+    """The same, wherever it is."""
 
     async def both() -> None:
-        homes = Homes(stack.addresses.redis_url, _PATIENCE_MS)
-        writer = HomeWriter(stack.addresses.redis_url, _PATIENCE_MS)
+        homes, writer = Homes(url, _PATIENCE_MS), HomeWriter(url, _PATIENCE_MS)
         try:
             await asyncio.wait_for(test(homes, writer, f"u_{uuid.uuid4().hex}"), patient(60))
         finally:
@@ -134,6 +139,42 @@ def test_a_home_of_another_life_of_the_server_is_none(stack: World) -> None:
         assert await homes.read(user, NEWEST, 10) == [(3, "po_3")]
 
     run(stack, test)
+
+
+def test_where_memory_ends_homes_end_rather_than_lack_posts_and_what_is_beside_them_has_the_rest(
+    tmp_path: Path,
+) -> None:
+    """Fan-out goes on, and no home is served as complete without what it could not be given."""
+    server = CounterServer(tmp_path, "--appendonly", "no")  # whose buffers are memory in use, for a while
+    with redis.Redis.from_url(server.url) as client:
+        client.set("beside", bytes(20_000_000))
+
+        def use(percent: int) -> None:
+            client.config_set("maxmemory", client.info("memory")["used_memory"] * 100 // percent)
+
+        async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
+            late = f"{user}_late"
+            use(limits.HOMES_BEGUN_MEMORY_PERCENT - 5)
+            await built(homes, user, (1, "po_1"))
+            use(limits.HOMES_BEGUN_MEMORY_PERCENT + 5)
+            assert await homes.begin(late) == 0, "no more of them"
+            writer.push([([user, late], [(2, "po_2")])])
+            assert await homes.read(user, NEWEST, 10) == [(2, "po_2"), (1, "po_1")], "those that are there go on"
+            for percent in (limits.HOMES_KEPT_MEMORY_PERCENT + 5, 110):
+                use(limits.HOMES_BEGUN_MEMORY_PERCENT - 5)
+                await built(homes, user, (1, "po_1"))
+                use(percent)
+                writer.push([([late, user], [(3, "po_3")])])
+                assert await homes.read(user, NEWEST, 10) is None
+            client.config_set("maxmemory", 0)
+            await built(homes, user, (4, "po_4"))
+            writer.push([([user], [(5, "po_5")])])
+            assert await homes.read(user, NEWEST, 10) == [(5, "po_5"), (4, "po_4")], "without a bound none ends"
+
+        try:
+            run_at(server.url, test)
+        finally:
+            server.close()
 
 
 def test_homes_are_in_no_log_of_the_server(stack: World) -> None:

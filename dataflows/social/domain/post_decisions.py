@@ -80,6 +80,11 @@ def edited(post: Post, command: Command, now: int) -> Post:
     )
 
 
+def comes_home(before: Post | None, after: Post) -> bool:
+    """Whether followers' homes have yet to get it: it was private, or not there."""
+    return after.is_pushed and after.visibility != "private" and (before is None or before.visibility == "private")
+
+
 def deleted(post: Post, now: int) -> Post:
     """The tombstone."""
     return structs.replace(post, text="", media_ids=(), state="deleted", version=post.version + 1, edited_at=now)

@@ -30,9 +30,12 @@ union
  order by r.updated_at desc limit %(count)s);
 
 -- name: who_had
--- Those whose followers may have a post at home: its author, and who reposted it, where it was pushed. Primary keys.
-select author_id from post where post_id = %(post_id)s and is_pushed
-union select user_id from reaction where post_id = %(post_id)s and kind = 'repost' and is_pushed;
+-- Those whose followers may have a post at home, so many of them: its author first, and who reposted it, where it was pushed.
+-- Primary keys.
+(select author_id from post where post_id = %(post_id)s and is_pushed)
+union all
+(select user_id from reaction where post_id = %(post_id)s and kind = 'repost' and is_pushed
+   and user_id <> (select author_id from post where post_id = %(post_id)s) limit %(count)s);
 
 -- name: who_had_any_of
 -- Those whose followers may have a post of a user at home whose posts have ended. Served by post_deleted; primary key of reaction.
@@ -41,6 +44,11 @@ union select r.user_id from post p join reaction r on r.post_id = p.post_id and 
 where p.author_id = %(user_id)s and p.state = 'deleted';
 
 -- name: notifications_forget
--- Notifications of a post that nobody may see any more. Served by notification_of_post.
-delete from notification where post_id = %(post_id)s
-  and exists (select from post where post_id = %(post_id)s and state = 'deleted');
+-- The next notifications of a post that nobody may see any more: all those of a post that is liked a lot would take longer
+-- than a statement may. Served by notification_of_post.
+with gone as (
+    delete from notification where notification_id in (
+        select n.notification_id from notification n join post p using (post_id)
+        where n.post_id = %(post_id)s and p.state = 'deleted' limit %(count)s)
+    returning 1)
+select count(*) from gone;

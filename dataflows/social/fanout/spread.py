@@ -66,9 +66,17 @@ class Spread:
             self._homes.push([(each, places[user]) for user, each in followers])
 
     def _forget(self, post_id: str) -> None:
-        for followers in self._followers([who for (who,) in self._rows("who_had", post_id=post_id)]):
-            self._homes.forget([follower for _, each in followers for follower in each], post_id)
-        self._connection.execute(_SQL["notifications_forget"].encode(), {"post_id": post_id})
+        """Out of so many homes, for others wait: in the rest it lies unseen until newer posts take its place."""
+        left = limits.FORGOTTEN_HOMES_MAX
+        for followers in self._followers([who for (who,) in self._rows("who_had", post_id=post_id, count=left)]):
+            homes = [follower for _, each in followers for follower in each][:left]
+            self._homes.forget(homes, post_id)
+            left -= len(homes)
+            if left == 0:
+                break
+        count = taken = limits.FORGOTTEN_NOTIFICATIONS
+        while taken == count:
+            ((taken,),) = self._rows("notifications_forget", post_id=post_id, count=count)
 
     def forget_all_of(self, user: str) -> None:
         """The end of homes that may hold any post of a user whose posts have ended: their readers build them anew."""

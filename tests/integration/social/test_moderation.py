@@ -268,13 +268,17 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
 
 
 def test_a_home_is_gone_with_its_user_while_it_still_lies_there(system: PublicSystem, people: list[SocialUser]) -> None:
-    leaver = people[0]
+    """And there for nobody, who once blocked it neither: no edge comes to who is erased."""
+    leaver, blocker, _ = people
+    blocker.do("PUT", f"/v1/blocks/{leaver.name}")
+    blocker.do("DELETE", f"/v1/blocks/{leaver.name}")
     post = leaver.post("mine")
     assert leaver.home == [post["post_id"]]
     with system.frozen("social_eraser"):
         leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
         refused(leaver.get("/v1/timelines/home"), 410, "gone")
     eventually(lambda: leaver.read("/v1/me/erasure")["state"] == "complete", 100)
+    refused(blocker.send("PUT", f"/v1/follows/{leaver.name}"), 404, "not_found")
 
 
 def test_nobody_decides_about_what_is_ones_own_or_over_a_decision_it_has_not_seen(

@@ -258,7 +258,9 @@ def test_a_moderator_sees_the_decision_and_its_author_appeals(
     assert "You have appealed" in again
     assert f"/app/posts/{post}/appeal" not in again, "an appeal is offered once"
     about = f"/app/decisions/{limited['decision_id']}"
-    assert f'href="{about}"' in ann.get("/app/notifications").text
+    for decision in (made, limited):  # a suspended author sees no post of its own
+        assert f'href="/app/decisions/{decision["decision_id"]}"' in ann.get("/app/notifications").text
+    assert f'href="/app/posts/{post}"' in ann.get(f"/app/decisions/{made['decision_id']}").text
     assert "your account" in ann.get(about).text
     assert bob.get(about).status_code == 404
     assert ann.press(f"{about}/appeal", decision_id=limited["decision_id"], text="No.").status_code == 200

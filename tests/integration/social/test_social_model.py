@@ -270,6 +270,33 @@ def test_a_repost_comes_home_though_the_post_was_private_when_fan_out_looked(sys
     assert watcher.home == [post]
 
 
+def test_a_user_is_told_of_all_that_others_do_as_long_as_it_holds(system: PublicSystem) -> None:
+    """Each kind but moderation, newest first: who, and of which post."""
+    author, other = SocialUser(system), SocialUser(system)
+    for user in (author, other):
+        user.read("/v1/me")
+    post = author.post("told of")["post_id"]
+    about: dict[str, str | None] = {}
+    for kind in ("like", "repost"):
+        other.do("POST", f"/v1/posts/{post}/{kind}s")
+        about[kind] = post
+    said = {"reply": {"reply_to": post}, "quote": {"quote_of": post}, "mention": {}}
+    for kind, fields in said.items():
+        about[kind] = other.post(f"@{author.name}" if kind == "mention" else kind, **fields)["post_id"]
+    other.follow(author)
+
+    def told() -> list[tuple[str, str, str | None]]:
+        return [(one["kind"], one["actor_id"], one["post_id"]) for one in author.walk("/v1/notifications")]
+
+    known = [(kind, other.name, post_id) for kind, post_id in reversed(about.items())]
+    assert told() == [("follow", other.name, None), *known]
+    author.do("PATCH", "/v1/me", {"is_private": True})
+    other.do("DELETE", f"/v1/follows/{author.name}")
+    other.follow(author)
+    other.do("DELETE", f"/v1/posts/{post}/likes")
+    assert told() == [("follow_request", other.name, None), *known[:-1]]
+
+
 def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(
     system: PublicSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,3 +131,27 @@ def test_what_commands_travel_under_is_committed_to_disk_before_they_are_sent(st
                 ((waits,),) = connection.execute("show synchronous_commit")
                 assert (waits == "on") is is_made, name
                 connection.commit()
+
+
+def test_what_followed_an_erased_user_is_ended_and_counted_no_more(stack: World) -> None:
+    migration = resources.files("sinks.postgres") / "migrations" / "0229_edges_of_erased.sql"
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
+        for user, state, followers in (("u_gone", "deleted", 1), ("u_going", "deleting", 1), ("u_here", "active", 1)):
+            connection.execute(
+                "insert into author (user_id, state, followers) values (%s, %s, %s)", (user, state, followers)
+            )
+            for follower, edge in (("u_x", "active"), ("u_y", "requested"), ("u_z", "removed")):
+                connection.execute("insert into follow values (%s, %s, %s, 3, 1, 1)", (follower, user, edge))
+        for _ in range(2):
+            connection.execute(migration.read_text().encode())
+        asked = "select followee_id, followers, string_agg(f.state || f.version, ' ' order by follower_id)"
+        found = connection.execute(
+            f"{asked} from follow f join author on user_id = followee_id group by 1, 2 order by 1"
+        )
+        edges = "active3 requested3 removed3"
+        assert found.fetchall() == [
+            ("u_going", 1, edges),
+            ("u_gone", 0, "removed4 removed4 removed3"),
+            ("u_here", 1, edges),
+        ]
+        connection.rollback()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,20 @@ def test_what_a_text_becomes_holds_nothing_but_links_and_the_text(text: str) -> 
 )
 def test_a_way_back_leads_nowhere_else(target: str | None, goes: str) -> None:
     assert inside(target) == goes
+
+
+def test_what_came_of_an_appeal_is_said_and_none_is_offered_again() -> None:
+    marks: Any = rendering._environment.get_template("marks.html").module
+    one = {"decision": "remove", "reason": "No.", "policy_version": 1, "decision_id": "mo_1"}
+
+    def said(appeal: str | None) -> str:
+        return str(marks.decision(one, appeal, True, "t", "k", "/app/decisions/mo_1/appeal"))  # noqa: FBT003 - a macro
+
+    assert "<form" in said(None)
+    outcomes = {"open": "will look at it", "upheld": "stands", "reversed": "taken back"}
+    for state, words in outcomes.items():
+        assert [one for one in outcomes.values() if one in said(state)] == [words]
+        assert "<form" not in said(state)
 
 
 def test_no_template_holds_a_script_a_style_or_what_is_not_escaped() -> None:

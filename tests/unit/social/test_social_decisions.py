@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.social.batch import Notice
+from dataflows.social.batch import Notice, SocialBatch
 from dataflows.social.domain import edge_decisions, post_decisions, refusals
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Author, Edge, Post, rendered_post
@@ -103,6 +103,20 @@ def test_an_edit_changes_what_it_says_and_keeps_the_rest() -> None:
     )
 
 
+def test_a_post_goes_into_homes_once_whatever_is_corrected_of_it_later() -> None:
+    """It may be old, and its author by now somebody whom a hundred thousand follow."""
+    seen = {visibility: post(visibility=visibility) for visibility in ("public", "followers", "private")}
+    assert [post_decisions.comes_home(None, one) for one in seen.values()] == [True, True, False]
+    opened = {
+        (before, after): True
+        for before in seen
+        for after in seen
+        if post_decisions.comes_home(seen[before], seen[after])
+    }
+    assert list(opened) == [("private", "public"), ("private", "followers")]
+    assert not post_decisions.comes_home(seen["private"], post(is_pushed=False))
+
+
 def test_mentions_are_bounded_and_never_of_the_author() -> None:
     many = " ".join(f"@u{n}" for n in range(50))
     assert len(post_decisions.mentioned(many, "u_1")) == limits.POST_MENTIONS_MAX
@@ -127,6 +141,29 @@ def test_an_edge_rises_by_one_with_each_change_and_stays_where_nothing_changes()
         1,
         -1,
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "block", "is_there"),
+    [
+        ("active", None, True),
+        ("active", "removed", True),
+        ("active", "active", False),
+        ("suspended", "removed", False),
+        ("deleting", "removed", False),
+        ("deleted", None, False),
+        ("deleted", "removed", False),
+    ],
+)
+def test_who_is_suspended_or_erased_is_there_for_nobody_not_after_a_block_either(
+    state: str, block: str | None, *, is_there: bool
+) -> None:
+    """Whoever of the two blocked the other, and lifted it."""
+    other = ("u_2", "", state, False, 0, False, 1, 0)
+    for pair in (("u_1", "u_2"), ("u_2", "u_1")):
+        blocks = [] if block is None else [(*pair, block, 2, 1, 2)]
+        batch = SocialBatch({"authors_read": [other], "blocks_read": blocks})
+        assert batch.have_met("u_1", "u_2") is is_there
 
 
 def test_a_user_is_told_once_of_the_same_thing() -> None:

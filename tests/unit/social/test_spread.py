@@ -18,6 +18,8 @@ class Servers:
         self.followers = {"u_a": ["u_1", "u_2", "u_3"], "u_b": ["u_2"]}
         self.gone: set[str] = set()
         self.kept: dict[str, str] = {}  # private posts, and whose they are
+        self.reposted: set[str] = set()  # by many, for the same followers
+        self.notifications = "nnnnn"
         self.names = {text.encode(): name for name, text in spread._SQL.items()}
 
     def execute(self, text: bytes, given: dict[str, Any]) -> Any:
@@ -34,14 +36,15 @@ class Servers:
                 found.append((user, each))
         return found
 
-    def who_had(self, post_id: str) -> list[Any]:
-        return [("u_a",)]
+    def who_had(self, post_id: str, count: int) -> list[Any]:
+        return [("u_a",), *(("u_b",) for _ in range(count) if post_id in self.reposted)]
 
     def who_had_any_of(self, user_id: str) -> list[Any]:
         return [("u_a",), ("u_b",)]  # who wrote it, and who reposted it
 
-    def notifications_forget(self, post_id: str) -> list[Any]:
-        return []
+    def notifications_forget(self, post_id: str, count: int) -> list[Any]:
+        self.notifications, taken = self.notifications[count:], self.notifications[:count]
+        return [(len(taken),)]
 
     def push(self, pushes: list[Any]) -> None:
         self.done += [("push", users, [post_id for _, post_id in posts]) for users, posts in pushes]
@@ -91,6 +94,21 @@ def test_what_moves_homes_comes_between_what_was_before_and_after_it() -> None:
         ("push", ["u_2"], ["po_2"]),
         ("forget", everybody, "po_7"),
     ]
+
+
+def test_a_deleted_post_that_is_in_too_many_homes_is_taken_out_of_so_many_and_holds_up_no_others(
+    monkeypatch: Any,
+) -> None:
+    """In the others nobody sees it. All that is told of it goes, so much at a time as a statement may take."""
+    monkeypatch.setattr(limits, "FANOUT_AUTHORS_AT_ONCE", 1)
+    monkeypatch.setattr(limits, "FORGOTTEN_HOMES_MAX", 5)
+    monkeypatch.setattr(limits, "FORGOTTEN_NOTIFICATIONS", 2)
+    servers = Servers()
+    servers.reposted = {"po_1"}
+    found = spread_out(servers, event("u_a", "post_deleted", "po_1"), event("u_b", "post_published", "po_2"))
+    once = ("forget", ["u_2"], "po_1")
+    assert found == [("forget", ["u_1", "u_2", "u_3"], "po_1"), once, once, ("push", ["u_2"], ["po_2"])]
+    assert servers.notifications == ""
 
 
 def test_a_repost_is_written_though_its_author_keeps_the_post_for_now() -> None:
