@@ -79,6 +79,7 @@ BREAK_GLASS_APPROVERS: Final = 2  # and so it says that of these
 MASKS_MAX: Final = 32  # of one grant
 MASK_DEPTH_MAX: Final = 8  # names of one mask
 MASK_NAME_LENGTH_MAX: Final = 64
+SUPPORT_CALLS_UNDER_WAY_MAX: Final = 4  # of one grant, in one ingress process: half of its connections to the log
 SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another while the grant is active
 
 # --- billing
