@@ -132,13 +132,15 @@ def test_a_resource_is_written_at_the_version_that_is_expected_and_stays_deleted
     assert again.code == "not_found"
 
 
-def workspace(*versions: tuple[str, str, int], version: int = 4) -> TenancyWorkspace:
+def workspace(
+    *versions: tuple[str, str, int], version: int = 4, keys: tuple[tuple[str, int, str], ...] = ((TENANT, 1, "active"),)
+) -> TenancyWorkspace:
     """An owner that has the tenant, an open move of it at its fifth version, and these ended ones."""
     placement = tenant.placement_of({"mode": "pooled"}, TENANT, "1")
     tenants, placements = [structs.astuple(made(version=version))], [structs.astuple(placement)]
     moves = [structs.astuple(move("soaking", version=5))]
     ended = [(TENANT, *one) for one in versions]
-    known = Known(tenants, placements, [(TENANT, 1, "active")], [], [], moves, ended)
+    known = Known(tenants, placements, list(keys), [], [], moves, ended)
     changes = Changes(0, Contexts(None), RootKeys(None))
     return TenancyWorkspace(partition_for(TENANT, limits.TENANCY_PARTITIONS), known, changes, DeskWorkspace(0, []))
 
@@ -180,6 +182,14 @@ def test_a_call_that_names_another_version_changes_nothing(operation: str) -> No
 
 def decided(operation: str, payload: dict[str, Any], version: int | None) -> Committed | Rejection:
     return workspace().decide(command(operation, payload, version=version), 0, 2)
+
+
+@pytest.mark.parametrize("operation", ["rotate_tenant_key", "shred_tenant_keys"])
+def test_a_tenant_whose_key_rows_are_lost_is_told_so_and_changes_no_key(operation: str) -> None:
+    found = workspace(keys=())
+    refused = found.decide(command(operation, {"reason": "r"}), 0, 2)
+    assert isinstance(refused, Denial)
+    assert (refused.code, found.writes()) == ("unavailable", [])
 
 
 def test_what_is_made_is_not_there_yet_and_what_is_over_has_its_last_version() -> None:
