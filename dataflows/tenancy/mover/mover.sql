@@ -127,6 +127,10 @@ select tenant_id, key_version, root_key_id, wrapped from tenant_key
 where (tenant_id, key_version) > (%(tenant_id)s, %(key_version)s) and root_key_id <> %(newest)s and wrapped is not null
 order by tenant_id, key_version limit %(limit)s;
 
+-- name: keys_held
+-- Wrapping: before a root key is chosen, and until the key that it wraps is committed, none is taken away.
+lock table tenant_key in row exclusive mode;
+
 -- name: key_wrapped_anew
 -- Wrapping: unless it was destroyed, or wrapped anew, meanwhile. Primary key.
 update tenant_key set root_key_id = %(root_key_id)s, wrapped = %(wrapped)s

@@ -15,6 +15,7 @@ from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from dataflows.tenancy.known import Known
+from dataflows.tenancy.partition import TenancyPartition
 from dataflows.tenancy.workspace import TenancyWorkspace
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy import limits
@@ -190,6 +191,16 @@ def test_a_tenant_whose_key_rows_are_lost_is_told_so_and_changes_no_key(operatio
     refused = found.decide(command(operation, {"reason": "r"}), 0, 2)
     assert isinstance(refused, Denial)
     assert (refused.code, found.writes()) == ("unavailable", [])
+
+
+def test_keys_are_held_before_a_root_key_is_chosen_for_them_and_for_no_other_command() -> None:
+    partition = TenancyPartition(None, 0, contexts=Contexts(None), root_keys=RootKeys(None))
+    read = {name: partition.reads([TENANT], [command(name, said | {"tier": None})]) for name, (said, _) in SAID.items()}
+    read["create_tenant"] = partition.reads([TENANT], [command("create_tenant", {"name": "A"})])
+    held = {name for name, statements in read.items() if any(text.startswith("lock table") for text, _ in statements)}
+    assert held == {"create_tenant", "rotate_tenant_key"}
+    rows: list[list[tuple[Any, ...]]] = [[] for _ in read["create_tenant"]]
+    assert partition.begin(rows).writes() == []
 
 
 def test_what_is_made_is_not_there_yet_and_what_is_over_has_its_last_version() -> None:
