@@ -88,6 +88,9 @@ def create_app(ingress: Ingress) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(Exception, _on_bug)
+    # added first, so behind all that bounds what one caller asks for
+    for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
+        app.add_middleware(layer.cls, *layer.args, **layer.kwargs)
     sessions = [service.caller_of for service in ingress.services]
     if ingress.config.limiter is not None:
         routes = [route for router in ROUTERS for route in router.routes]
@@ -127,8 +130,6 @@ def create_app(ingress: Ingress) -> FastAPI:
         trusted_proxies=ingress.config.trusted_proxies,
         sessions=sessions,
     )
-    for layer in (layer for service in ingress.services for layer in service.middleware(ingress.authenticator)):
-        app.add_middleware(layer.cls, *layer.args, **layer.kwargs)
     app.add_middleware(TenantOnlyFromToken, refusal=_problem)
     app.add_middleware(ClearHeaders)
     app.add_middleware(request_ids.NamedRequests)

@@ -63,7 +63,7 @@ class HttpService:
         del platform
 
     def middleware(self, authenticator: Authenticator) -> Sequence[Middleware]:
-        """What every request passes before a route is looked for, whosever it is."""
+        """What every request passes behind what bounds its caller, before a route is looked for, whosever it is."""
         del authenticator
         return ()
 

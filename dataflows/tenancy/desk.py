@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
+READS: Final = 4
 _CHANGE: Final = "change_tenant"
 _NEW_GRANT: Final = (
     *("tenant_id", "grant_id", "requester", "reason", "ticket", "scopes", "duration_s", "needs_consent", "break_glass"),
@@ -60,7 +61,7 @@ _PACKERS: Final[dict[str, Packer]] = {
 
 
 def reads(commands: Sequence[Command]) -> list[Statement]:
-    """What these commands work on: always four statements."""
+    """What these commands work on: always ``READS`` statements."""
     billing = (CREATE_BILLING_RUN, ADJUST_USAGE)
     billed = sorted({command.aggregate_key for command in commands if command.operation in billing})
     named = [command.payload.get("grant_id") for command in commands if command.operation in DESK]

@@ -17,6 +17,10 @@ where t.tenant_id = any (%s::text[]);
 -- Which keys these tenants have. Primary key.
 select tenant_id, key_version, state from tenant_key where tenant_id = any (%s::text[]) order by tenant_id, key_version;
 
+-- name: keys_held
+-- Batches that make keys: before a root key is chosen for them, and until they are committed, none is taken away.
+lock table tenant_key in row exclusive mode;
+
 -- name: usage_read
 -- What they use of their hard quotas. Primary key.
 select tenant_id, dimension, used from quota_usage where tenant_id = any (%s::text[]);

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sinks.tenancy.root_keys import RootKeys
 
 SQL: Final = queries("dataflows.tenancy", "owner.sql")
-_READS: Final = 7  # as many as ``reads`` has
+_MAKES_KEYS: Final = frozenset({"create_tenant", "rotate_tenant_key"})
+_READS: Final = 7  # as many as ``reads`` has before those of the desk
 
 
 class TenancyPartition:
@@ -47,6 +48,7 @@ class TenancyPartition:
             (SQL["migrations_read"], (tenants,)),
             (SQL["migrations_known"], (Texts([t for t, _ in told]), Texts([m for _, m in told]))),
             *desk.reads(commands),
+            *([(SQL["keys_held"], None)] if any(c.operation in _MAKES_KEYS for c in commands) else []),
         ]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> TenancyWorkspace:  # noqa: D102 - as PartitionState says
@@ -54,5 +56,5 @@ class TenancyPartition:
             self._partition,
             Known(*(rows[:_READS] or [[] for _ in range(_READS)])),
             Changes(self._partition, self._contexts, self._root_keys),
-            DeskWorkspace(self._partition, rows[_READS:]),
+            DeskWorkspace(self._partition, rows[_READS : _READS + desk.READS]),
         )

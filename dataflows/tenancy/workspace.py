@@ -27,6 +27,7 @@ from sinks.tenancy import seals
 
 _NOT_FOUND: Final = Rejection("not_found", "No such object.")
 _EXISTS: Final = Rejection("state_conflict", "The tenant exists already.")
+_KEYS_AWAY: Final = Denial("unavailable", "The keys of this tenant are not at hand; try again with the same identity.")
 _SHREDDED: Final = Denial("key_shredded", "The keys of this data were destroyed; nobody can read it again.")
 RESOURCES: Final = frozenset({"create_resource", "replace_resource", "delete_resource"})
 TOLD: Final = frozenset({"abort_migration", "rollback_migration", "complete_migration"})
@@ -128,7 +129,9 @@ class TenancyWorkspace:
             return _SHREDDED
         if found.state in ("deleting", "deleted"):
             return tenant.conflict(found, "its keys change no more")
-        after, keys = tenant.touched(found, now), self._known.keys[found.tenant_id]
+        if (keys := self._known.keys.get(found.tenant_id)) is None:
+            return _KEYS_AWAY
+        after = tenant.touched(found, now)
         if command.operation == "shred_tenant_keys":
             newest = max(keys)
             self._known.keys[found.tenant_id] = dict.fromkeys(keys, "destroyed")

@@ -19,7 +19,7 @@ from ingress.identity.claims import principal_in, staff_in, time_in, token_id_in
 from ingress.identity.issuer import SERVICES_ISSUER
 from ingress.identity.jwks import KeySource
 from ingress.identity.roles import STAFF
-from ingress.identity.signed_token import KEY_TYPES, issuer_said, read_header, verify
+from ingress.identity.signed_token import KEY_TYPES, claims_said, issuer_said, read_header, verify
 from ingress.trust import MONITOR_ISSUER, SUPPORT_ISSUER
 from schemas import errors, limits
 
@@ -99,9 +99,9 @@ class Authenticator:
         return caller
 
     async def _proven(self, authorization: str | None) -> Caller:
-        if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
+        token = _token_in(authorization)
+        if token is None:
             raise errors.Unauthenticated
-        token = authorization[len(_BEARER) :].strip()
         if self._keys.due():
             await self._keys.refresh()
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
@@ -224,3 +224,18 @@ class Authenticator:
     def _refuse_expired(self, expires_at: float) -> None:
         if self._clock() >= expires_at + limits.CLOCK_SKEW_MAX_S:
             raise errors.Unauthenticated("The token has expired.")
+
+
+def says_grant(authorization: str | None) -> bool:
+    """Whether a token says that it is under a support grant, whether or not it can be judged at this moment."""
+    token = _token_in(authorization)
+    if token is None:
+        return False
+    said = claims_said(token)
+    return said.get("iss") == SUPPORT_ISSUER or bool(said.get("grant_id"))
+
+
+def _token_in(authorization: str | None) -> str | None:
+    if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return authorization[len(_BEARER) :].strip()

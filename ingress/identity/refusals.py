@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from msgspec import Struct
 
 from ingress import limits
 from schemas import errors
@@ -23,22 +24,48 @@ Key = tuple[str, str]  # who, and what was refused
 _OTHERS: Final[Key] = ("(others)", "(others)")
 
 
+class _Seen(Struct):
+    """Of one key, in this minute."""
+
+    rows: int = 0
+    further: int = 0
+
+
 class Refusals:
     """Which refusals are written one by one. ``append`` writes the row of so many at once."""
 
     def __init__(self, append: Callable[[Key, int], Awaitable[None]]) -> None:
         self._append = append
-        self._seen: dict[Key, int] = {}  # in this minute
+        self._seen: dict[Key, _Seen] = {}  # in this minute
         self._ending: asyncio.Task[None] | None = None
 
     def is_written(self, key: Key) -> bool:
         """Whether this refusal gets a row of its own; one that does not is in the number of its minute."""
+        key, seen = self._of_minute(key)
+        if key == _OTHERS or seen.rows >= limits.AUDIT_REFUSALS_EACH_MAX:
+            seen.further += 1
+            return False
+        seen.rows += 1
+        return True
+
+    def is_one_of_many(self, key: Key) -> bool:
+        """Whether this key has had all its rows of this minute: then this refusal is in its number."""
+        seen = self._seen.get(key)
+        if seen is None or seen.rows < limits.AUDIT_REFUSALS_EACH_MAX:
+            return False
+        seen.further += 1
+        return True
+
+    def wrote(self, key: Key) -> None:
+        """A refusal whose row the database has written."""
+        self._of_minute(key)[1].rows += 1
+
+    def _of_minute(self, key: Key) -> tuple[Key, _Seen]:
         if key not in self._seen and len(self._seen) >= limits.AUDIT_REFUSALS_KEYS_MAX:
             key = _OTHERS
-        seen = self._seen[key] = self._seen.get(key, 0) + 1
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._end_of_minute())
-        return seen <= limits.AUDIT_REFUSALS_EACH_MAX and key != _OTHERS
+        return key, self._seen.setdefault(key, _Seen())
 
     async def close(self) -> None:
         """Writes what was counted so far."""
@@ -54,10 +81,9 @@ class Refusals:
     async def _write(self) -> None:
         counted, self._seen = self._seen, {}
         for key, seen in counted.items():
-            more = seen if key == _OTHERS else seen - limits.AUDIT_REFUSALS_EACH_MAX
-            if more <= 0:
+            if not seen.further:
                 continue
             try:
-                await self._append(key, more)
+                await self._append(key, seen.further)
             except errors.PlatformError as error:  # the log is out: nothing privileged is answered then
-                structlog.get_logger().warning("audit_refusals_lost", count=more, code=error.code)
+                structlog.get_logger().warning("audit_refusals_lost", count=seen.further, code=error.code)

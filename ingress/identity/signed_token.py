@@ -57,12 +57,17 @@ def read_header(token: str) -> dict[str, Any]:
 
 def issuer_said(token: str) -> str:
     """Whose token it says it is: only which keys are asked follows from it. "" when it says nothing readable."""
+    issuer = claims_said(token).get("iss")
+    return issuer if isinstance(issuer, str) else ""
+
+
+def claims_said(token: str) -> dict[str, Any]:
+    """What a token says, believed in nothing; {} when it says nothing readable."""
     try:
         claims = strict_json.parse(jws.extract_compact(token.encode()).payload)
     except (JoseError, ValueError, TypeError, errors.MalformedRequest):
-        return ""
-    issuer = claims.get("iss") if isinstance(claims, dict) else None
-    return issuer if isinstance(issuer, str) else ""
+        return {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def verify(token: str, key: Key) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from ingress.commands import calling
 from ingress.http.cursors import Cursors
 from ingress.http.pages import BEFORE_ALL
-from ingress.http.parts import parts_of
+from ingress.http.parts import Parts, parts_of
 from ingress.http.streams import begun
 from ingress.tenancy import callers
 from ingress.tenancy.safe_mode import SafeMode
@@ -26,6 +27,7 @@ from sinks.certificates import CertificateKeys
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
+    from ingress.identity.caller import Caller
 
 router: Final = APIRouter()
 _NDJSON: Final = "application/x-ndjson"
@@ -60,14 +62,17 @@ class Lives:
         following = self._cursors.write(tenant_id, "migrations", last) if last else None
         return {"data": [move_document(m) for m in found], "has_more": has_more, "next_cursor": following}
 
-    async def parts(self, known: Known, export: dict[str, Any]) -> AsyncIterator[bytes]:
-        """The lines of an export, part after part. Raises NotFound when they end and are not all: it was deleted."""
-        digest, named = hashlib.sha256(), {"tenant_id": known.tenant.tenant_id, "export_id": export["export_id"]}
+    async def parts(self, export: dict[str, Any], shown: Callable[[], Awaitable[Known]]) -> AsyncIterator[bytes]:
+        """The lines of an export, part after part, each only while ``shown`` tells its tenant, and by the keys of then.
+
+        Raises as ``shown`` does, KeyShredded, and NotFound when they end and are not all: it was deleted.
+        """
+        digest, named = hashlib.sha256(), {"tenant_id": export["tenant_id"], "export_id": export["export_id"]}
         for part in itertools.count():
             rows = await self._store.rows("tenant_export_part", named | {"part": part})
             if not rows:
                 break
-            text = self._tenants.open(known, f"{export['export_id']}:{part}", bytes(rows[0][0]))
+            text = self._tenants.open(await shown(), f"{export['export_id']}:{part}", bytes(rows[0][0]))
             digest.update(text)
             yield text
         if digest.hexdigest() != export["sha256"]:
@@ -84,13 +89,13 @@ async def get_export(request: Request, tenant_id: str, export_id: str) -> Respon
 @router.get("/v1/tenants/{tenant_id}/exports/{export_id}/content")
 async def get_export_content(request: Request, tenant_id: str, export_id: str) -> Response:
     """The resources, a line each, in the order of their ids."""
-    known, found = await _one(request, tenant_id, "tenant_exports_by_id", export_id=export_id)
-    await parts_of(request).get(SafeMode).require_off()  # staff's, too: it is all that the tenant has
-    if known.is_shredded:
+    caller, found = await _one(request, tenant_id, "tenant_exports_by_id", export_id=export_id)
+    shown = partial(_shown_whole, parts_of(request), caller, tenant_id)
+    if (await shown()).is_shredded:
         raise errors.KeyShredded
     if found["state"] != "ready":
         raise errors.StateConflict("The export is not ready yet.", found["state"])
-    lines = await begun(parts_of(request).get(Lives).parts(known, found))
+    lines = await begun(parts_of(request).get(Lives).parts(found, shown))
     return StreamingResponse(lines, headers=calling.NO_STORE, media_type=_NDJSON)
 
 
@@ -123,9 +128,19 @@ async def certificate_keys(request: Request) -> Response:
     return calling.json(parts_of(request).get(CertificateKeys).public(known))
 
 
-async def _one(request: Request, tenant_id: str, query: str, **named: str) -> tuple[Known, dict[str, Any]]:
-    """A tenant, and what it has under an id. Raises as ``callers.of_tenant``, and NotFound."""
-    _, known = await callers.of_tenant(request, tenant_id)
+async def _shown_whole(parts: Parts, caller: Caller, tenant_id: str) -> Known:
+    """The tenant of now, while this caller may be shown all that it has: a download takes as long as its reader likes.
+
+    Raises SafeMode (for staff, too), TenantNotActive, NotFound, Unavailable.
+    """
+    await parts.get(SafeMode).require_off()
+    tenants = parts.get(Tenants)
+    return await (tenants.active(caller) if callers.is_member(caller) else tenants.get(tenant_id))
+
+
+async def _one(request: Request, tenant_id: str, query: str, **named: str) -> tuple[Caller, dict[str, Any]]:
+    """Who asks, and what the tenant has under an id. Raises as ``callers.of_tenant``, and NotFound."""
+    caller, known = await callers.of_tenant(request, tenant_id)
     for each in named.values():
         calling.require_id(each)
-    return known, await parts_of(request).get(Lives).one(query, tenant_id=known.tenant.tenant_id, **named)
+    return caller, await parts_of(request).get(Lives).one(query, tenant_id=known.tenant.tenant_id, **named)

@@ -17,6 +17,7 @@ from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.stores import TenantStores
+from ingress.tenancy.support_calls import SupportCalls
 from ingress.tenancy.support_gate import SupportGate
 from ingress.tenancy.tenants import Tenants
 from schemas.tenancy.service import SERVICE
@@ -51,14 +52,15 @@ class TenancyHttp(HttpService):
         add(config.certificate_keys)
         self.admission = TenancyAdmission(tenants, safe_mode)
         self._desk = desk.Desk(platform)
-        self._audited_store = platform.audited_store
+        self._support_calls = SupportCalls(platform.audited_store)
 
     def middleware(self, authenticator: Authenticator) -> Sequence[Middleware]:
         """Calls under a support grant are audited, of whatever service they ask."""
-        return (Middleware(SupportGate, authenticator=authenticator, store=self._audited_store),)
+        return (Middleware(SupportGate, authenticator=authenticator, calls=self._support_calls),)
 
     async def close(self) -> None:
         """Disconnects from dedicated databases, and from Kafka."""
+        await self._support_calls.close()
         await self._desk.close()
         await self._resources.close()
         await self._stores.close()

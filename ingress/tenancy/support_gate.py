@@ -14,15 +14,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from ingress.http import problems
-from schemas import errors, validation
+from ingress.identity.auth import says_grant
+from schemas import errors
 from schemas.tenancy import field_masks
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ingress.http.store import Store
     from ingress.identity.auth import Authenticator
     from ingress.identity.caller import Caller
+    from ingress.tenancy.support_calls import SupportCalls
 
 _REFUSED: Final = 400
 _STREAMS: Final = "/stream"
@@ -32,65 +33,58 @@ _NOT_MASKED: Final = "The grant masks fields, and this answer has none that coul
 class SupportGate:
     """The middleware. Callers without a grant pass it as they are."""
 
-    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, store: Store) -> None:
+    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, calls: SupportCalls) -> None:
         self._app = app
         self._authenticator = authenticator
-        self._store = store
+        self._calls = calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes on, or answers instead."""
-        caller = await self._under_grant(scope)
-        if caller is None:
-            await self._app(scope, receive, send)
-            return
         try:
-            number, masks = await self._begin(caller, scope)
-            messages = await self._answered(scope, receive)
-            try:
-                messages = masked(messages, masks)
-            except errors.PlatformError:
-                await self._end(caller, number, "refused")
-                raise
-            word = "refused" if messages[0]["status"] >= _REFUSED else "done"
-            await self._end(caller, number, word)
+            caller = await self._under_grant(scope)
+            messages = [] if caller is None else await self._in_turn(caller, scope, receive)
         except errors.PlatformError as error:
             await _problem(error)(scope, receive, send)
+            return
+        if caller is None:
+            await self._app(scope, receive, send)
             return
         for message in messages:
             await send(message)
 
     async def _under_grant(self, scope: Scope) -> Caller | None:
+        """Raises what keeps a token that says a grant from being judged: the route would judge it a moment later."""
         if scope["type"] != "http":
             return None
+        authorization = Headers(scope=scope).get("authorization")
         try:
-            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+            caller = await self._authenticator.caller(authorization)
         except errors.PlatformError:
+            if says_grant(authorization):
+                raise
             return None  # the route says so
         return caller if caller.grant_id else None
 
-    async def _begin(self, caller: Caller, scope: Scope) -> tuple[int, list[str]]:
-        """The number of its row, and the grant's field masks. Raises GrantInactive, Forbidden, Unavailable."""
-        path: str = scope["path"]
-        asked = {
-            "tenant": caller.tenant,
-            "grant_id": caller.grant_id,
-            "actor": caller.subject,
-            "action": validation.visible(f"{scope['method']} {path}"),
-            "object": validation.visible(path.rstrip("/").rpartition("/")[2]),
-        }
-        rows = await self._store.rows("support_call_begin", asked)
-        if not rows or rows[0][1] != "begun":
-            raise errors.GrantInactive
-        number: int = rows[0][0]
-        if path.endswith(_STREAMS):
-            await self._end(caller, number, "refused")
-            raise errors.Forbidden("Support follows no streams.")
-        return number, rows[0][2].split()
+    async def _in_turn(self, caller: Caller, scope: Scope, receive: Receive) -> list[Message]:
+        """As ``_audited``. Raises Overloaded, too."""
+        async with self._calls.turn(caller):
+            return await self._audited(caller, scope, receive)
 
-    async def _end(self, caller: Caller, number: int, word: str) -> None:
-        asked = {"tenant": caller.tenant, "number": number, "word": word}
-        if not await self._store.rows("support_call_end", asked):
-            raise errors.Unavailable("What was done cannot be audited.")
+    async def _audited(self, caller: Caller, scope: Scope, receive: Receive) -> list[Message]:
+        """The answer, once its row says what became of it. Raises GrantInactive, Forbidden, Unavailable."""
+        path: str = scope["path"]
+        name = path.rstrip("/").rpartition("/")[2]
+        number, masks = await self._calls.begin(caller, f"{scope['method']} {path}", name)
+        try:
+            if path.endswith(_STREAMS):
+                raise errors.Forbidden("Support follows no streams.")
+            messages = masked(await self._answered(scope, receive), masks)
+        except errors.PlatformError:
+            await self._calls.end(caller.tenant, number, "refused")
+            raise
+        word = "refused" if messages[0]["status"] >= _REFUSED else "done"
+        await self._calls.end(caller.tenant, number, word)
+        return messages
 
     async def _answered(self, scope: Scope, receive: Receive) -> list[Message]:
         """The whole answer, held back; a page at most, for streams are refused."""

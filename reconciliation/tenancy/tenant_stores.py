@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import psycopg
 from psycopg.rows import dict_row
 
+from schemas import errors
 from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg import Connection
 
 SQL: Final = queries("reconciliation.tenancy", "tenant_stores.sql")
@@ -60,6 +65,17 @@ def newest(connection: Connection[Any], after: str = "") -> list[dict[str, Any]]
 def keys_by_root_key(connection: Connection[Any]) -> dict[str, int]:
     """How many keys of tenants each root key wraps; those that wrap none are not named."""
     return {row["root_key_id"]: row["keys"] for row in _rows(connection, "keys_by_root_key")}
+
+
+@contextmanager
+def keys_held_still(connection: Connection[Any]) -> Iterator[None]:
+    """Meanwhile no key is wrapped, and none that was is uncommitted. Raises StateConflict while that goes on."""
+    with connection.transaction():
+        try:
+            connection.execute(SQL["keys_held_still"].encode())
+        except psycopg.errors.LockNotAvailable as error:
+            raise errors.StateConflict("Keys of tenants are being made: try again.") from error
+        yield
 
 
 def noisy(connection: Connection[Any]) -> list[dict[str, Any]]:

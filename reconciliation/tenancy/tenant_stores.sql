@@ -39,6 +39,10 @@ select m.is_on, m.since, m.probe, m.evidence, m.proposed_by, r.as_of,
        (select coalesce(sum(gaps), 0)::bigint from isolation_lint) as gaps
 from isolation_safe_mode m left join isolation_round r on r.only_one;
 
+-- name: keys_held_still
+-- millrace tenants root-keys-remove: until its transaction ends no key is wrapped, and none that was is uncommitted.
+select tenant_keys_held_still();
+
 -- name: keys_by_root_key
 -- millrace tenants root-keys: asked for by a person. A scan.
 select root_key_id, count(*) as keys from tenant_key where wrapped is not null group by root_key_id order by root_key_id;

@@ -41,6 +41,7 @@ DEDICATED_POOL_MAX: Final = 2  # connections of one ingress process to one dedic
 DEDICATED_STORES_MAX: Final = 20  # dedicated databases that it is connected to at once
 TENANTS_LISTED_MAX: Final = 100  # by a command
 TENANT_CONTEXT_TTL_S: Final = 60  # of a signed context: a transaction lasts no longer
+TENANT_CLOCK_BEHIND_MAX_S: Final = 60  # of who signs it: further off the database, owners and ingresses do nothing
 DUAL_READS_UNDER_WAY_MAX: Final = 16  # of one ingress process; reads beyond are not compared
 TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
 
@@ -79,6 +80,7 @@ BREAK_GLASS_APPROVERS: Final = 2  # and so it says that of these
 MASKS_MAX: Final = 32  # of one grant
 MASK_DEPTH_MAX: Final = 8  # names of one mask
 MASK_NAME_LENGTH_MAX: Final = 64
+SUPPORT_CALLS_UNDER_WAY_MAX: Final = 4  # of one grant, in one ingress process: half of its connections to the log
 SUPPORT_TOKEN_MAX_S: Final = 600  # of one token; the requester asks for another while the grant is active
 
 # --- billing

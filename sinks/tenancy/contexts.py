@@ -38,8 +38,13 @@ class Contexts:
         self._key = secrets.context_key if secrets else b""  # then no database believes it
 
     def of(self, tenant_id: str, generation: int, rights: Rights, now: float | None = None) -> str:
-        """The context of one tenant at one generation of its placement."""
-        expires = int((time.time() if now is None else now) + tenancy_limits.TENANT_CONTEXT_TTL_S)
+        """The context of one tenant at one generation of its placement.
+
+        ``now`` is of the clock that judges it. Without it our own counts, which may be behind that one: what is over
+        there is refused for good, and no outage that is waited for.
+        """
+        judged_at = time.time() + tenancy_limits.TENANT_CLOCK_BEHIND_MAX_S if now is None else now
+        expires = int(judged_at + tenancy_limits.TENANT_CONTEXT_TTL_S)
         said = f"{tenant_id}|{generation}|{rights}|{expires}|{self._id}"
         return f"{said}|{hmac.new(self._key, said.encode(), hashlib.sha256).hexdigest()}"
 

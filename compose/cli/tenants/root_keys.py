@@ -72,15 +72,14 @@ def remove(root_key_id: str) -> None:
 
     Example: millrace tenants root-keys-remove rk_0001
     """
-    from reconciliation.tenancy.tenant_stores import keys_by_root_key  # noqa: PLC0415
+    from reconciliation.tenancy.tenant_stores import keys_by_root_key, keys_held_still  # noqa: PLC0415
     from sinks.tenancy import root_keys as of_file  # noqa: PLC0415
 
     def removed(folder: Path) -> str:
-        with operator_connection() as connection:
-            left = keys_by_root_key(connection).get(root_key_id, 0)
-        if left:
-            raise StackError(f"{root_key_id} wraps {left} keys of tenants: rotate, and wait until it wraps none")
-        of_file.remove(folder, root_key_id)
+        with operator_connection() as connection, keys_held_still(connection):
+            if left := keys_by_root_key(connection).get(root_key_id, 0):
+                raise StackError(f"{root_key_id} wraps {left} keys of tenants: rotate, and wait until it wraps none")
+            of_file.remove(folder, root_key_id)
         return root_key_id
 
     print(_changed("tenancy.root_keys.remove", root_key_id, removed))

@@ -154,9 +154,9 @@ def _delete(places: Places, certificates: CertificateKeys, shredded: Shredded, p
     ]
     with places.control.transaction():
         places.control.execute(SQL["delete_lasts"].encode(), {"at_most": str(limits.MOVER_DELETE_MAX_MS)})
-        places.control.execute(SQL["deleted_rest"].encode(), {"tenant_id": place.tenant_id, "now": now})
         certificate_id = _certify(places, certificates, place.tenant_id, "deletion", stores, now)
         done = {"tenant_id": place.tenant_id, "certificate_id": certificate_id, "now": now}
+        places.control.execute(SQL["deleted_rest"].encode(), done)
         places.control.execute(SQL["tenant_deleted"].encode(), done)
         places.control.execute(SQL["placement_retired"].encode(), {"placement_id": place.placement_id})
     return True

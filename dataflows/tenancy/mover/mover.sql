@@ -127,6 +127,10 @@ select tenant_id, key_version, root_key_id, wrapped from tenant_key
 where (tenant_id, key_version) > (%(tenant_id)s, %(key_version)s) and root_key_id <> %(newest)s and wrapped is not null
 order by tenant_id, key_version limit %(limit)s;
 
+-- name: keys_held
+-- Wrapping: before a root key is chosen, and until the key that it wraps is committed, none is taken away.
+lock table tenant_key in row exclusive mode;
+
 -- name: key_wrapped_anew
 -- Wrapping: unless it was destroyed, or wrapped anew, meanwhile. Primary key.
 update tenant_key set root_key_id = %(root_key_id)s, wrapped = %(wrapped)s
@@ -152,15 +156,16 @@ order by random() limit %(limit)s;
 select set_config('statement_timeout', %(at_most)s, true);
 
 -- name: deleted_rest
--- Everything of the tenant but its row, its certificates and its moves.
+-- Everything of the tenant but its row, its certificates and its moves. Its keys wait for no certificate of their own then.
 with a as (delete from resource_head where tenant_id = %(tenant_id)s),
      b as (delete from quota_usage where tenant_id = %(tenant_id)s),
      c as (delete from tenant_export_part where tenant_id = %(tenant_id)s),
      d as (delete from tenant_export where tenant_id = %(tenant_id)s),
      e as (delete from resource_feed where tenant_id = %(tenant_id)s),
      f as (delete from tenancy.gate where tenant_id = %(tenant_id)s)
-update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = %(now)s
-where tenant_id = %(tenant_id)s and state <> 'destroyed';
+update tenant_key set state = 'destroyed', wrapped = null, certificate_id = coalesce(certificate_id, %(certificate_id)s),
+       destroyed_at = case when state = 'destroyed' then destroyed_at else %(now)s end
+where tenant_id = %(tenant_id)s;
 
 -- name: tenant_deleted
 -- endings.delete: nothing of it is left. Primary key.

@@ -42,12 +42,15 @@ class Wrapping:
 
     def _wrap(self, row: tuple[Any, ...]) -> bool:
         tenant_id, key_version, root_key_id, wrapped = row
-        newest, key = self._root_keys.wrapped_anew(tenant_id, key_version, root_key_id, bytes(wrapped))
-        changed = {
-            "tenant_id": tenant_id,
-            "key_version": key_version,
-            "read": wrapped,
-            "root_key_id": newest,
-            "wrapped": key,
-        }
-        return self._places.control.execute(SQL["key_wrapped_anew"].encode(), changed).rowcount == 1
+        control = self._places.control
+        with control.transaction():
+            control.execute(SQL["keys_held"].encode())
+            newest, key = self._root_keys.wrapped_anew(tenant_id, key_version, root_key_id, bytes(wrapped))
+            changed = {
+                "tenant_id": tenant_id,
+                "key_version": key_version,
+                "read": wrapped,
+                "root_key_id": newest,
+                "wrapped": key,
+            }
+            return control.execute(SQL["key_wrapped_anew"].encode(), changed).rowcount == 1

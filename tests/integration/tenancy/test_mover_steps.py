@@ -10,6 +10,7 @@ from dataflows.tenancy.mover import endings, feeding, verifying
 from dataflows.tenancy.mover.moves import Moves
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
+from sinks.postgres import migrate
 from sinks.tenancy.shredded import Shredded
 from tests.worlds.mover_world import POOL, world
 
@@ -27,6 +28,8 @@ ROWS = "select count(*) from tenancy_pool.resource where tenant_id = %s"
 MOVE = "select state from tenant_migration where tenant_id = %s"
 TENANT = "select state from tenant where tenant_id = %s"
 PLACED = "select placement_id, generation from tenant where tenant_id = %s"
+_MIGRATION = dict(migrate.files())["0236_keys_of_deleted.sql"]
+UNCERTIFIED = "select count(*) from tenant_key where tenant_id = %s and certificate_id is null"
 EXPORT = "select state from tenant_export where tenant_id = %s"
 
 
@@ -145,8 +148,21 @@ def test_a_tenant_whose_database_was_never_made_leaves(world: MoverWorld, tmp_pa
     world.exported()
     assert world.one(TENANT, tenant) == ("exported",)
     world.superuser.execute("update tenant set state = 'deleting' where tenant_id = %s", (tenant,))
-    endings.delete(world.places, certificates, Shredded(tmp_path), 1)
+    shredded_at = "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 7 where tenant_id = %s"
+    world.superuser.execute(shredded_at, (tenant,))
+    endings.delete(world.places, certificates, Shredded(tmp_path), 9)
     assert world.one(TENANT, tenant) == ("deleted",)
+    assert world.one(UNCERTIFIED, tenant) == (0,)  # nothing waits for a certificate
+    assert world.one("select destroyed_at from tenant_key where tenant_id = %s", tenant) == (7,)
+
+
+def test_keys_of_who_was_deleted_before_wait_for_no_certificate(world: MoverWorld) -> None:
+    deleted, shredded = world.tenant("tn_before", 0, state="deleted"), world.tenant("tn_shredded", 0)
+    world.superuser.execute("update tenant set certificate_id = 'ce_1' where tenant_id = %s", (deleted,))
+    gone = "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 1 where tenant_id = any(%s)"
+    world.superuser.execute(gone, ([deleted, shredded],))
+    world.superuser.execute(_MIGRATION.encode())
+    assert (world.one(UNCERTIFIED, deleted), world.one(UNCERTIFIED, shredded)) == ((0,), (1,))
 
 
 def test_who_never_stops_writing_is_copied_once_what_was_written_before_is_in_the_source(world: MoverWorld) -> None:
@@ -181,4 +197,5 @@ def test_a_tenant_of_many_resources_is_deleted_however_long_that_takes(world: Mo
     world.superuser.execute("drop function slowly cascade")
     assert world.one(TENANT, tenant) == ("deleted",)
     assert world.one("select count(*) from resource_head where tenant_id = %s", tenant) == (0,)
+    assert world.one(UNCERTIFIED, tenant) == (0,)
     assert tenant in Shredded(tmp_path).all()

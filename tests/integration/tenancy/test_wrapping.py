@@ -10,6 +10,9 @@ import pytest
 
 from dataflows.tenancy.mover.shredding import Shredding
 from dataflows.tenancy.mover.wrapping import Wrapping
+from dataflows.tenancy.partition import SQL as OWNER
+from reconciliation.tenancy.tenant_stores import keys_by_root_key, keys_held_still
+from schemas import errors
 from schemas.tenancy import limits
 from sinks.tenancy import root_keys, secrets_file
 from sinks.tenancy.shredded import Shredded
@@ -52,6 +55,28 @@ def test_every_key_is_wrapped_anew_by_the_movers_own_role(stack: World, tmp_path
         assert [wrapping.further(AGAIN_US + 1) for _ in range(2)] == [True, False]
         ((key,),) = connection.execute("select wrapped from tenant_key where tenant_id = %s", (late,)).fetchall()
         assert held.unwrap(late, 1, new, key) == opened[late]
+
+
+def test_a_root_key_is_not_taken_away_under_a_key_that_is_not_committed_yet(stack: World, tmp_path: Path) -> None:
+    """Who makes a key holds the table from before it chooses the root key: a count waits for it, and it for a removal."""
+    held = root_keys.RootKeys(secrets_file.ensure(tmp_path))
+    old, owner = held.newest, stack.addresses.postgres_dsns["millrace_tenancy_owner"]
+    with (
+        psycopg.connect(owner, autocommit=True) as making,
+        psycopg.connect(stack.addresses.postgres_dsns["millrace_operator"], autocommit=True) as removing,
+    ):
+        with making.transaction():
+            making.execute(OWNER["keys_held"].encode())
+            chosen = held.new_wrapped("tn_late", 1)
+            root_keys.rotate(tmp_path)
+            with pytest.raises(errors.StateConflict, match="being made"), keys_held_still(removing):
+                raise AssertionError("a key is on its way")
+            making.execute(_KEY, ("tn_late", *chosen))
+        with keys_held_still(removing):
+            assert keys_by_root_key(removing)[old] == 1
+            making.execute("set lock_timeout = 100")
+            with pytest.raises(psycopg.errors.LockNotAvailable), making.transaction():
+                making.execute(OWNER["keys_held"].encode())
 
 
 def test_keys_that_a_database_has_again_are_destroyed_again(stack: World, tmp_path: Path) -> None:

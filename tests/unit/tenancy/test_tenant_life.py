@@ -15,6 +15,7 @@ from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from dataflows.tenancy.known import Known
+from dataflows.tenancy.partition import TenancyPartition
 from dataflows.tenancy.workspace import TenancyWorkspace
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy import limits
@@ -132,13 +133,15 @@ def test_a_resource_is_written_at_the_version_that_is_expected_and_stays_deleted
     assert again.code == "not_found"
 
 
-def workspace(*versions: tuple[str, str, int], version: int = 4) -> TenancyWorkspace:
+def workspace(
+    *versions: tuple[str, str, int], version: int = 4, keys: tuple[tuple[str, int, str], ...] = ((TENANT, 1, "active"),)
+) -> TenancyWorkspace:
     """An owner that has the tenant, an open move of it at its fifth version, and these ended ones."""
     placement = tenant.placement_of({"mode": "pooled"}, TENANT, "1")
     tenants, placements = [structs.astuple(made(version=version))], [structs.astuple(placement)]
     moves = [structs.astuple(move("soaking", version=5))]
     ended = [(TENANT, *one) for one in versions]
-    known = Known(tenants, placements, [(TENANT, 1, "active")], [], [], moves, ended)
+    known = Known(tenants, placements, list(keys), [], [], moves, ended)
     changes = Changes(0, Contexts(None), RootKeys(None))
     return TenancyWorkspace(partition_for(TENANT, limits.TENANCY_PARTITIONS), known, changes, DeskWorkspace(0, []))
 
@@ -180,6 +183,24 @@ def test_a_call_that_names_another_version_changes_nothing(operation: str) -> No
 
 def decided(operation: str, payload: dict[str, Any], version: int | None) -> Committed | Rejection:
     return workspace().decide(command(operation, payload, version=version), 0, 2)
+
+
+@pytest.mark.parametrize("operation", ["rotate_tenant_key", "shred_tenant_keys"])
+def test_a_tenant_whose_key_rows_are_lost_is_told_so_and_changes_no_key(operation: str) -> None:
+    found = workspace(keys=())
+    refused = found.decide(command(operation, {"reason": "r"}), 0, 2)
+    assert isinstance(refused, Denial)
+    assert (refused.code, found.writes()) == ("unavailable", [])
+
+
+def test_keys_are_held_before_a_root_key_is_chosen_for_them_and_for_no_other_command() -> None:
+    partition = TenancyPartition(None, 0, contexts=Contexts(None), root_keys=RootKeys(None))
+    read = {name: partition.reads([TENANT], [command(name, said | {"tier": None})]) for name, (said, _) in SAID.items()}
+    read["create_tenant"] = partition.reads([TENANT], [command("create_tenant", {"name": "A"})])
+    held = {name for name, statements in read.items() if any(text.startswith("lock table") for text, _ in statements)}
+    assert held == {"create_tenant", "rotate_tenant_key"}
+    rows: list[list[tuple[Any, ...]]] = [[] for _ in read["create_tenant"]]
+    assert partition.begin(rows).writes() == []
 
 
 def test_what_is_made_is_not_there_yet_and_what_is_over_has_its_last_version() -> None:
