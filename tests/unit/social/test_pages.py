@@ -84,7 +84,7 @@ def test_what_came_of_an_appeal_is_said_and_none_is_offered_again() -> None:
     one = {"decision": "remove", "reason": "No.", "policy_version": 1, "decision_id": "mo_1"}
 
     def said(appeal: str | None) -> str:
-        return str(marks.decision(one, appeal, True, "t", "k", "/app/decisions/mo_1/appeal"))  # noqa: FBT003 - a macro
+        return str(marks.decision(one, appeal, True, "t", "k", "/app/decisions/mo_1/appeal"))
 
     assert "<form" in said(None)
     outcomes = {"open": "will look at it", "upheld": "stands", "reversed": "taken back"}
