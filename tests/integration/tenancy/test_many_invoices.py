@@ -69,7 +69,10 @@ def changed(connection: psycopg.Connection[Any]) -> list[str]:
     return [row["invoice_id"] for row in changed_invoices(Snapshot(connection, {}), sql)]
 
 
-@pytest.mark.timeout(1_800 if TENANTS > 1_000 else 240)
+MINUTES = pytest.mark.timeout(1_800 if TENANTS > 1_000 else 240)  # every invoice that there is, once and again
+
+
+@MINUTES
 def test_every_tenant_has_its_invoices_and_each_is_made_again(stack: World) -> None:
     addresses = stack.settings.addresses()
     metering, prices = addresses.postgres_dsns["millrace_tenancy_metering"], json.dumps(PRICE)
@@ -122,6 +125,7 @@ from billing_run where billing_run_id = 'br_late_1'
 DOCUMENT = "select document from tenant_invoice where invoice_id = 'in_late_2'"
 
 
+@MINUTES
 def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_they_are(stack: World) -> None:
     """Between two runs the price of tokens changed, that of calls was taken away, and pages got one."""
     addresses = stack.settings.addresses()
