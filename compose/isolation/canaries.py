@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ingress.identity.issuer import KeyFolder
 
 T = TypeVar("T")
+METERED: Final = "isolation_canary"  # the dimension of their usage
 _OPERATED_BY: Final = "m_isolation_monitor"
 _SUBJECT: Final = "isolation_monitor"
 _MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
@@ -140,7 +141,7 @@ class Doors:
             "id": day,
             "subject": subject,
         }
-        event |= {"time": f"{day}T00:00:00Z", "data": {"dimension": "isolation_canary", "quantity": 1}}
+        event |= {"time": f"{day}T00:00:00Z", "data": {"dimension": METERED, "quantity": 1}}
         sent = {"json": event, "headers": {"Content-Type": "application/cloudevents+json"}}
         answer = self.ask(tenant_id, "POST", "/v1/usage/events", done=HTTPStatus.ACCEPTED, **sent)
         if answer.status_code != HTTPStatus.ACCEPTED:

@@ -1,4 +1,6 @@
-"""Rounds of probes, until it is stopped. A round counts when every probe was carried out: an outage is stale, never ok.
+"""Rounds of probes, until it is stopped: in each, one of the two canaries in turn asks for all of the other's.
+
+A round counts when every probe was carried out: an outage is stale, never ok.
 
 What a probe finds is written as evidence at once, whatever becomes of the round, and stands until a person has looked
 at it. Proof that tenants can be reached switches safe mode on with it; an outage or a mere difference proves nothing.
@@ -16,6 +18,8 @@ import structlog
 
 from compose import limits as compose_limits
 from compose.isolation.canaries import Doors
+from compose.isolation.object_probes import object_probes
+from compose.isolation.placement_probes import PlacementProbes
 from compose.isolation.route_probes import route_probes
 from compose.isolation.statements import statement_probes
 from compose.isolation.store_probes import AnalyticsProbe, store_probes
@@ -59,6 +63,8 @@ class Monitor:
         self._marking_key = marking_key
         self._stop = threading.Event()
         self._trouble: str | None = None
+        self._placements = PlacementProbes()
+        self._rounds = 0  # that were done
 
     def stop(self) -> None:
         """Ends ``run`` after the probe under way."""
@@ -99,20 +105,21 @@ class Monitor:
                 self._keep(connection, found)
                 probes += 1
             connection.execute(SQL["round_done"].encode(), {"probes": probes})
+            self._rounds += 1  # one that was not done is tried again by the same canary
 
     def _asked(self, connection: psycopg.Connection[Any], doors: Doors) -> Iterator[Found]:
         tenants = [doors.tenant(name) for name in ("a", "b")]
         connection.execute(SQL["canaries"].encode(), {"ids": tenants})
         one, two = map(doors.canary, tenants)
         yield from self._egress.probes((one, two))
-        yield from self._probed(doors, one, two)
-        yield from self._probed(doors, two, one)
+        yield from self._probed(doors, *((two, one) if self._rounds % 2 else (one, two)))
 
     def _probed(self, doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
         yield from route_probes(doors, asks, other)
-        placement = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()["placement"]
         reader = self._addresses.postgres_dsns["millrace_ingress"]
-        yield from store_probes(reader, self._contexts, asks, other, placement["generation"])
+        yield from object_probes(doors, reader, asks, other)
+        placement = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()["placement"]
+        yield from store_probes(reader, self._contexts, asks, other, placement["generation"], self._placements)
         yield from self._analytics.ask(asks, other)
 
     def _keep(self, connection: psycopg.Connection[Any], found: Found) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.isolation.canaries import METERED
 from compose.isolation.found import Found
+from schemas.errors import Unavailable
 
 if TYPE_CHECKING:
     from compose.isolation.api_connection import Answer
@@ -32,8 +35,8 @@ def _ghost(id_: str) -> str:
     return id_[:3] + id_[:2:-1]
 
 
-def _compared(doors: Doors, asks: Canary, place: str, id_: str, ask: Callable[[str], Answer], other: Canary) -> Found:
-    """``ask`` with the id of the other's, and with nobody's.
+def compared(doors: Doors, asks: Canary, place: str, id_: str, ask: Callable[[str], Answer], other: Canary) -> Found:
+    """What is found by ``ask`` with the id of the other's, and with nobody's.
 
     What is told of nobody's is remembered for a minute; it is asked for anew before a difference is evidence.
     """
@@ -59,7 +62,7 @@ def _told(answer: Answer) -> tuple[int, set[str]]:
 
 
 def _seen(place: str, text: str, other: Canary) -> Found:
-    is_seen = any(said in text for said in (other.marker, other.resource_id))
+    is_seen = any(said in text for said in (other.marker, other.resource_id, other.subject))
     return Found(place, "another tenant's marker or id is in the answer", is_leak=True) if is_seen else Found(place)
 
 
@@ -69,7 +72,7 @@ def _by_id(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
         def ask(id_: str, method: str = method) -> Answer:
             return doors.ask(asks.tenant_id, method, f"/v1/resources/{id_}", **_said(method, id_))
 
-        yield _compared(doors, asks, method, other.resource_id, ask, other)
+        yield compared(doors, asks, method, other.resource_id, ask, other)
 
 
 def _said(method: str, id_: str) -> dict[str, Any]:
@@ -88,12 +91,42 @@ def _below_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
         def ask(id_: str, below: str = below) -> Answer:
             return doors.ask(asks.tenant_id, "GET", f"/v1/tenants/{id_}{below}")
 
-        yield _compared(doors, asks, f"tenants/..{below}", other.tenant_id, ask, other)
+        yield compared(doors, asks, f"tenants/..{below}", other.tenant_id, ask, other)
 
 
 def _lists(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     for path in _LISTS:
-        yield _seen(path, doors.ask(asks.tenant_id, "GET", path).text, other)
+        yield _listed(path, doors.ask(asks.tenant_id, "GET", path), other)
+    today = datetime.now(UTC).date()
+    span = {"from": f"{today - timedelta(days=1)}T00:00:00Z", "to": f"{today + timedelta(days=1)}T00:00:00Z"}
+    params = {"dimension": METERED, "group": "subject"} | span
+    yield _listed("/v1/usage", doors.ask(asks.tenant_id, "GET", "/v1/usage", params=params), other)
+
+
+def _listed(path: str, answer: Answer, other: Canary) -> Found:
+    """What is refused shows nothing, and proves as little."""
+    seen = _seen(path, answer.text, other)
+    return seen if seen.is_leak or answer.is_success else Found(path, f"{answer.status_code} in place of a list")
+
+
+def _cursors(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
+    """A place in a list is its reader's, and as it was written."""
+    own, theirs = (
+        doors.remembered(("cursor", one.tenant_id), partial(_cursor, doors, one.tenant_id)) for one in (asks, other)
+    )
+    for which, cursor in {"another tenant's": theirs, "altered": ("B" if own[0] == "A" else "A") + own[1:]}.items():
+        answer = doors.ask(asks.tenant_id, "GET", "/v1/events", params={"limit": "1", "cursor": cursor})
+        seen = _seen(which, answer.text, other)
+        is_refused = answer.status_code == HTTPStatus.BAD_REQUEST
+        yield seen if seen.is_leak or is_refused else Found(which, f"it was taken: {answer.status_code}")
+
+
+def _cursor(doors: Doors, tenant_id: str) -> str:
+    """A list of events gives one with every page. Raises Unavailable."""
+    answer = doors.ask(tenant_id, "GET", "/v1/events", params={"limit": "1"})
+    if not answer.is_success or not (cursor := answer.json().get("next_cursor")):
+        raise Unavailable(f"GET /v1/events: {answer.status_code}, and no cursor")
+    return str(cursor)
 
 
 def _named_tenant(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
@@ -113,5 +146,6 @@ _PROBES: Final[dict[str, Callable[[Doors, Canary, Canary], Iterator[Found]]]] = 
     "id": _by_id,
     "desk": _below_tenant,
     "list": _lists,
+    "cursor": _cursors,
     "named tenant": _named_tenant,
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from compose.isolation.canaries import Canary
+    from compose.isolation.placement_probes import PlacementProbes
     from sinks.tenancy.contexts import Contexts
 
 _FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
@@ -42,13 +43,16 @@ _USAGE: Final = (
 )
 
 
-def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, generation: int) -> Iterator[Found]:
+def store_probes(
+    dsn: str, contexts: Contexts, asks: Canary, other: Canary, generation: int, placements: PlacementProbes
+) -> Iterator[Found]:
     """As the role that the ingress reads with. Raises Unavailable."""
     good = contexts.of(asks.tenant_id, generation, "r")
     wrong = {
         "no context": "",
         "forged context": good.replace(asks.tenant_id, other.tenant_id),
         "expired context": contexts.of(asks.tenant_id, generation, "r", now=0),
+        "context of an older generation": contexts.of(asks.tenant_id, generation - 1, "r"),
     }
     try:
         with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
@@ -62,6 +66,7 @@ def store_probes(dsn: str, contexts: Contexts, asks: Canary, other: Canary, gene
             for name, context in wrong.items():
                 is_taken = _is_taken(connection, context, asks.tenant_id)
                 yield Found(name, "it was taken" if is_taken else None, is_leak=is_taken)
+            yield from placements.ask(connection, dsn, asks.tenant_id, {"context of another tenant": good} | wrong)
     except psycopg.OperationalError as error:
         raise errors.Unavailable("Postgres does not answer") from error
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from compose.settings.addresses import secret_text
 from compose.settings.home_settings import HomeSettings
 from compose.settings.kafka_access import ACCESS
 from compose.settings.store_transport import StoreTransport
+from sinks.kafka.copies import Copies
 from sinks.kafka.sender_keys import SenderKeys
 from sinks.kafka.user import OPERATOR, KafkaUser, credentials
+
+_REPLICAS_MAX: Final = 32
 
 
 class KafkaSettings(StoreTransport, HomeSettings):
@@ -20,6 +23,9 @@ class KafkaSettings(StoreTransport, HomeSettings):
 
     #: begins the name of every topic and consumer group: several installations then share one cluster
     kafka_prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,64}$")
+    #: how many brokers have each record, and how many must before it is acknowledged; None: as the cluster does
+    kafka_replication_factor: int | None = Field(default=None, ge=1, le=_REPLICAS_MAX)
+    kafka_min_insync_replicas: int | None = Field(default=None, ge=1, le=_REPLICAS_MAX)
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     kafka_sasl_username: str | None = None
     kafka_sasl_password: SecretStr | None = None
@@ -29,6 +35,24 @@ class KafkaSettings(StoreTransport, HomeSettings):
     kafka_ssl_certificate_location: Path | None = None
     kafka_ssl_key_location: Path | None = None
     kafka_ssl_key_password: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _has_enough_replicas(self) -> KafkaSettings:
+        replicas, in_sync = self.kafka_replication_factor, self.kafka_min_insync_replicas
+        if in_sync is not None and (replicas is None or in_sync > replicas):
+            raise ValueError(
+                "MILLRACE_KAFKA_MIN_INSYNC_REPLICAS is wrong: MILLRACE_KAFKA_REPLICATION_FACTOR must be as many or more"
+            )
+        if self.kafka_bootstrap is None and max(replicas or 1, in_sync or 1) > 1:
+            raise ValueError(
+                "MILLRACE_KAFKA_REPLICATION_FACTOR is wrong: the embedded Kafka is one broker;"
+                " set MILLRACE_KAFKA_BOOTSTRAP"
+            )
+        return self
+
+    def kafka_copies(self) -> Copies:
+        """What topics are made with."""
+        return Copies(self.kafka_replication_factor, self.kafka_min_insync_replicas)
 
     def kafka_security(self, user: str = OPERATOR) -> dict[str, str]:
         """The security options of a Kafka client, by librdkafka's names.

@@ -146,6 +146,7 @@ class Supervisor:
     def _prepare_data(self) -> None:
         from compose.supervise.counter_stores import begin_shards  # noqa: PLC0415 - servers alone need none of them
         from compose.supervise.tenant_secrets import begin_contexts  # noqa: PLC0415
+        from schemas.errors import InvariantViolation  # noqa: PLC0415
         from sinks.kafka.topics import ensure_topics  # noqa: PLC0415
         from sinks.postgres.migrate import NotMigratedError, migrate  # noqa: PLC0415
         from sinks.tenancy import store_files  # noqa: PLC0415
@@ -160,7 +161,10 @@ class Supervisor:
             addresses.postgres_superuser_dsn, addresses.postgres_dsns
         ).items():
             _say(f"the database of placement {placement_id} is not served until 'millrace migrate': {why}")
-        ensure_topics(addresses.kafka)
+        try:
+            ensure_topics(addresses.kafka, self._settings.kafka_copies())
+        except InvariantViolation as error:
+            raise StackError(str(error)) from error
         self._settings.sender_keys().ensure()  # before an owner asks who may send
         if refused := begin_shards(addresses, encrypted=self._settings.is_production):
             _say(refused)

@@ -96,5 +96,7 @@ USER_KEYS_CACHED_MAX: Final = 20_000
 ERASURE_ROWS: Final = 500  # of one step
 ERASURE_MEDIA: Final = 50  # of one user that are looked for in one turn; then others have theirs
 ERASURE_MEDIA_AT_ONCE: Final = 8
+ERASED_AGAIN_S: Final = 60.0  # between two looks for erased users who are there again
+ERASED_READ: Final = 10_000  # of them in one statement
 ERASED_ANSWER_BYTES: Final = 40  # of an answer that says nothing any more
 EXPORT_ROWS: Final = 200  # read at once

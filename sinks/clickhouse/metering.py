@@ -24,7 +24,7 @@ class Metered(NamedTuple):
     """Usage by one event; a dimension and subject once for each event."""
 
     dimension: str
-    subject: str  # the merchant or tenant who used it
+    subject: str  # the merchant or tenant who used it; of people nobody in particular
     quantity: int
 
 

@@ -1,4 +1,4 @@
-"""Creates the topics of ``schemas.topics`` and refuses to run on ones with another partition count.
+"""Creates the topics of ``schemas.topics``, and refuses ones with another partition count or too few replicas.
 
 Their messages have the broker's time: what is kept, and until when, no producer's clock decides.
 """
@@ -21,10 +21,13 @@ from schemas import services, topics
 from schemas.errors import InvariantViolation
 from sinks import limits
 from sinks.kafka.connection import KafkaConnection
+from sinks.kafka.copies import AS_THE_CLUSTER, Copies
 
 _log: Final = structlog.get_logger(__name__)
 _TIMES: Final = "message.timestamp.type"
+_IN_SYNC: Final = "min.insync.replicas"
 _APPENDED: Final = "LogAppendTime"
+_DEFAULT: Final = -1
 _NO_LEADER: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -37,22 +40,36 @@ _NO_LEADER: Final = frozenset(
 )
 
 
-def ensure_topics(connection: KafkaConnection) -> list[str]:
+def ensure_topics(connection: KafkaConnection, copies: Copies = AS_THE_CLUSTER) -> list[str]:
     """Creates what is missing, waits until it can be written and read, and returns its names.
 
-    Raises InvariantViolation when a topic has another partition count: keys would move to other owners.
+    Raises InvariantViolation when a topic has another partition count (keys would move to other owners), or when there
+    are fewer brokers or replicas than asked for.
     """
     admin = AdminClient(connection.admin())
-    existing = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S).topics
+    cluster = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
+    existing = cluster.topics
     wanted_topics = {connection.topic(t.name): t for t in services.TOPICS}
     for name, topic in wanted_topics.items():
         if name in existing and len(existing[name].partitions) != topic.partitions:
             raise InvariantViolation(
                 f"topic {name} has {len(existing[name].partitions)} partitions, not {topic.partitions}"
             )
-    _append_times(admin, [name for name in wanted_topics if name in existing])
+    there = [name for name in wanted_topics if name in existing]
+    replicas = {name: min(len(p.replicas) for p in existing[name].partitions.values()) for name in there}
+    if fault := copies.fault(len(cluster.brokers), replicas):
+        raise InvariantViolation(fault)
+    _set_anew(admin, there, {_TIMES: _APPENDED} | _in_sync(copies))
     missing = {name: topic for name, topic in wanted_topics.items() if name not in existing}
-    wanted = [NewTopic(name, t.partitions, config=configuration(t)) for name, t in missing.items()]
+    wanted = [
+        NewTopic(
+            name,
+            t.partitions,
+            replication_factor=copies.replicas or _DEFAULT,
+            config=configuration(t) | _in_sync(copies),
+        )
+        for name, t in missing.items()
+    ]
     if wanted:
         for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
             _settle(name, future)
@@ -71,15 +88,21 @@ def configuration(topic: topics.Topic) -> dict[str, str]:
     }
 
 
-def _append_times(admin: AdminClient, names: list[str]) -> None:
-    """Topics that an older release made have the broker's times from now on. A user who may not say so is told."""
-    entry = ConfigEntry(_TIMES, _APPENDED, incremental_operation=AlterConfigOpType.SET)
-    wanted = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry]) for name in names]
+def _in_sync(copies: Copies) -> dict[str, str]:
+    return {} if copies.in_sync is None else {_IN_SYNC: str(copies.in_sync)}
+
+
+def _set_anew(admin: AdminClient, names: list[str], settings: dict[str, str]) -> None:
+    """Of topics that are there: an older release made them, or other settings. A user who may not say so is told."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
+    ]
+    wanted = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries) for name in names]
     for resource, future in admin.incremental_alter_configs(wanted).items() if wanted else ():
         try:
             future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
         except KafkaException as error:
-            _log.warning("topic_keeps_producers_times", topic=resource.name, reason=str(error))
+            _log.warning("topic_keeps_its_settings", topic=resource.name, settings=[*settings], reason=str(error))
 
 
 def _is_passing(error: KafkaException) -> bool:

@@ -135,6 +135,10 @@ class HomeWriter:
         if users:
             self._redis.unlink(*[_key(user) for user in users])  # their memory is freed beside, holding up nobody
 
+    def are_there(self, users: Sequence[str]) -> int:
+        """How many of these have a home, whatever is in it."""
+        return int(self._redis.exists(*[_key(user) for user in users])) if users else 0
+
     def close(self) -> None:
         """Disconnects."""
         self._redis.close()

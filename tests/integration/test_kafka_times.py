@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
 
 from schemas import services
+from schemas.errors import InvariantViolation
+from sinks.kafka.copies import Copies
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import eventually, patient
 
@@ -22,7 +24,9 @@ _DAY_MS = 86_400_000
 def test_a_record_of_a_producer_whose_clock_is_wrong_is_taken_and_has_the_brokers_time(stack: World) -> None:
     """A day ahead, or a year behind: at every topic that there is."""
     kafka = stack.settings.addresses().kafka
-    ensure_topics(kafka)
+    with pytest.raises(InvariantViolation, match="to have 2 replicas, and the cluster has 1 brokers"):
+        ensure_topics(kafka, Copies(replicas=2, in_sync=2))
+    ensure_topics(kafka, Copies(replicas=1, in_sync=1))
     producer, names = Producer(kafka.producer("wrong-clock")), [kafka.topic(t.name) for t in services.TOPICS]
     refused: list[Any] = []
     now_ms = time.time_ns() // 1_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas import codec, services
 from schemas.payments import rendering
+from schemas.records import Event
 from sinks.clickhouse import tables
 from sinks.clickhouse.metering import Metered
 from sinks.clickhouse.payments import rows
@@ -11,6 +12,7 @@ from sinks.clickhouse.payments.metering import metered
 from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.payments.tables import PAYMENT_INTENTS, REFUNDS
 from sinks.clickhouse.services import SINKS as ALL_SINKS
+from sinks.clickhouse.social.service import SINKS as SOCIAL
 from sinks.clickhouse.tables import TableRows
 from tests.contracts import golden
 from tests.worlds.committed_world import CommittedWorld
@@ -109,3 +111,28 @@ def test_every_commit_and_every_capture_is_metered_once() -> None:
     assert captures
     assert sorted(u[1:] for u in found if u.dimension == "payments_captured") == sorted(captures)
     assert sum(u == Metered("commands", u.subject, 1) for u in found) == len(WORLD.commits)
+
+
+def test_the_events_of_every_service_are_metered_and_those_of_social_users_name_none() -> None:
+    """Tenancy's come as usage events of their own."""
+    metering = {sink.service for sink in ALL_SINKS.values() if sink.meter}
+    assert metering | {"tenancy"} >= services.BY_NAME.keys()
+    made = SOCIAL[0].no_rows()
+    for seq, kind in enumerate(("post_published", "followed"), 1):
+        event = Event(
+            event_id=f"e{seq}",
+            aggregate_key="user:u_secret",
+            event_type="social_post_service_committed",
+            schema_version=1,
+            trace_id="",
+            seq=seq,
+            occurred_at=seq,
+            version=1,
+            scope="user:u_secret",
+            operation="x",
+            body={"kind": kind, "post_id": "po_1", "target_id": "u_secret", "state": None, "pushed": False},
+        )
+        SOCIAL[0].add_event(made, 0, event)
+    used = [(row[2], row[4]) for row in made["metered_social"]]
+    assert used == [("commands", 1), ("posts_published", 1), ("commands", 1)]
+    assert "u_secret" not in repr(made)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from pydantic import ValidationError
+
+from compose.settings.settings import Settings
 from schemas import services, topics
 from schemas.payments import topics as payments_topics
+from sinks.kafka.copies import AS_THE_CLUSTER, Copies
 from sinks.kafka.topics import configuration
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2
@@ -81,3 +86,31 @@ def test_no_default_of_a_cluster_deletes_what_nobody_has_read() -> None:
     for topic in services.TOPICS:
         said = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": str(topic.retention_ms)}
         assert configuration(topic).items() >= said.items()
+
+
+def test_replicas_that_a_cluster_has_no_brokers_for_are_refused_and_so_are_topics_with_fewer() -> None:
+    three = Copies(replicas=3, in_sync=2)
+    assert three.fault(3, {"a": 3, "b": 4}) is None
+    assert three.fault(2, {}) == "topics are to have 3 replicas, and the cluster has 2 brokers"
+    said = three.fault(3, {"a": 3, "b": 1, "c": 2})
+    assert said is not None
+    assert said.startswith("topics are to have 3 replicas: b has 1 and 1 more topics; ")
+    assert AS_THE_CLUSTER.fault(1, {"a": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kafka_min_insync_replicas": 2}, "MILLRACE_KAFKA_REPLICATION_FACTOR must be as many or more"),
+        ({"kafka_replication_factor": 2, "kafka_min_insync_replicas": 3}, "must be as many or more"),
+        ({"kafka_replication_factor": 3}, "the embedded Kafka is one broker"),
+        ({"kafka_replication_factor": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_replicas_that_nothing_could_be_written_with_are_refused(changes: Any, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Settings(**changes)
+    outside = Settings(kafka_bootstrap="localhost:9092", kafka_replication_factor=3, kafka_min_insync_replicas=2)
+    assert outside.kafka_copies() == Copies(3, 2)
+    assert Settings(kafka_replication_factor=1, kafka_min_insync_replicas=1).kafka_copies() == Copies(1, 1)
+    assert Settings().kafka_copies() == AS_THE_CLUSTER

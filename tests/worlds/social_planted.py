@@ -1,7 +1,17 @@
-"""What violates the invariants of media and moderation: SQL that plants it, by invariant."""
+"""What is planted in the tables of social posts: what violates invariants, what a backup brings back."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+_OF_USER = {"author": "user_id", "author_key": "user_id", "post": "author_id", "post_version": "post_id"}
+_KEPT = "select coalesce(jsonb_agg(t), '[]')::text from {table} t where {column} = any (%s)"
+_PUT_BACK = "insert into {table} select * from jsonb_populate_recordset(null::{table}, %s::jsonb)"
+_CONNECTIONS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace-eraser'"
+#: SQL that violates invariants of media and moderation, by invariant
 VIOLATIONS = {
     "social_media_claims": "update media set attached_post_id = (select post_id from post p where p.author_id <> owner_id and state = 'published' limit 1) where scan_state = 'ready'",
     "social_media_served": "update author set is_private = true, state = 'active' where user_id in (select owner_id from media where scan_state = 'ready');"
@@ -14,3 +24,25 @@ VIOLATIONS = {
     "social_propagation": "delete from moderation_propagation where consumer = 'search'",
     "social_erased": "update author set display_name = 'still there' where state = 'deleted'",
 }
+
+
+class Backup:
+    """A user with its post as they are now, and as they are put back later. Asks as the superuser."""
+
+    def __init__(self, connection: psycopg.Connection[Any], user_id: str, post_id: str) -> None:
+        self._connection = connection
+        self._ids = [user_id, post_id]
+        self._kept = {
+            table: connection.execute(_KEPT.format(table=table, column=column).encode(), [self._ids]).fetchone()
+            for table, column in _OF_USER.items()
+        }
+
+    def put_back(self) -> None:
+        """Account, text and key are there again, and no erasure; who was connected is not."""
+        with self._connection.transaction():
+            self._connection.execute("set local session_replication_role = replica")  # no trigger notes it
+            for table, column in ({"erasure": "user_id"} | _OF_USER).items():
+                self._connection.execute(f"delete from {table} where {column} = any (%s)".encode(), [self._ids])
+            for table, rows in self._kept.items():
+                self._connection.execute(_PUT_BACK.format(table=table).encode(), rows)
+        self._connection.execute(_CONNECTIONS)

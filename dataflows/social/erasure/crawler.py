@@ -1,4 +1,7 @@
-"""Looks for what a user left by every way that shows anything: tables, the one rule of who sees a post, files, URLs."""
+"""Looks for what a user left by every way that shows anything: tables, the rule of who sees a post, files, URLs.
+
+Homes too, which hold ids alone. ClickHouse is not asked: no row there has a user, a name or a text.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,27 @@ from schemas.social import limits as social_limits
 from sinks.objects.media_objects import MediaObjects
 from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
+from sinks.redis.homes import HomeWriter
 
 SQL: Final = queries("dataflows.social.erasure", "eraser.sql")
 
 
 class Crawler:
-    """Asks everything again; what it counts was found now. Raises psycopg.Error and httpx.HTTPError."""
+    """Asks everything again; what it counts was found now. Raises psycopg.Error, httpx.HTTPError and RedisError."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], http: httpx.Client, origin: MediaOrigin, objects: MediaObjects
+        self,
+        connection: psycopg.Connection[Any],
+        http: httpx.Client,
+        origin: MediaOrigin,
+        objects: MediaObjects,
+        homes: HomeWriter,
     ) -> None:
         self._connection = connection
         self._http = http
         self._origin = origin
         self._objects = objects
+        self._homes = homes
         self._caches = MediaCaches(http, origin)
 
     def can_prove(self, age_s: float) -> bool:
@@ -54,10 +64,10 @@ class Crawler:
         return found, rows[-1][0] if len(rows) == social_limits.ERASURE_MEDIA else None
 
     def rest(self, user_id: str) -> tuple[int, dict[str, int]]:
-        """How much can be reached in tables, and how much was taken away."""
+        """How much can be reached in tables and homes, and how much was taken away."""
         given = {"user_id": user_id, "stub": social_limits.ERASED_ANSWER_BYTES}
         row = self._connection.execute(SQL["left_over"], given).fetchone()
         if row is None:
             return 1, {}
         reachable, posts, media, edges = row
-        return int(reachable), {"posts": posts, "media": media, "edges": edges}
+        return int(reachable) + self._homes.are_there([user_id]), {"posts": posts, "media": media, "edges": edges}

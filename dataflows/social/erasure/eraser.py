@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.crawler import Crawler
+from dataflows.social.erasure.erased_before import ErasedBefore
 from dataflows.social.fanout.spread import Spread
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
@@ -60,6 +61,7 @@ class Eraser:
         self._certificates = CertificateKeys(place.keys)
         self._sender = CommandSender(place)
         self._homes = HomeWriter(place.redis_url)
+        self._erased = ErasedBefore(place.keys)
         self._session = LastingSession("eraser", place.postgres_dsn)
         self._forgotten: set[str] = set()  # whose posts are in no home any more
         self._looked: dict[str, str] = {}  # behind which of its media an erasure goes on
@@ -79,9 +81,12 @@ class Eraser:
         return self._session.why_away
 
     def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
-        crawler = Crawler(connection, http, self._media, self._objects)
+        crawler = Crawler(connection, http, self._media, self._objects, self._homes)
+        self._erased.connected()
+        self._forgotten.clear()  # in another database it has posts again, maybe
         place: dict[str, Any] = {"at": 0, "after": ""}
         while not self._session.is_stopped:
+            self._erased.again(connection)
             given = place | {"limit": limits.PROPAGATION_AT_ONCE}
             rows = connection.execute(SQL["erasures_running"], given).fetchall()
             has_more = False
@@ -99,6 +104,7 @@ class Eraser:
 
     def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> bool:
         """One turn; True where it has more to do at once."""
+        is_noted = self._erased.note(user_id)  # what cannot be noted is taken away all the same
         try:
             self._take(connection, user_id)
             self._homes.drop([user_id])
@@ -116,7 +122,8 @@ class Eraser:
         if reachable + in_tables:
             _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable + in_tables)
             return False
-        self._certify(connection, user_id, erasure_id, counts)
+        if is_noted:
+            self._certify(connection, user_id, erasure_id, counts)
         return False
 
     def _certify(

@@ -9,6 +9,19 @@ from erasure e join author a using (user_id)
 where e.state = 'running' and a.state = 'deleting' and (e.created_at, e.user_id) > (%(at)s::bigint, %(after)s::text)
 order by e.created_at, e.user_id limit %(limit)s;
 
+-- name: erased
+-- The next users behind one who are erased, or are on their way out. Primary key.
+select user_id from erasure where user_id > %(after)s order by user_id limit %(limit)s;
+
+-- name: erase_again
+-- Erased users whom a database has again that was put back from before: hidden with this statement, as the owner hides who
+-- erases itself; the owner may stand still for as long as it takes to say how it goes on. Primary key.
+with back as (
+    update author set state = 'deleting', display_name = '', version = version + 1, updated_at = %(now)s
+    where user_id = any (%(users)s::text[]) and state not in ('deleting', 'deleted') returning user_id)
+insert into erasure (user_id, erasure_id, state, version, created_at, updated_at)
+select user_id, 'er_' || replace(gen_random_uuid()::text, '-', ''), 'running', 1, %(now)s, %(now)s from back;
+
 -- name: take_posts
 -- Posts become tombstones, and their versions go. Served by post_of_author.
 with chosen as (

@@ -7,11 +7,13 @@ from typing import Any, Final
 from schemas.records import Event
 from schemas.social.service import SERVICE
 from sinks.clickhouse.declared_sink import DeclaredSink
+from sinks.clickhouse.metering import Metered
 from sinks.clickhouse.tables import Table, TableRows
 
 EVENTS: Final = Table(
     name="social_events", columns=("kafka_partition", "seq", "post_id", "event_type", "version", "occurred_at")
 )
+_EVERYBODY: Final = "users"
 
 
 def add_event(rows: TableRows, partition: int, event: Event) -> None:
@@ -20,6 +22,14 @@ def add_event(rows: TableRows, partition: int, event: Event) -> None:
     rows[EVENTS.name].append(
         (partition, event.seq, body["post_id"] or "", body["kind"], event.version, event.occurred_at)
     )
+
+
+def metered(event: Event) -> list[Metered]:
+    """Every committed command, and every published post, of all users together: a user's own would name it."""
+    found = [Metered("commands", _EVERYBODY, 1)]
+    if event.body["kind"] == "post_published":
+        found.append(Metered("posts_published", _EVERYBODY, 1))
+    return found
 
 
 SINKS: Final = (
@@ -31,5 +41,6 @@ SINKS: Final = (
         package="sinks.clickhouse.social",
         own_tables=(EVENTS,),
         add_own=add_event,
+        meter=metered,
     ),
 )

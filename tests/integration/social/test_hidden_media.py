@@ -4,6 +4,7 @@ an erasure proves of media asks for the URLs that they had."""
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -124,7 +125,8 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
             for statement in gone:
                 seeding.execute(statement.encode())
         with psycopg.connect(addresses.postgres_dsns["millrace_social_eraser"], autocommit=True) as connection:
-            crawler = Crawler(connection, edge.http, edge.place, media_objects(edge.place))
+            homes = SimpleNamespace(are_there=lambda users: [OWNER].count(*users))
+            crawler = Crawler(connection, edge.http, edge.place, media_objects(edge.place), homes)  # type: ignore[arg-type]
             edge.origin.keys = known_by
             edge.origin.alive = {"/media/md_2/1/full-0a1b.webp"}  # what was shown before all of that
             monkeypatch.setattr(limits, "ERASURE_MEDIA", 3)  # of four
@@ -132,6 +134,8 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
             edge.origin.alive = set()
             assert crawler.media(OWNER, "") == (0, "md_3")
             assert crawler.media(OWNER, "md_3") == (0, None)
+            assert crawler.rest(OWNER)[0] == 1
+            homes.are_there = lambda _: 0
             assert crawler.rest(OWNER)[0] == 0
             # its owner's clock stands in 1970, and yet a fetch of before may be on its way
             monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 600)

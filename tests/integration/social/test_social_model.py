@@ -34,6 +34,7 @@ from tests.eventually import becomes, patient
 from tests.gate import PROOF, RUN_SEED, examples, matrix
 from tests.seeds import seeds
 from tests.services.counter_world import process
+from tests.worlds.social_planted import Backup
 from tests.worlds.social_posts import OTHERS_SEE, Planted
 from tests.worlds.social_system import SocialUser, client_of, social_system
 
@@ -300,7 +301,10 @@ def test_a_user_is_told_of_all_that_others_do_as_long_as_it_holds(system: Public
 def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(
     system: PublicSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of who followed the user, and of who follows somebody that reposted it. It waits for a key that is away."""
+    """Of who followed the user, and of who follows somebody that reposted it. It waits for a key that is away.
+
+    It is done again when a database is put back from before.
+    """
     leaver, fan, reposter, watcher = (SocialUser(system) for _ in range(4))
     for user in (leaver, reposter):
         user.read("/v1/me")
@@ -330,12 +334,21 @@ def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(
         return sign(document)
 
     monkeypatch.setattr(eraser._certificates, "sign", signed_later)
+    superuser = psycopg.connect(settings.addresses().postgres_superuser_dsn, autocommit=True)
+    backup = Backup(superuser, leaver.name, post)
     thread = threading.Thread(target=eraser.run)
     thread.start()
     try:
         leaver.do("POST", "/v1/me/erasure", {"confirm": leaver.name})
         becomes(lambda: leaver.read("/v1/me/erasure")["state"], "complete", 60)
+        first = leaver.read("/v1/me/erasure")["erasure_id"]
+        backup.put_back()
+        becomes(lambda: leaver.get("/v1/me/erasure").json().get("state"), "complete", 60)
+        assert leaver.read("/v1/me/erasure")["erasure_id"] != first
+        assert (leaver.get("/v1/me").status_code, fan.get(f"/v1/posts/{post}").status_code) == (410, 404)
+        assert superuser.execute("select key from author_key where user_id = %s", [leaver.name]).fetchall() == [(None,)]
     finally:
+        superuser.close()
         eraser.stop()
         thread.join()
     for user in (fan, watcher):

@@ -13,6 +13,7 @@ import pytest
 from psycopg import conninfo
 
 from compose.isolation.canaries import Canary
+from compose.isolation.placement_probes import PlacementProbes
 from compose.isolation.store_probes import store_probes
 from compose.stack.home import Home
 from compose.stack.ports import PortLeases
@@ -74,14 +75,44 @@ def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(s
     )
     log = Home(run_folder.FOLDER / "servers").log("postgres")
     before = log.stat().st_size
-    found = list(store_probes(dsns["millrace_ingress"], signed, one, two, 1))
-    assert [probe.evidence for probe in found] == [None] * 5
+    placements = PlacementProbes()
+    found = list(store_probes(dsns["millrace_ingress"], signed, one, two, 1, placements))
+    assert [probe.evidence for probe in found] == [None] * 6
     assert b"tenancy_pool.resource where tenant_id <>" not in log.read_bytes()[before:], "no round fills it with errors"
+    behind = list(store_probes(dsns["millrace_ingress"], signed, one, two, 2, placements))  # the gate lets the first in
+    assert [probe.probe for probe in behind if probe.is_leak] == ["context of an older generation"]
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute("update tenancy.gate set generation = 2 where tenant_id = %s", (one.tenant_id,))
         with pytest.raises(Unavailable):
-            list(store_probes(dsns["millrace_ingress"], signed, one, two, 1))
+            list(store_probes(dsns["millrace_ingress"], signed, one, two, 1, placements))
         connection.execute("update tenancy.gate set generation = 1 where tenant_id = %s", (one.tenant_id,))
+
+
+def test_a_row_in_a_store_of_another_tenants_own_is_seen_with_whichever_context(stack: World, signed: Contexts) -> None:
+    """Two schemas, one a round; the one whose policies are gone shows its row to everybody."""
+    reader, asks = stack.addresses.postgres_dsns["millrace_ingress"], TENANTS[0]
+    given = {"good": signed.of(asks, 1, "r"), "none": ""}
+    placements, rounds = PlacementProbes(), []
+    with (
+        psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(reader, autocommit=True) as reading,
+    ):
+        for store in ("pl_own_a", "pl_own_b"):
+            connection.execute("select tenancy.make_store(%s)", (store,))
+            connection.execute(f"insert into {store}.resource values (%s, 'rs', 1, 'x', false)".encode(), (TENANTS[1],))
+            connection.execute(
+                "insert into placement values (%s, 'eu', 'partitioned', %s, 'active', %s)", (store, store, TENANTS[1])
+            )
+        connection.execute("alter table pl_own_b.resource disable row level security")
+        try:
+            rounds = [list(placements.ask(reading, reader, asks, given)) for _ in range(3)]
+        finally:
+            connection.execute("delete from placement where placement_id like 'pl_own_%'")
+            connection.execute("drop schema pl_own_a cascade")
+            connection.execute("drop schema pl_own_b cascade")
+        assert list(placements.ask(reading, reader, asks, given)) == []
+    assert [[one.is_leak for one in found] for found in rounds] == [[False, False], [True, True], [False, False]]
+    assert rounds[1][0].probe == "partitioned store, good"
 
 
 @pytest.fixture(scope="module")

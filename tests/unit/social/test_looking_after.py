@@ -10,6 +10,9 @@ import httpx
 import psycopg
 import pytest
 
+from dataflows.social.erasure import erased_before
+from dataflows.social.erasure.erased_before import ErasedBefore
+from dataflows.social.erasure.eraser import SQL as ERASING
 from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.media.origin_looks import urls_of
 from dataflows.social.moderation.looks import Due
@@ -26,6 +29,7 @@ class Taking(Eraser):
 
     def __init__(self, error: Exception) -> None:
         self._error = error
+        self._erased = SimpleNamespace(note=lambda _: True)  # type: ignore[assignment]
 
     def _take(self, *_: object) -> None:
         raise self._error
@@ -37,6 +41,70 @@ def test_an_erasure_whose_statement_takes_too_long_is_tried_again_after_the_othe
     assert Taking(psycopg.errors.QueryCanceled())._erase(*given) is False
     with pytest.raises(psycopg.OperationalError):  # nobody answers any of them
         Taking(psycopg.OperationalError())._erase(*given)
+
+
+class Finding(Eraser):
+    """Finds nothing left of anybody, and certifies on paper."""
+
+    def __init__(self, keys: Path) -> None:
+        self._erased, self._looked = ErasedBefore(keys), {}
+        self.certified: list[Any] = []
+        self._homes = SimpleNamespace(drop=lambda _: None)  # type: ignore[assignment]
+
+    def _take(self, *_: object) -> None:
+        pass
+
+    def _take_bytes(self, *_: object) -> None:
+        pass
+
+    def _certify(self, *of: Any) -> None:
+        self.certified.append(of[1])
+
+
+def test_no_erasure_is_certified_before_the_file_names_its_user(tmp_path: Path) -> None:
+    """Else a database that is put back would have the user again, and nobody knew."""
+    crawler: Any = SimpleNamespace(media=lambda *_: (0, None), rest=lambda _: (0, {}))
+    lost, eraser = Finding(tmp_path / "away"), Finding(tmp_path)
+    for one in (lost, eraser):
+        assert one._erase(None, crawler, "u_1", "er_1") is False  # type: ignore[arg-type]
+    assert (lost.certified, eraser.certified) == ([], ["u_1"])
+    assert (tmp_path / erased_before.NAME).read_text().split() == ["u_1"]
+
+
+class Database:
+    """One that knows of an erasure, and has users again that were erased; it notes who is asked for."""
+
+    def __init__(self) -> None:
+        self.again: list[list[str]] = []
+
+    def execute(self, query: bytes | str, given: dict[str, Any] | None = None) -> Any:
+        given = given or {"now": 1}
+        if query == ERASING["erase_again"].encode():
+            self.again.append(given["users"])
+        pages = {"": [("u_2",), ("u_3",)]} if query == ERASING["erased"].encode() else {}
+        found = pages.get(given.get("after", "now"), [])
+        return SimpleNamespace(fetchall=lambda: found, fetchone=lambda: (1,), rowcount=0)
+
+
+def test_who_was_erased_is_looked_for_with_each_connection_and_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has those that only the database knew from then on, and the other way round."""
+    before, database = ErasedBefore(tmp_path), Database()
+    assert before.note("u_1")
+    connection: Any = database
+    for _ in range(3):
+        before.again(connection)
+    assert database.again == [["u_1", "u_2", "u_3"]]
+    before.connected()
+    before.again(connection)
+    assert len(database.again) == 2
+    monkeypatch.setattr(limits, "ERASED_AGAIN_S", -1.0)
+    before.connected()
+    for _ in range(2):
+        before.again(connection)
+    assert len(database.again) == 4
+    assert sorted((tmp_path / erased_before.NAME).read_text().split()) == ["u_1", "u_2", "u_3"]
 
 
 class Looking(Propagation):

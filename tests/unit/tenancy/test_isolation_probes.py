@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import re
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -12,6 +14,9 @@ import pytest
 
 from compose.isolation.api_connection import ApiConnection
 from compose.isolation.canaries import Canary, Doors
+from compose.isolation.monitor import Monitor
+from compose.isolation.object_probes import ROUTES, object_probes
+from compose.isolation.object_probes import SQL as OTHERS
 from compose.isolation.route_probes import _ghost, route_probes
 from compose.isolation.store_probes import AnalyticsProbe
 from ingress.identity.issuer import KeyFolder
@@ -44,14 +49,19 @@ def asked(doors: Doors, monkeypatch: pytest.MonkeyPatch, **odd: httpx.Response) 
     """What probes find where all is as it should be, but for what is asked of the other's resource or tenant."""
 
     def answer(method: str, path: str, **more: Any) -> httpx.Response:
-        if "params" in more or "X-Tenant-Id" in more.get("headers", {}):
+        params = more.get("params", {})
+        if "tenant_id" in params or "X-Tenant-Id" in more.get("headers", {}):
             return httpx.Response(400, json={})
+        if "cursor" in params:
+            return odd.get("cursor", httpx.Response(400, json={}))
+        if path == "/v1/usage" and "usage" in odd:
+            return odd["usage"]
         if path.endswith((TWO.resource_id, TWO.tenant_id)) and method in odd:
             return odd[method]
         if "everybody" in odd and path.startswith(("/v1/resources/", "/v1/tenants/")):
             return odd["everybody"]
         is_list = not path.startswith(("/v1/resources/", "/v1/tenants/"))
-        return httpx.Response(200 if is_list else 404, json={})
+        return httpx.Response(200 if is_list else 404, json={"next_cursor": "Abc"} if is_list else {})
 
     monkeypatch.setattr(doors._http, "request", answer)
     return {found.probe: (found.evidence, found.is_leak) for found in route_probes(doors, ONE, TWO) if found.evidence}
@@ -64,6 +74,67 @@ def test_what_is_apart_is_no_evidence(doors: Doors, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("answer", [httpx.Response(200, json={}), httpx.Response(404, text="... marker of b ...")])
 def test_what_is_reached_is_proof(doors: Doors, monkeypatch: pytest.MonkeyPatch, answer: httpx.Response) -> None:
     assert [is_leak for _, is_leak in asked(doors, monkeypatch, PUT=answer).values()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("odd", "found"),
+    [
+        ({"usage": httpx.Response(200, json={"data": [{"subject": "usage of b"}]})}, {"list /v1/usage": True}),
+        ({"usage": httpx.Response(403, json={})}, {"list /v1/usage": False}),
+        (
+            {"cursor": httpx.Response(200, json={"data": []})},
+            {"cursor another tenant's": False, "cursor altered": False},
+        ),
+        ({"cursor": httpx.Response(200, text="rs_b2")}, {"cursor another tenant's": True, "cursor altered": True}),
+    ],
+)
+def test_usage_of_another_and_a_cursor_that_is_taken_are_evidence(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch, odd: dict[str, httpx.Response], found: dict[str, bool]
+) -> None:
+    assert {probe: is_leak for probe, (_, is_leak) in asked(doors, monkeypatch, **odd).items()} == found
+
+
+def test_an_object_of_each_kind_is_asked_for_by_one_whose_it_is_not(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [(kind, "tn_c", f"{kind}_1") for kind in ROUTES]
+    assert re.findall(r"\(select '(\w+)'", OTHERS["objects_of_others"]) == [*ROUTES]
+    doors.remembered(("objects", ONE.tenant_id), lambda: there)
+    paths: list[str] = []
+
+    def found(reached: str = "") -> list[str]:
+        def answer(_: str, path: str, **__: Any) -> httpx.Response:
+            paths.append(path)
+            return httpx.Response(200 if path == reached else 404, json={})
+
+        monkeypatch.setattr(doors._http, "request", answer)
+        return [one.probe for one in object_probes(doors, "", ONE, TWO) if one.is_leak]
+
+    assert found() == []
+    real = [path for path in dict.fromkeys(paths) if path.partition("_1")[1]]
+    assert len(real) == sum(map(len, ROUTES.values())) == 10
+    for path in real:
+        assert len(found(path)) == 1, path
+
+
+class Turns(Monitor):
+    """Asks nobody, and says who would have asked whom."""
+
+    def __init__(self) -> None:
+        self._rounds, self._egress = 0, SimpleNamespace(probes=lambda _: [])  # type: ignore[assignment]
+
+    def _probed(self, _: Doors, asks: Canary, other: Canary) -> Iterator[Any]:
+        yield asks, other
+
+
+def test_each_canary_asks_in_turn_and_again_where_its_round_was_not_done() -> None:
+    monitor, asked = Turns(), []
+    connection: Any = SimpleNamespace(execute=lambda *_: None)
+    canaries: Any = SimpleNamespace(tenant=lambda name: name, canary={"a": ONE, "b": TWO}.__getitem__)
+    for is_done in (True, False, True, True):
+        asked += list(monitor._asked(connection, canaries))
+        monitor._rounds += is_done
+    assert asked == [(ONE, TWO), (TWO, ONE), (TWO, ONE), (ONE, TWO)]  # type: ignore[comparison-overlap]
 
 
 @pytest.mark.parametrize(

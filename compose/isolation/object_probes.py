@@ -1,0 +1,55 @@
+"""Probes with ids that are real: one object of each kind that tenants have, asked for by one whose it is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from compose.isolation.route_probes import compared
+from schemas import errors
+from sinks import limits
+from sinks.postgres.sql_files import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compose.isolation.api_connection import Answer
+    from compose.isolation.canaries import Canary, Doors
+    from compose.isolation.found import Found
+
+SQL: Final = queries("sinks.postgres.queries.tenancy", "others.sql")
+_TENANT: Final = "/v1/tenants/{tenant}"
+#: where each kind is read; an operation is the other canary's
+ROUTES: Final = {
+    "invoice": ("/v1/invoices/{id}", "/v1/invoices/{id}/document", "/v1/invoices/{id}/payment"),
+    "billing_run": (f"{_TENANT}/billing_runs/{{id}}",),
+    "export": (f"{_TENANT}/exports/{{id}}", f"{_TENANT}/exports/{{id}}/content"),
+    "certificate": (f"{_TENANT}/certificates/{{id}}",),
+    "migration": (f"{_TENANT}/migrations/{{id}}",),
+    "grant": (f"{_TENANT}/support_grants/{{id}}",),
+    "operation": ("/v1/operations/{id}",),
+}
+_Row = tuple[str, str, str]  # kind, tenant, object
+
+
+def object_probes(doors: Doors, dsn: str, asks: Canary, other: Canary) -> Iterator[Found]:
+    """All of them; which objects, is remembered for a minute. ``dsn``: as the ingress reads. Raises Unavailable."""
+    there = doors.remembered(("objects", asks.tenant_id), lambda: _objects(dsn, asks, other))
+    for kind, tenant_id, object_id in there:
+        for route in ROUTES[kind]:
+
+            def ask(id_: str, route: str = route, tenant_id: str = tenant_id) -> Answer:
+                return doors.ask(asks.tenant_id, "GET", route.format(tenant=tenant_id, id=id_))
+
+            found = compared(doors, asks, route, object_id, ask, other)
+            yield found._replace(probe=f"object {found.probe}")
+
+
+def _objects(dsn: str, asks: Canary, other: Canary) -> list[_Row]:
+    named: dict[str, Any] = {"asks": asks.tenant_id, "other": other.tenant_id}
+    try:
+        with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+            return connection.execute(SQL["objects_of_others"].encode(), named).fetchall()
+    except psycopg.OperationalError as error:
+        raise errors.Unavailable("Postgres does not answer") from error
