@@ -19,6 +19,7 @@ from starlette.routing import Match, Route
 from ingress.http import header_fields, problems, reading
 from ingress.http.quotas import of_process, refusal
 from ingress.http.whole_requests import WholeRequests
+from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
 from limiter.edge.asgi import QuotaMiddleware
 from limiter.edge.request_identity import idempotency_key
@@ -160,7 +161,7 @@ def _guarded(app: ASGIApp, vault: Vault) -> ASGIApp:
     bounded = Slots(
         limited, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies, bound_elsewhere=(OUR_WORKERS,)
     )
-    return WholeRequests(Edge(bounded))
+    return WholeRequests(Edge(TenantOnlyFromToken(bounded, _problem)))
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

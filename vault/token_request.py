@@ -45,6 +45,8 @@ def read_request(raw: bytes, headers: Headers) -> TokenRequest:
     payload = body.get("payload", {})
     if not isinstance(payload, dict):
         raise errors.MalformedRequest("The payload must be a JSON object.")
+    if any(name in payload for name in validation.TENANT_NAMES):
+        raise errors.MalformedRequest("The payload must not say a tenant: it comes only from the token.")
     card, wrong = read_card(payload, datetime.now(UTC))
     if reason := validation.clean_text(key, limits.IDEMPOTENCY_KEY_LENGTH_MAX):
         wrong.append({"field": "idempotency_key", "reason": reason})

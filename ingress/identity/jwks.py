@@ -82,8 +82,11 @@ class KeySource:
         self.generation = 0  # grows whenever the keys may have changed: verdicts of older keys do not count
 
     async def key(self, kid: str) -> Key | None:
-        """The key of that id, after one fresh look when it is unknown. Raises Unavailable when all keys are too old."""
-        if self._age(self._read_at) > limits.JWKS_REFRESH_S:
+        """The key of that id, after one fresh look when it is unknown. Raises Unavailable when all keys are too old.
+
+        An issuer that does not answer makes one caller wait in a cooldown; all others go by the keys that are here.
+        """
+        if self.due():
             await self.refresh()
         if kid not in self._keys and self._age(self._tried_at) > limits.JWKS_REFRESH_COOLDOWN_S:
             await self.refresh()

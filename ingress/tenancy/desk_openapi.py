@@ -250,7 +250,8 @@ def _of_support() -> Json:
     of_grant |= {"duration_s": INTEGER, "masked_fields": masks, "asked": {"anyOf": [asked, {"type": "null"}]}}
     said_of_it = dict.fromkeys(("not_before", "expires_at", "reviewed_by", "reviewed_at", "findings"), TEXT_OR_NULL)
     grant = a_schema(of_grant | said_of_it)
-    call = a_schema({"seq": INTEGER, "at": _INSTANT, "actor": STRING, "object": STRING, "result": STRING})
+    told = {"result": {"enum": ["done", "refused"]}, "unfinished": {"type": "boolean"}}
+    call = a_schema({"seq": INTEGER, "at": _INSTANT, "actor": STRING, "object": STRING} | told)
     mode = a_schema(
         {"on": {"type": "boolean"}} | dict.fromkeys(("since", "probe", "evidence", "proposed_by"), TEXT_OR_NULL)
     )

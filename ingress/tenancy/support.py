@@ -83,6 +83,9 @@ def _place_of_call(row: tuple[Any, ...]) -> Place:
 
 
 def _call(row: tuple[Any, ...]) -> dict[str, Any]:
+    """A call that began and came to no end was answered to nobody: it is told as refused, and as unfinished."""
     seq, at, actor, grant_id, action, object_, result = row
     named = {"seq": seq, "at": instant(at), "actor": actor, "grant_id": grant_id}
-    return named | {"action": action, "object": object_, "result": result}
+    is_unfinished = result == "begun"
+    told = {"result": "refused" if is_unfinished else result, "unfinished": is_unfinished}
+    return named | {"action": action, "object": object_} | told

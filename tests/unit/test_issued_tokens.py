@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
 from ingress import limits as ingress_limits
 from ingress.http.cursors import Cursors
+from ingress.identity.auth import Authenticator
 from ingress.identity.caller import NAME
-from ingress.identity.issuer import KEY_OVERLAP_S, SCOPES_DEFAULT, KeyFolder, issue_token
-from ingress.identity.jwks import read_keys
+from ingress.identity.issuer import AUDIENCE, ISSUER, KEY_OVERLAP_S, SCOPES_DEFAULT, KeyFolder, issue_token
+from ingress.identity.jwks import KeySource, read_keys
 from ingress.identity.roles import STAFF
 from ingress.identity.signed_token import read_header
 from schemas import errors, limits
@@ -144,3 +146,25 @@ def test_a_secret_retires_at_its_time(keys: KeyFolder) -> None:
     now = int(time.time())
     keys.cursor.write_text(f"{'aa' * 32}\n{'bb' * 32} {now + 60}\n{'cc' * 32} {now - 1}\n")
     assert keys.cursor_key()() == (b"\xaa" * 32, b"\xbb" * 32)
+
+
+def test_an_issuer_that_is_away_is_asked_once_in_a_cooldown(keys: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes meanwhile, with a token that nobody remembers, goes by the keys that are known and waits for none."""
+    now, asked = [0.0], []
+    source = KeySource(str(keys.jwks), clock=lambda: now[0])
+
+    async def silent() -> bytes:
+        asked.append(now[0])
+        raise OSError("no answer")
+
+    async def play() -> None:
+        await source.refresh()
+        monkeypatch.setattr(source, "_load", silent)
+        for turn in (1, 2):
+            now[0] = ingress_limits.JWKS_REFRESH_S + turn * (ingress_limits.JWKS_REFRESH_COOLDOWN_S + 1.0)
+            for _ in range(3):
+                now[0] += 1.0
+                await Authenticator(source, ISSUER, (AUDIENCE,)).caller("Bearer " + signed(keys))
+            assert len(asked) == turn
+
+    asyncio.run(play())

@@ -250,7 +250,8 @@ def test_support_gets_no_answer_that_is_not_audited(system: PublicSystem) -> Non
     tenant.done("POST", f"{root}/{grant}/revoke")
     assert uses.get(one).status_code == 403
     told = tenant.http.get("/v1/audit", params={"grant_id": grant}).json()["data"]
-    assert [row["result"] for row in told] == ["refused", "refused", "done", "begun"]
+    assert [row["result"] for row in told] == ["refused", "refused", "done", "refused"]
+    assert [row["unfinished"] for row in told] == [False, False, False, True]
     assert [row["seq"] for row in told] == [4, 3, 2, 1]
 
 

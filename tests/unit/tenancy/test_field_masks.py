@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingress.tenancy.support import _call
 from ingress.tenancy.support_gate import masked
 from schemas import errors
 from schemas.tenancy import field_masks, limits
@@ -94,3 +95,12 @@ def test_an_answer_whose_fields_cannot_be_told_is_not_given() -> None:
             masked(_answer(body, **headers), ["email"])
         assert masked(_answer(body, **headers), []) == _answer(body, **headers)
     assert masked(_answer(b""), ["email"]) == _answer(b"")
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"), [("done", ("done", False)), ("refused", ("refused", False)), ("begun", ("refused", True))]
+)
+def test_a_call_of_support_is_told_as_done_or_refused(stored: str, told: tuple[str, bool]) -> None:
+    """One whose process ended before its answer was given to nobody; its row says that it came to no end."""
+    call = _call((1, 0, "ann", "sg_1", "GET /v1/resources", "resources", stored))
+    assert (call["result"], call["unfinished"]) == told

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 
 from schemas import errors
 from vault.app import Edge, create_app
+from vault.token_request import read_request
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -58,6 +61,29 @@ def test_a_query_value_that_would_be_ignored_is_refused(path: str) -> None:
     assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request")
     assert NUMBER not in refused.text
     assert alive.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/tokens", "/v1/tokens/tok_1", "/v1/forward", "/v1/none"])
+@pytest.mark.parametrize("name", ["X-Tenant", "x-tenant-id"])
+def test_a_tenant_is_named_by_the_token_alone(path: str, name: str) -> None:
+    """Of whoever calls, and of a route that is not there: before anything is looked at, and it is not repeated."""
+    vault: Any = SimpleNamespace(holder=holder, trusted_proxies=())
+
+    async def call() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(vault))
+        async with httpx.AsyncClient(transport=transport, base_url="http://vault") as client:
+            return await client.get(path, headers={name: NUMBER})
+
+    refused = asyncio.run(call())
+    assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request")
+    assert NUMBER not in refused.text
+
+
+@pytest.mark.parametrize("name", ["tenant", "tenant_id", "tenantid"])
+def test_a_card_says_no_tenant(name: str) -> None:
+    body = json.dumps({"idempotency_key": "k", "payload": {"number": NUMBER, name: "tn_1"}}).encode()
+    with pytest.raises(errors.MalformedRequest, match="only from the token"):
+        read_request(body, Headers())
 
 
 async def holder(_: object) -> str:
