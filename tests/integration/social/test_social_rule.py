@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from dataflows.social.erasure.eraser import SQL as ERASING
+from dataflows.social.moderation.looks import SQL as LOOKING
 from ingress.http.cursors import Cursors
 from ingress.http.store import Store
 from ingress.social.media.uploads import Uploads
@@ -141,6 +142,41 @@ def test_a_home_reads_as_much_of_reposts_as_a_page_has_room_for(stack: World) ->
         found = connection.execute(text_of("home_build").encode(), built).fetchall()
         assert [row[1] for row in found] == [f"po_{n}" for n in range(1, 101)]
         assert rows_read(connection, text_of("home_build"), built, "reaction") < 1_000
+
+
+_DECISIONS = """insert into moderation_decision
+    (decision_id, object_id, author_id, decision, reason, policy_version, expires_at, supersedes, moderator, version, created_at)"""
+#: one that is over, one that is not yet, one of before times were checked; 5,000 that were over long ago, each superseded
+_DECIDED = (
+    *(
+        f"{_DECISIONS} values ('mo_{name}', 'po_{name}', 'u_1', 'limit', '', 1, '{ends}', null, 'u_2', 1, 0)"
+        for name, ends in (
+            ("over", "2026-01-31T12:00:00.5+02:00"),
+            ("later", "9000-01-31T12:00:00Z"),
+            ("ever", "20260131"),
+        )
+    ),
+    f"{_DECISIONS} select 'mo_' || n, 'po_old', 'u_1', 'limit', '', 1, '2026-01-31T12:00:00Z', 'mo_' || nullif(n - 1, 0),"
+    " 'u_2', n, 0 from generate_series(1, 5000) n",
+    f"{_DECISIONS} values ('mo_last', 'po_old', 'u_1', 'none', '', 1, null, 'mo_5000', 'u_2', 5001, 0)",
+    "insert into moderation_current (object_id, effect, decision_id, epoch)"
+    " select object_id, decision, decision_id, version from moderation_decision"
+    " where decision_id in ('mo_over', 'mo_later', 'mo_ever', 'mo_1')",
+    "update moderation_current set decision_id = 'mo_last', effect = 'none', epoch = 5001 where object_id = 'po_old'",
+    "analyze",
+)
+
+
+def test_decisions_that_are_over_are_found_among_any_number_that_others_superseded(stack: World) -> None:
+    with planted(stack, *_DECIDED) as connection:
+        over = LOOKING["decisions_over"]
+        found = connection.execute(over, {"limit": 200}).fetchall()
+        assert [decision for decision, _ in found] == ["mo_over", "mo_ever"]
+        assert rows_read(connection, over, {"limit": 200}, "moderation_decision") < 100
+        looked = resources.files("reconciliation") / "social" / "invariants" / "social_moderation.sql"
+        assert connection.execute(looked.read_bytes()).fetchall() == []
+        connection.execute("update moderation_current set ends_at = null where object_id = 'po_later'")
+        assert [row[0] for row in connection.execute(looked.read_bytes()).fetchall()] == ["po_later"]
 
 
 _SEED = """
