@@ -20,14 +20,16 @@ select exists (select from follow where follower_id = %(user_id)s and followee_i
 
 -- name: newest_of
 -- The last posts that a user published for others, or reposted, and that readers do not pull. Served by post_pushed and
--- reaction_of_user.
+-- reaction_reposted.
 (select created_at, post_id from post
  where author_id = %(user_id)s and state = 'published' and is_pushed and visibility <> 'private'
  order by created_at desc, post_id desc limit %(count)s)
 union
-(select p.created_at, p.post_id from reaction r join post p using (post_id)
- where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and r.is_pushed and p.state = 'published'
- order by r.updated_at desc limit %(count)s);
+select p.created_at, p.post_id from (
+    select r.post_id from reaction r
+    where r.user_id = %(user_id)s and r.kind = 'repost' and r.state = 'active' and r.is_pushed
+    order by r.post_at desc, r.post_id desc limit %(count)s) as reposted
+join post p using (post_id) where p.state = 'published';
 
 -- name: who_had
 -- Those whose followers may have a post at home, so many of them: its author first, and who reposted it, where it was pushed.

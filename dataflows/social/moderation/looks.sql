@@ -75,11 +75,7 @@ where m.rendition_names <> '{}'
 order by a.media_id limit %(limit)s;
 
 -- name: decisions_over
--- Decisions in force whose time is over, and none that waits before them. What was taken before times were held to RFC 3339
--- is looked at by who asks. Served by moderation_decision_ends.
-select d.decision_id, d.expires_at from moderation_decision d
-join moderation_current c on c.object_id = d.object_id and c.decision_id = d.decision_id
-where d.expires_at is not null
-  and case when d.expires_at ~ '^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-](0\d|1[0-4]):\d\d)$'
-           then d.expires_at::timestamptz <= clock_timestamp() else true end
-order by d.created_at limit %(limit)s;
+-- Decisions in force whose time is over; what was taken before times were held to RFC 3339 comes last, and is looked at by who
+-- asks. Served by moderation_current_ends.
+select d.decision_id, d.expires_at from moderation_current c join moderation_decision d using (decision_id)
+where c.ends_at <= statement_timestamp() order by c.ends_at desc limit %(limit)s;

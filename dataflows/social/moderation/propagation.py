@@ -92,8 +92,12 @@ class Propagation:
 
     def _end(self, connection: psycopg.Connection[Any]) -> None:
         """Decisions whose time is over, each by a command of one identity a minute: an owner's clock may be behind."""
-        rows = connection.execute(SQL["decisions_over"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
-        now_s = database_clock.now_s(connection)
+        try:
+            rows = connection.execute(SQL["decisions_over"], {"limit": limits.MEDIA_SWEEP_MAX}).fetchall()
+            now_s = database_clock.now_s(connection)
+        except _NO_ANSWER:
+            _log.warning("ends_not_looked_at")
+            return
         over_s = {one: now_s - int(datetime.fromisoformat(ends).timestamp()) for one, ends in rows}
         ends = [_end_of(one, over // _MINUTE_S) for one, over in over_s.items() if over > 0]
         if reason := self._sender.why_not_sent(ends):

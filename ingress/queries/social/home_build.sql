@@ -1,5 +1,5 @@
 -- What a home that is not in the store has: the newest posts that fan-out brings of the followed, and what they repost. What
--- they keep to themselves, and what readers pull, takes no place. Served by post_pushed and reaction_of_user.
+-- they keep to themselves, and what readers pull, takes no place. Served by post_pushed and reaction_reposted.
 select created_at, post_id from (
     select c.created_at, c.post_id from follow f
     cross join lateral (
@@ -9,7 +9,10 @@ select created_at, post_id from (
     where f.follower_id = %(viewer)s::text and f.state = 'active'
     union
     select p.created_at, p.post_id from follow f
-    join reaction r on r.user_id = f.followee_id and r.kind = 'repost' and r.state = 'active' and r.is_pushed
+    cross join lateral (
+        select o.post_id from reaction o
+        where o.user_id = f.followee_id and o.kind = 'repost' and o.state = 'active' and o.is_pushed
+        order by o.post_at desc, o.post_id desc limit %(count)s::int) r
     join post p on p.post_id = r.post_id and p.state = 'published'
     where f.follower_id = %(viewer)s::text and f.state = 'active') as found
 order by created_at desc, post_id desc limit %(count)s::int

@@ -1,7 +1,8 @@
 -- The next posts of a home below a place: those that fan-out wrote (given), one's own, and those that are pulled. Each is
 -- shown when the viewer may see it and there still is a reason for it: its author, or who reposts it, is followed and not
 -- muted. First of each row, whether the viewer itself is there. What is older than ``since`` has no place among so many: the
--- given ones take it. Served by post_of_author, post_pulled and reaction_pulled.
+-- given ones take it. A repost stands where its post does; one that is deleted takes a place, and is not shown. Served by
+-- post_of_author, post_pulled and reaction_reposted.
 with candidates as (
     select at, post_id from (
         select t.at, t.post_id from unnest(%(times)s::bigint[], %(ids)s::text[]) as t (at, post_id)
@@ -21,13 +22,16 @@ with candidates as (
            and not exists (select from mute m where m.user_id = f.follower_id and m.target_id = f.followee_id and m.state = 'active')
          order by c.created_at desc, c.post_id desc limit %(count)s::int)
         union
-        (select c.created_at, c.post_id from follow f
-         join reaction r on r.user_id = f.followee_id and r.kind = 'repost' and r.state = 'active' and not r.is_pushed
-         join post c on c.post_id = r.post_id and c.state = 'published'
+        -- distinct: what many of them repost takes one place
+        (select distinct c.post_at, c.post_id from follow f
+         cross join lateral (
+             select r.post_at, r.post_id from reaction r
+             where r.user_id = f.followee_id and r.kind = 'repost' and r.state = 'active' and not r.is_pushed
+               and (r.post_at, r.post_id) < (%(at)s::bigint, %(id)s::text) and r.post_at >= %(since)s::bigint
+             order by r.post_at desc, r.post_id desc limit %(count)s::int) c
          where f.follower_id = %(viewer)s::text and f.state = 'active'
            and not exists (select from mute m where m.user_id = f.follower_id and m.target_id = f.followee_id and m.state = 'active')
-           and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text) and c.created_at >= %(since)s::bigint
-         order by c.created_at desc, c.post_id desc limit %(count)s::int)) as found
+         order by c.post_at desc, c.post_id desc limit %(count)s::int)) as found
     order by at desc, post_id desc limit %(count)s::int)
 select (select a.state from author a where a.user_id = %(viewer)s::text), c.at,
        (p.author_id = %(viewer)s::text or edge.is_followed or reposter.user_id is not null)
@@ -45,10 +49,24 @@ cross join lateral (
            exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = p.author_id
                      and m.state = 'active') as is_muted) as edge
 left join lateral (
-    select r.user_id from reaction r
-    join follow f on f.follower_id = %(viewer)s::text and f.followee_id = r.user_id and f.state = 'active'
+    -- who is both followed and reposts it: the two lists are walked in step, so the shorter one bounds how far
+    with recursive walk (user_id, is_both) as (
+        select ''::text collate "C", false where p.author_id <> %(viewer)s::text and not edge.is_followed
+        union all
+        select r.user_id, r.user_id = f.followee_id from walk w
+        cross join lateral (
+            select o.followee_id from follow o
+            where o.follower_id = %(viewer)s::text and o.state = 'active'
+              and o.followee_id >= w.user_id and (o.followee_id > w.user_id or not w.is_both)
+            order by o.followee_id limit 1) f
+        cross join lateral (
+            select o.user_id from reaction o
+            where o.post_id = p.post_id and o.kind = 'repost' and o.state = 'active' and o.user_id >= f.followee_id
+            order by o.user_id limit 1) r)
+    select r.user_id from walk
+    join reaction r on r.post_id = p.post_id and r.kind = 'repost' and r.user_id = walk.user_id
     join author w on w.user_id = r.user_id and w.state = 'active'
-    where r.post_id = c.post_id and r.kind = 'repost' and r.state = 'active'
+    where walk.is_both
       and not exists (select from mute m where m.user_id = %(viewer)s::text and m.target_id = r.user_id and m.state = 'active')
-    order by r.updated_at, r.user_id limit 1) as reposter on not edge.is_followed
+    order by r.updated_at, r.user_id limit 1) as reposter on true
 order by c.at desc, c.post_id desc

@@ -1,9 +1,13 @@
-"""The rule of who sees a post is part of each statement that shows posts: no function is called, nothing planned anew."""
+"""The rule of who sees a post is part of each statement that shows posts: no function is called, nothing planned anew.
+
+And what a statement reads does not grow with what there is beyond a page.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +16,7 @@ import psycopg
 import pytest
 
 from dataflows.social.erasure.eraser import SQL as ERASING
+from dataflows.social.moderation.looks import SQL as LOOKING
 from ingress.http.cursors import Cursors
 from ingress.http.store import Store
 from ingress.social.media.uploads import Uploads
@@ -19,9 +24,10 @@ from ingress.social.moderation.moderation import Moderation
 from ingress.social.posts import Posts
 from schemas import errors
 from schemas.media_origin import MediaOrigin
+from sinks.postgres.session import INDEXED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tests.servers import World
 
@@ -68,6 +74,109 @@ def test_an_erasure_finds_all_by_an_index_however_much_there_is_of_others(stack:
 def test_every_timeline_asks_the_rule() -> None:
     wanted = {entry.name.removesuffix(".sql") for entry in _QUERIES.iterdir() if entry.name.startswith("timeline_")}
     assert wanted | {"posts_shown", "post_versions", "post_counts", "media_of_posts"} <= set(_SHOWING)
+
+
+@contextmanager
+def planted(stack: World, *statements: str) -> Iterator[psycopg.Connection[Any]]:
+    """A session as the ingress has them, in which this is there; nobody else sees it."""
+    options = f"{INDEXED} -c jit=off -c plan_cache_mode=force_generic_plan"
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, options=options) as connection:
+        for statement in statements:
+            connection.execute(statement.encode(), prepare=False)
+        yield connection
+        connection.rollback()
+
+
+def rows_read(connection: psycopg.Connection[Any], text: str, given: Mapping[str, Any], table: str) -> int:
+    """How many rows of a table a statement touches, whether it wants them or not."""
+    explained = f"explain (analyze, timing off, format json) {text}".encode()
+    ((found,),) = connection.execute(explained, given)
+    return sum(
+        int(node["Actual Loops"]) * (int(node["Actual Rows"]) + int(node.get("Rows Removed by Filter", 0)))
+        for node in _nodes(found[0]["Plan"])
+        if node.get("Relation Name") == table
+    )
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+def text_of(query: str) -> str:
+    return (_QUERIES / f"{query}.sql").read_text()
+
+
+_EDGES = "insert into follow (follower_id, followee_id, state, version, created_at, updated_at)"
+_POSTS = """insert into post (post_id, author_id, visibility, text, version, state, root_id, is_pushed, created_at)"""
+_REACTIONS = """insert into reaction (kind, user_id, post_id, state, is_pushed, version, created_at, updated_at)"""
+#: 20,000 posts of somebody, the first of which is the newest, and all are reposted the other way round; the newest by many
+_REPOSTED = (
+    "insert into author (user_id) select 'u_' || n from generate_series(1, 400) n",
+    "insert into author (user_id) values ('u_star'), ('u_home'), ('u_other')",
+    f"{_EDGES} values ('u_home', 'u_star', 'active', 1, 0, 0)",
+    f"{_EDGES} select 'u_home', 'u_' || n, 'active', 1, 0, 0 from generate_series(1, 30) n",
+    f"{_POSTS} select 'po_' || n, 'u_other', 'public', '', 1, 'published', 'po_' || n, false, 30000 - n"
+    " from generate_series(1, 20000) n",
+    f"{_REACTIONS} select 'repost', 'u_star', 'po_' || n, 'active', false, 1, n, n from generate_series(1, 20000) n",
+    f"{_REACTIONS} select 'repost', 'u_' || n, 'po_1', 'active', false, 1, 0, n from generate_series(1, 400) n",
+    "analyze",
+)
+
+
+def test_a_home_reads_as_much_of_reposts_as_a_page_has_room_for(stack: World) -> None:
+    """However many the followed ever made, and however many others reposted the same: older pages still have theirs."""
+    page = {"viewer": "u_home", "times": [], "ids": [], "since": -1, "count": 24}
+    newest, older = page | {"at": 2**62, "id": ""}, page | {"at": 15_000, "id": ""}
+    with planted(stack, *_REPOSTED) as connection:
+        for asked, first in ((newest, 1), (older, 15_001)):
+            found = connection.execute(text_of("timeline_home").encode(), asked).fetchall()
+            assert [row[5] for row in found] == [f"po_{n}" for n in range(first, first + 24)]
+            assert all(row[2] for row in found)
+            assert {row[3] for row in found[1:]} == {"u_star"}
+            assert rows_read(connection, text_of("timeline_home"), asked, "reaction") < 1_000
+        assert connection.execute(text_of("timeline_home").encode(), newest).fetchall()[0][3] == "u_1"
+        connection.execute("update reaction set is_pushed = true where user_id = 'u_star'")
+        built = {"viewer": "u_home", "count": 100}
+        found = connection.execute(text_of("home_build").encode(), built).fetchall()
+        assert [row[1] for row in found] == [f"po_{n}" for n in range(1, 101)]
+        assert rows_read(connection, text_of("home_build"), built, "reaction") < 1_000
+
+
+_DECISIONS = """insert into moderation_decision
+    (decision_id, object_id, author_id, decision, reason, policy_version, expires_at, supersedes, moderator, version, created_at)"""
+#: one that is over, one that is not yet, one of before times were checked; 5,000 that were over long ago, each superseded
+_DECIDED = (
+    *(
+        f"{_DECISIONS} values ('mo_{name}', 'po_{name}', 'u_1', 'limit', '', 1, '{ends}', null, 'u_2', 1, 0)"
+        for name, ends in (
+            ("over", "2026-01-31T12:00:00.5+02:00"),
+            ("later", "9000-01-31T12:00:00Z"),
+            ("ever", "20260131"),
+        )
+    ),
+    f"{_DECISIONS} select 'mo_' || n, 'po_old', 'u_1', 'limit', '', 1, '2026-01-31T12:00:00Z', 'mo_' || nullif(n - 1, 0),"
+    " 'u_2', n, 0 from generate_series(1, 5000) n",
+    f"{_DECISIONS} values ('mo_last', 'po_old', 'u_1', 'none', '', 1, null, 'mo_5000', 'u_2', 5001, 0)",
+    "insert into moderation_current (object_id, effect, decision_id, epoch)"
+    " select object_id, decision, decision_id, version from moderation_decision"
+    " where decision_id in ('mo_over', 'mo_later', 'mo_ever', 'mo_1')",
+    "update moderation_current set decision_id = 'mo_last', effect = 'none', epoch = 5001 where object_id = 'po_old'",
+    "analyze",
+)
+
+
+def test_decisions_that_are_over_are_found_among_any_number_that_others_superseded(stack: World) -> None:
+    with planted(stack, *_DECIDED) as connection:
+        over = LOOKING["decisions_over"]
+        found = connection.execute(over, {"limit": 200}).fetchall()
+        assert [decision for decision, _ in found] == ["mo_over", "mo_ever"]
+        assert rows_read(connection, over, {"limit": 200}, "moderation_decision") < 100
+        looked = resources.files("reconciliation") / "social" / "invariants" / "social_moderation.sql"
+        assert connection.execute(looked.read_bytes()).fetchall() == []
+        connection.execute("update moderation_current set ends_at = null where object_id = 'po_later'")
+        assert [row[0] for row in connection.execute(looked.read_bytes()).fetchall()] == ["po_later"]
 
 
 _SEED = """

@@ -129,6 +129,22 @@ def test_a_decision_whose_look_takes_too_long_is_looked_at_again_after_the_other
         assert worker.written == [("no answer", 2.0)]
 
 
+def test_ends_that_take_too_long_to_find_keep_nothing_else_waiting() -> None:
+    """A worker that begins again on a new connection each time would end no decision, and hide nothing, ever."""
+
+    def execute(_: str, __: object) -> None:
+        raise psycopg.errors.QueryCanceled
+
+    worker = Looking(Exception())
+    worker._end(SimpleNamespace(execute=execute))  # type: ignore[arg-type]
+    with pytest.raises(psycopg.OperationalError):  # nobody answers
+        worker._end(SimpleNamespace(execute=_away))  # type: ignore[arg-type]
+
+
+def _away(_: str, __: object) -> None:
+    raise psycopg.OperationalError
+
+
 def asked(*caches: str, newest: int, is_every_one: bool) -> list[tuple[int, str, bool]]:
     """Version, name, and whether it is signed."""
     origin = MediaOrigin(url="http://m", uploads_url="", key=b"k" * 32, folder=Path(), caches=caches)
