@@ -4,7 +4,9 @@
 setup: ; @sh compose/set_up.sh
 # built once for a user; a test that needs it would take its time otherwise
 stripe_mock: setup ; @.venv/bin/python -m tests.worlds.payments.stripe_mock
-demo: setup ; @.venv/bin/millrace demo
+# posts of real people along a real graph, where the data that this was developed with lie beside the checkout
+PEOPLE = ../shared/data/social
+demo: setup ; @.venv/bin/millrace demo $(if $(wildcard $(PEOPLE)/musae_git_edges.csv.gz),--social $(PEOPLE))
 # the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew.
 # CI gives RUN=tests.rerun
 test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),auto) --dist loadfile

@@ -52,5 +52,7 @@ WORKER_EVENTS_MAX: Final = 500  # of one reading of a service's worker
 WORKER_POLL_MS: Final = 500
 
 # --- streams
+READ_AHEAD_POLL_S: Final = 0.1  # between two looks whether who waits for a place among them shall stop
+STREAM_RETRY_S: Final = 0.5  # after an error, before a stream is read again
 READ_AHEAD_MAX: Final = 2  # reads of a stream whose batches wait for the database
 OWNER_CLOCK_OFF_MAX_S: Final = 60  # of the database: decided by a clock further away, times and deadlines are wrong

@@ -21,6 +21,7 @@ METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
 TEXT_LENGTH_MAX: Final = 500
 REDIRECT_URL_LENGTH_MAX: Final = 2_048
+DOCUMENT_BYTES_MAX: Final = 32 * 1024  # a payload that is an object of its caller's own, as it was written
 TIME_US_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999: later is no time that a store of ours holds
 
 # --- HTTP and Postgres
@@ -41,6 +42,7 @@ ACCESS_DENIED_MAX: Final = 20_000  # rows of the list, which every process reads
 
 # --- audit
 AUDIT_TEXT_LENGTH_MAX: Final = 200  # of an actor or object, as a stranger may have written it
+NOTE_LENGTH_MAX: Final = 200  # of a decision; with two persons' names it fits into the note of a journal entry
 REPAIR_PERSON_LENGTH_MAX: Final = 128  # a token's subject
 
 # --- signed requests

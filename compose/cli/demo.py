@@ -14,6 +14,7 @@ from compose.proof.demo.limiter.command import limiter
 
 if TYPE_CHECKING:
     from compose.proof.demo.invoices import Invoices
+    from compose.proof.demo.social_cast import Cast
     from compose.proof.kit.narrator import Narrator
 
 _INTERRUPTED = 130
@@ -51,6 +52,7 @@ def demo(
     """Take invoices from HTTP to ledger and ClickHouse, kill an owner half-way; exit 1 if anything differs."""
     from compose.proof.demo.invoice_generator import generated_invoices  # noqa: PLC0415
     from compose.proof.demo.invoices import read_invoices  # noqa: PLC0415
+    from compose.proof.demo.social_cast import generated_cast, read_cast  # noqa: PLC0415
     from compose.proof.kit.interruption import end_as_interrupted  # noqa: PLC0415 - the help needs none of it
     from compose.proof.kit.narrator import Narrator  # noqa: PLC0415
     from compose.stack.errors import StackError  # noqa: PLC0415
@@ -60,8 +62,9 @@ def demo(
     end_as_interrupted()
     narrator = Narrator(verbose=verbose)
     invoices = read_invoices(orders) if orders else generated_invoices(limits.DEMO_INVOICE_COUNT)
+    cast = read_cast(social) if social else generated_cast()
     try:
-        is_ok = _run(narrator, invoices, rate, social, keep=keep)
+        is_ok = _run(narrator, invoices, rate, cast, keep=keep)
     except StackError:
         raise
     except KeyboardInterrupt:
@@ -74,7 +77,7 @@ def demo(
     raise typer.Exit(0 if is_ok else 1)
 
 
-def _run(narrator: Narrator, invoices: Invoices, rate: float, social: Path | None, *, keep: bool) -> bool:
+def _run(narrator: Narrator, invoices: Invoices, rate: float, cast: Cast, *, keep: bool) -> bool:
     from compose.proof.kit.own_stack import forget_other_servers, own_stack  # noqa: PLC0415
 
     for name in forget_other_servers():
@@ -87,7 +90,7 @@ def _run(narrator: Narrator, invoices: Invoices, rate: float, social: Path | Non
         # Kept also when the demo breaks off: then it is wanted most. Ctrl-C removes it all the same.
         stack.keep = keep
         try:
-            verdict = demonstrate(stack, invoices, rate, narrator, social)
+            verdict = demonstrate(stack, invoices, rate, narrator, cast)
         except KeyboardInterrupt:
             stack.keep = False
             raise

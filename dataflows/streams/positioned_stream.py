@@ -22,9 +22,9 @@ from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from confluent_kafka import KafkaError, KafkaException
 
+from dataflows import limits
 from dataflows.owner.drivers import run_flow
 from schemas import errors
-from schemas.limiter import limits
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ class PositionedStream(ABC, Generic[Batch, Done]):
             except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Fenced) as error:
                 self.is_ready = False
                 _log.warning(f"{self._name}_restart", cause=type(error).__name__, error=str(error).partition("\n")[0])
-                self._stop.wait(limits.LIMIT_STORE_RETRY_S)
+                self._stop.wait(limits.STREAM_RETRY_S)
 
     def _flow(self, read: Read[Batch], fold: Fold[Batch, Done]) -> Dataflow:
         """Read, fold, count."""

@@ -8,7 +8,6 @@ from queue import Empty, Full, Queue
 from typing import Generic, TypeVar
 
 from dataflows import limits as dataflows_limits
-from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
 
 Batch = TypeVar("Batch")
@@ -53,7 +52,7 @@ class ReadAhead(Generic[Batch]):
     def _hand_over(self, found: Sequence[Batch] | Exception) -> None:
         while not self._stop.is_set():
             try:
-                self._batches.put(found, timeout=tenancy_limits.USAGE_POLL_S)
+                self._batches.put(found, timeout=dataflows_limits.READ_AHEAD_POLL_S)
             except Full:
                 continue
             return

@@ -17,7 +17,6 @@ from ingress.http import strict_json
 from schemas import card_number, errors, identity, limits, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
-from schemas.tenancy import limits as tenancy_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,8 +171,8 @@ def _document(
         raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
         raise errors.NotFound
-    if len(_encode(given)) > tenancy_limits.RESOURCE_BYTES_MAX:
-        raise errors.TooLarge(f"The payload is larger than {tenancy_limits.RESOURCE_BYTES_MAX} bytes.")
+    if len(_encode(given)) > limits.DOCUMENT_BYTES_MAX:
+        raise errors.TooLarge(f"The payload is larger than {limits.DOCUMENT_BYTES_MAX} bytes.")
     aggregate_key = operation.aggregate_key(Named(path_id, given, merchant, key))
     _refuse_contradictions(operation, path_id, body, aggregate_key)
     if wrong := _wrong_identities(key, request_id):

@@ -19,7 +19,7 @@ from ingress.operators import decisions
 from ingress.tenancy.callers import require_staff
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.usage import Usage
-from schemas.payments import repair
+from schemas import decision_note
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import STAFF
 from schemas.tenancy.instants import instant
@@ -41,7 +41,7 @@ async def isolation(request: Request) -> Response:
 async def lift(request: Request) -> Response:
     """One person would lift it, another lifts it."""
     async with decisions.deciding(request, "isolation.lift", "tenancy") as asked:
-        note = repair.read_decision(repair.REVERSE, asked.body)["note"]
+        note = decision_note.read_decision(decision_note.REQUIRED, asked.body)["note"]
         word = await asked.parts.get(SafeMode).lift(asked.person, note)
     return calling.json({"result": {"state": word}})
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas import validation
+from schemas import decision_note, validation
 from schemas import value_types as types
-from schemas.payments import facts, payloads, repair, vouched
+from schemas.payments import facts, payloads, vouched
 from schemas.records import Command
 from schemas.validation import Field
 
@@ -23,9 +23,9 @@ OUTCOME: Final[validation.Fields] = {
     "currency": Field(types.CURRENCY, "of a success: ISO 4217", None, nullable=True),
     "provider_ref": payloads.ATTEMPT_OUTCOME["provider_ref"],
     "error_code": payloads.ATTEMPT_OUTCOME["error_code"],
-    "note": repair.REVERSE["note"],  # the evidence
+    "note": decision_note.REQUIRED["note"],  # the evidence
 }
-ASK: Final[validation.Fields] = {"note": repair.DECISION["note"]}
+ASK: Final[validation.Fields] = {"note": decision_note.OPTIONAL["note"]}
 
 
 def proposals_named(commands: Sequence[Command]) -> list[str]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import validation
+from schemas import decision_note, validation
 from schemas import value_types as types
-from schemas.payments import repair
 from schemas.validation import Field
 
 #: what a person may find out about a case; the note says how
@@ -22,6 +21,6 @@ REASONS: Final = (
 )
 CLOSING: Final[validation.Fields] = {
     "reason": Field(types.choice(*REASONS), "why nothing has to be posted"),
-    "note": repair.REVERSE["note"],
+    "note": decision_note.REQUIRED["note"],
 }
-REOPENING: Final[validation.Fields] = {"note": repair.REVERSE["note"]}
+REOPENING: Final[validation.Fields] = {"note": decision_note.REQUIRED["note"]}

@@ -154,7 +154,6 @@ SETTLEMENT_BANK_DAYS_MAX: Final = 5  # from the announcement of a payout to its 
 SETTLEMENT_SHOWN_MAX: Final = 50  # discrepancies in the table for people
 
 # --- repairs and audit
-REPAIR_NOTE_LENGTH_MAX: Final = 200  # with both names it fits into the note of a journal entry
 REPAIR_POLL_MS: Final = 50
 REPAIR_DECISION_WAIT_S: Final = 30  # for the owner; then the repair stays approved and is finished by the next run
 REPAIRS_OF_CASE_MAX: Final = 100  # listed of one case

@@ -10,12 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas import limits, validation
+from schemas import decision_note, limits, validation
 from schemas import value_types as types
 from schemas.errors import InvalidCommand
-from schemas.legible_text import SAYS_SOMETHING
 from schemas.payments import facts, value_types
-from schemas.payments import limits as payments_limits
 from schemas.records import Command
 from schemas.validation import Field, ValueType
 
@@ -38,12 +36,6 @@ _ACCOUNT: Final = re.compile(
 )
 
 
-def _note(value: object) -> str | None:
-    if reason := validation.free_text(value, payments_limits.REPAIR_NOTE_LENGTH_MAX):
-        return reason
-    return None if str(value).strip() else "must say something"
-
-
 def _account(value: object) -> str | None:
     is_account = isinstance(value, str) and _ACCOUNT.match(value) is not None
     return None if is_account else "must be an account that a repair may touch, without its currency"
@@ -53,9 +45,6 @@ def _name(value: object) -> str | None:
     return None if isinstance(value, str) and re.fullmatch(_NAME, value) else "must be a name"
 
 
-_NOTE_TYPE: Final = ValueType(
-    _note, "string", types.text_schema(payments_limits.REPAIR_NOTE_LENGTH_MAX, pattern=SAYS_SOMETHING)
-)
 _ACCOUNT_TYPE: Final = ValueType(_account, "string", {"type": "string"})
 _NAME_TYPE: Final = ValueType(_name, "string", {"type": "string", "pattern": f"^{_NAME}$"})
 PROPOSAL: Final[validation.Fields] = {
@@ -67,10 +56,8 @@ PROPOSAL: Final[validation.Fields] = {
     "processor": Field(_NAME_TYPE, "absent: the case's own", None, nullable=True),
     "side": Field(types.choice(*SIDES), "whose side a write-off takes", None, nullable=True),
     "reference": Field(types.TEXT, "of the transaction that is reversed", None, nullable=True),
-    "note": Field(_NOTE_TYPE, "why"),
+    **decision_note.REQUIRED,
 }
-DECISION: Final[validation.Fields] = {"note": Field(_NOTE_TYPE, "why", None, nullable=True)}
-REVERSE: Final[validation.Fields] = {"note": Field(_NOTE_TYPE, "why")}
 #: what each form of a proposal needs; what is neither needed nor optional has no meaning and is refused
 _NEEDED: Final = {
     None: {"entries"},
@@ -153,14 +140,6 @@ def require_sound(entries: Sequence[Entry], currency: str | None) -> None:
     ]
     if wrong:
         raise InvalidCommand(wrong, "The entries cannot be posted; see errors.")
-
-
-def read_decision(table: validation.Fields, payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload of a decision. Raises InvalidCommand with all that is wrong."""
-    found, wrong = validation.normalize(table, payload)
-    if wrong:
-        raise InvalidCommand(wrong)
-    return found
 
 
 def reference_of(proposal_id: str) -> str:

@@ -14,7 +14,6 @@ ENTITLEMENT_LENGTH_MAX: Final = 100  # of a value that is a text
 PRICE_DIGITS_MAX: Final = 12  # before the point, and behind it
 PRICE_TIERS_MAX: Final = 20  # of one price
 PRICES_READ_MAX: Final = 1_000  # prices with tiers that a process keeps read
-RESOURCE_BYTES_MAX: Final = 32 * 1024  # a payload as its caller wrote it
 SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
 MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
 TENANTS_CACHED_S: Final = 1  # what the ingress knows of a tenant is no older; the owner decides all the same

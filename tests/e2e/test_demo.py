@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import signal
@@ -16,6 +17,7 @@ import pytest
 from beancount import loader
 from beancount.core import data
 
+from compose.proof.demo.social_cast import EDGES_FILE, TEXTS_FILE
 from tests.eventually import becomes, eventually, patient
 from tests.servers import clean_environment
 from tests.worlds.public_system import no_processes_but
@@ -47,6 +49,14 @@ def orders_in(folder: Path) -> Path:
     path = folder / "orders.csv"
     path.write_text(HEADER + "\n".join([*rows, "C99,1/12/2010,17001,France,-500,1", ""]))
     return path
+
+
+def people_in(folder: Path) -> Path:
+    """A small graph with texts, in the form of the real ones: some follow all, and one is followed by all."""
+    edges = [f"{one},{other}" for one in range(3) for other in range(one + 1, 40)]
+    (folder / EDGES_FILE).write_bytes(gzip.compress("\n".join(edges).encode()))
+    (folder / TEXTS_FILE).write_text("\n".join(f"{n} of all at the harbour… #{n}" for n in range(40)), encoding="utf-8")
+    return folder
 
 
 @pytest.fixture
@@ -88,7 +98,18 @@ class Demonstration:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demonstration]:
     folder = tmp_path_factory.mktemp("demo")
     environment, output = environment_in(folder / "temporary"), folder / "output"
-    command = [MILLRACE, "demo", "--orders", orders_in(folder), "--rate", "10", "--keep", "--verbose"]
+    command = [
+        MILLRACE,
+        "demo",
+        "--orders",
+        orders_in(folder),
+        "--social",
+        people_in(folder),
+        "--rate",
+        "10",
+        "--keep",
+        "--verbose",
+    ]
     with output.open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     made = Demonstration(environment, output, process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePosixPath
@@ -71,6 +72,15 @@ def test_every_setting_is_in_the_table_of_settings() -> None:
         for name in Settings.model_fields
     }
     tree.nothing_in([f"compose/README.md: no {name}" for name, form in named.items() if not re.search(form, table)])
+
+
+def test_every_library_has_its_line_in_the_architecture() -> None:
+    """By its name in a first column; what it is for stands beside it."""
+    extras = tomllib.loads(tree.text("pyproject.toml"))["project"]["optional-dependencies"]
+    wanted = {re.match(r"[\w.-]+", one)[0] for extra in extras.values() for one in extra}
+    table = tree.text("ARCHITECTURE.md").partition("## Libraries")[2]
+    named = set(re.findall(r"[\w.-]+", " ".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE))))
+    tree.nothing_in([f"ARCHITECTURE.md: no library {name}" for name in sorted(wanted - named)])
 
 
 def without_one_title(file: str) -> list[str]:

@@ -14,10 +14,10 @@ from starlette.datastructures import Headers
 
 from ingress.commands import envelope, envelope_fields
 from ingress.payments.merchants.endpoint_values import _why_not_description, _why_not_url
-from schemas import errors, identity, validation
+from schemas import decision_note, errors, identity, validation
 from schemas.card_networks import network_of, passes_luhn
 from schemas.card_number import REFUSED, holds_card_number, url_holds_card_number
-from schemas.payments import payloads, repair, value_types
+from schemas.payments import payloads, value_types
 from schemas.services import OPERATIONS
 from tests.unit.vault.test_vault_card import PUBLISHED, check_digit
 
@@ -269,7 +269,7 @@ REFUND = {"payment_intent": "pi_a"}
         (payloads.CREATE_INTENT, CREATE | {"payment_method": f"tok_{VISA}"}, "payload.payment_method"),
         (payloads.CREATE_REFUND, REFUND | {"metadata": {"a": "4242 4242 4242 4242"}}, "payload.metadata"),
         (payloads.CREATE_REFUND, {"payment_intent": VISA}, "payload.payment_intent"),
-        (repair.DECISION, {"note": f"refund to {VISA}"}, "payload.note"),
+        (decision_note.OPTIONAL, {"note": f"refund to {VISA}"}, "payload.note"),
         (payloads.CONFIRM, {VISA: "x"}, "payload.(a card number)"),
         (payloads.CREATE_INTENT, CREATE | {"return_url": f"https://shop.example/?pan={VISA}"}, "payload.return_url"),
         (payloads.UPDATE_INTENT, {"return_url": f"https://shop.example/{VISA[:8]}%2D{VISA[8:]}"}, "payload.return_url"),

@@ -158,7 +158,7 @@ def consent(
 
 @app.command("grant-revoke", rich_help_panel=_PANEL)
 def revoke(tenant: Tenant, grant_id: Id, token: Token, key: Key = "", as_json: AsJson = False) -> None:
-    """End a grant: within 5 s it opens nothing more. Anybody of either side may.
+    """End a grant: the next call with it is refused, in every process. Anybody of either side may.
 
     Example: millrace tenants grant-revoke tn_1 sg_1
     """

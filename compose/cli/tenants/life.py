@@ -102,7 +102,7 @@ def suspend(
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Refuse a tenant's writes, or all its calls: in every process 5 s later.
+    """Refuse a tenant's writes, or all its calls: in every process a second later.
 
     Example: millrace tenants suspend tn_1 --mode read_only --reason "unpaid since October"
     """

@@ -29,21 +29,19 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from compose.proof.demo.invoices import Invoices
     from compose.proof.demo.social_act import SocialPlay
+    from compose.proof.demo.social_cast import Cast
     from compose.proof.demo.stories import Story
     from compose.proof.demo.tenancy_act import TenancyPlay
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
 
 
-def demonstrate(
-    stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator, social_data: Path | None = None
-) -> Verdict:
+def demonstrate(stack: OwnStack, invoices: Invoices, rate: float, narrator: Narrator, cast: Cast) -> Verdict:
     """Runs the whole demo on a stack that is ready."""
-    with social_playing(stack, social_data) as social_played, tenancy_playing(stack) as tenancy_played:
+    with social_playing(stack, cast) as social_played, tenancy_playing(stack) as tenancy_played:
         return _demonstrate(stack, invoices, rate, narrator, social_played, tenancy_played)
 
 

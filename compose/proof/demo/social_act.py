@@ -13,14 +13,12 @@ from PIL import Image
 
 from compose.proof import limits
 from compose.proof.demo.beside import beside, take
-from compose.proof.demo.social_cast import generated_cast, read_cast
 from compose.proof.social.client import SocialClient
 from ingress.identity.issuer import KeyFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from compose.proof.demo.social_cast import Cast
     from compose.proof.kit.own_stack import OwnStack
@@ -51,9 +49,8 @@ class SocialPlay:
         return {"social_posts": self.posts, "social_homes_exact": self.homes, "social_steps": len(self.steps)}
 
 
-def social_playing(stack: OwnStack, folder: Path | None) -> AbstractContextManager[Callable[[], SocialPlay]]:
-    """Plays beside the block, which asks for what came of it. Raises as ``read_cast``, before it begins."""
-    cast = read_cast(folder) if folder else generated_cast()
+def social_playing(stack: OwnStack, cast: Cast) -> AbstractContextManager[Callable[[], SocialPlay]]:
+    """Plays beside the block, which asks for what came of it."""
     return beside("social-act", lambda: _play(stack, cast))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import random
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from compose.proof import limits
+from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 EDGES_FILE: Final = "musae_git_edges.csv.gz"  # a pair of numbers a line: mutual follows, SNAP's musae-github
 TEXTS_FILE: Final = "posts_emoji_val.txt"  # a post a line, tweeteval's
+_WANTED: Final = f"give --social a folder with {EDGES_FILE} and {TEXTS_FILE}"
 _SEED: Final = 37_700
 _CHANCE: Final = 0.3  # of an edge between two who are generated
 _WORDS: Final = ("rain", "harbour", "morning", "bread", "train", "window", "garden", "music", "evening", "salt")
@@ -39,13 +42,24 @@ class Cast:
 
 
 def read_cast(folder: Path) -> Cast:
-    """The neighbourhood of the user whom most follow. Raises OSError, or ValueError for files of another form."""
+    """The neighbourhood of the user whom most follow. Raises ``StackError`` that names the file which is not one."""
+    try:
+        return _slice(folder)
+    except OSError as error:
+        raise StackError(f"cannot read {error.filename or folder}: {error.strerror or error}; {_WANTED}") from error
+    except (ValueError, EOFError, zlib.error, csv.Error) as error:
+        raise StackError(f"the files in {folder} are of another form ({error}); {_WANTED}") from error
+
+
+def _slice(folder: Path) -> Cast:
     with gzip.open(folder / EDGES_FILE, "rt", encoding="utf-8", newline="") as lines:
         rows = [(int(one), int(other)) for one, other in csv.reader(lines)]
     neighbours: dict[int, set[int]] = defaultdict(set)
     for one, other in rows:
         neighbours[one].add(other)
         neighbours[other].add(one)
+    if not neighbours:
+        raise ValueError("nobody follows anybody")
     centre = max(neighbours, key=lambda user: (len(neighbours[user]), -user))
     # those of its neighbours who know most of the others: a slice with something in it
     near = sorted(neighbours[centre], key=lambda user: (-len(neighbours[user] & neighbours[centre]), user))

@@ -11,8 +11,7 @@ from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating
 from ingress.operators.parked import ParkedCommands, Place
-from schemas import errors, limits, validation
-from schemas.payments import repair
+from schemas import decision_note, errors, limits, validation
 
 _QUEUE: Final = "/console/queues/parked"
 _PARTITION_MAX: Final = 2**31 - 1
@@ -28,7 +27,7 @@ async def decide(request: Request, topic: str, partition: str, offset: str) -> R
     name = f"{topic}/{partition}/{offset}"
     async with visits.deciding(request, "parked.decide", name) as (visit, fields):
         place = _place(topic, partition, offset)
-        note = repair.read_decision(repair.REVERSE, {"note": fields.get("note", "").strip()})["note"]
+        note = decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"]
         person = operating.person(visit.who.caller())
         await parts_of(request).get(ParkedCommands).decide(place, fields.get("decision", ""), person, note)
     return visits.go(_QUEUE)

@@ -22,7 +22,8 @@ from ingress.payments.console import decision
 from ingress.payments.repair.closings import Closings
 from ingress.payments.repair.outcomes import Outcomes
 from ingress.payments.repair.repairs import Repairs
-from schemas.payments import attempt_outcome, case_closing, limits, repair
+from schemas import limits
+from schemas.payments import attempt_outcome, case_closing, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ async def show_case(request: Request, case_id: str) -> Response:
         sides=repair.SIDES,
         key=secrets.token_hex(_KEY_BYTES),
         refusal=_why_not(visit.who),
-        note_max=limits.REPAIR_NOTE_LENGTH_MAX,
+        note_max=limits.NOTE_LENGTH_MAX,
     )
 
 
@@ -85,7 +86,7 @@ async def show_repair(request: Request, repair_id: str) -> Response:
         refusal=_why_not(visit.who),
         refusal_to_approve=_why_not_approve(visit.who, found),
         key=secrets.token_hex(_KEY_BYTES),
-        note_max=limits.REPAIR_NOTE_LENGTH_MAX,
+        note_max=limits.NOTE_LENGTH_MAX,
     )
 
 

@@ -17,7 +17,7 @@ from ingress.http.parts import parts_of
 from ingress.operators import cases
 from ingress.operators.cases import Cases
 from ingress.payments.console.totals import Totals
-from schemas import errors
+from schemas import errors, limits
 from schemas.currency import is_currency
 from schemas.payments import limits as payments_limits
 
@@ -80,7 +80,7 @@ async def show_queue(request: Request, queue: str) -> Response:
         queues=QUEUES,
         counts=by_queue,
         rows_max=ingress_limits.CONSOLE_ROWS_MAX,
-        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
+        note_max=limits.NOTE_LENGTH_MAX,
         parked_min=payments_limits.WEBHOOK_PARKED_MAX_S // 60,
         **found,
     )

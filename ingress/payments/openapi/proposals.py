@@ -8,8 +8,8 @@ from ingress.http import openapi_elements as elements
 from ingress.http import openapi_schemas
 from ingress.http.openapi_schemas import TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
+from schemas import limits
 from schemas.legible_text import SAYS_SOMETHING
-from schemas.payments import limits
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ KEY: Final = elements.parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_K
 NOTE: Final[Json] = {
     "type": "string",
     "minLength": 1,
-    "maxLength": limits.REPAIR_NOTE_LENGTH_MAX,
+    "maxLength": limits.NOTE_LENGTH_MAX,
     "pattern": SAYS_SOMETHING,
 }
 #: what every proposal tells of its decision

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Kind, Proposals, identified
-from schemas.payments import case_closing, limits, repair
+from schemas import decision_note
+from schemas.payments import case_closing, limits
 
 if TYPE_CHECKING:
     from ingress.commands.envelope_fields import Fields
@@ -47,7 +48,7 @@ class Closings(Proposals):
         Raises InvalidCommand, NotFound, StateConflict or KeyReused.
         """
         key, payload = decisions.identity_and_payload(body, fields)
-        wanted = repair.read_decision(case_closing.CLOSING, payload)
+        wanted = decision_note.read_decision(case_closing.CLOSING, payload)
         made = identified("cc", "close", case_id, author, key, wanted)
         parameters = {**made, "case": case_id, "reason": wanted["reason"], **_HORIZON}
         decisions.require(await self._store.word("closings_propose", parameters), "proposed", _CONFLICTS)
@@ -55,7 +56,7 @@ class Closings(Proposals):
 
     async def reopen(self, case_id: str, body: dict[str, Any], person: str) -> None:
         """The case waits again, as old as it was. Raises InvalidCommand, NotFound or StateConflict."""
-        wanted = repair.read_decision(case_closing.REOPENING, body)
+        wanted = decision_note.read_decision(case_closing.REOPENING, body)
         parameters = {"case": case_id, "actor": person, "note": wanted["note"]}
         decisions.require(await self._store.word("closings_reopen", parameters), "reopened", _CONFLICTS)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Effect, Kind, Proposals, identified
-from schemas import errors
-from schemas.payments import attempt_outcome, repair, vouched
+from schemas import decision_note, errors
+from schemas.payments import attempt_outcome, vouched
 
 if TYPE_CHECKING:
     from ingress.commands.envelope_fields import Fields
@@ -61,14 +61,14 @@ class Outcomes(Proposals):
 
     async def ask(self, operation_id: str, body: dict[str, Any], person: str) -> None:
         """A worker asks the processor next. Raises InvalidCommand, NotFound or StateConflict."""
-        wanted = repair.read_decision(attempt_outcome.ASK, body)
+        wanted = decision_note.read_decision(attempt_outcome.ASK, body)
         parameters = {"operation": operation_id, "actor": person, "note": wanted["note"]}
         decisions.require(await self._store.word("attempts_ask", parameters), "asked", _CONFLICTS)
 
     async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
         """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
         key, payload = decisions.identity_and_payload(body, fields)
-        wanted = repair.read_decision(attempt_outcome.OUTCOME, payload)
+        wanted = decision_note.read_decision(attempt_outcome.OUTCOME, payload)
         made = identified(vouched.PREFIX.rstrip("_"), "outcome", case_id, author, key, wanted)
         fact = json.dumps({name: value for name, value in wanted.items() if name != "note"})
         word = await self._store.word("outcomes_propose", {**made, "case": case_id, "fact": fact})

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ingress import limits as ingress_limits
 from ingress.operators import decisions
-from schemas import errors, identity, rendering
+from schemas import decision_note, errors, identity, rendering
 from schemas.payments import limits as payments_limits
-from schemas.payments import repair
 from schemas.records import Command
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Proposals:
 
         Raises InvalidCommand, NotFound or StateConflict.
         """
-        wanted = repair.read_decision(repair.DECISION, body)
+        wanted = decision_note.read_decision(decision_note.OPTIONAL, body)
         asked = {"id": proposal_id, "case": case_id, "actor": person, "note": wanted["note"]}
         decisions.require(await self._store.word(self.kind.reject, asked), "rejected")
         return await self.get(proposal_id, case_id)

@@ -13,7 +13,7 @@ import msgspec
 
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Effect, Kind, Proposals, identified
-from schemas import errors, identity
+from schemas import decision_note, errors, identity
 from schemas.payments import repair
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Repairs(Proposals):
     async def reverse(self, repair_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
         """A new proposal with the entries of a posted one, mirrored. Raises as ``propose``."""
         key, payload = decisions.identity_and_payload(body, fields)
-        wanted = repair.read_decision(repair.REVERSE, payload)
+        wanted = decision_note.read_decision(decision_note.REQUIRED, payload)
         made = identified(_PREFIX, "reverse", repair_id, author, key, wanted)
         case_id = identity.derived_id("case", author, f"reverse {repair_id}", key)
         parameters = {**made, "repair": repair_id, "case": case_id}

@@ -15,7 +15,7 @@ from ingress.commands import calling
 from ingress.console import visit as visits
 from ingress.tenancy.console.tenant_routes import KEY_BYTES
 from schemas import errors
-from schemas.payments import limits as payments_limits
+from schemas import limits as schemas_limits
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.service import SERVICE
 
@@ -79,7 +79,7 @@ async def isolation(request: Request) -> Response:
         lints=lints,
         rows=rows,
         key=secrets.token_hex(KEY_BYTES),
-        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
+        note_max=schemas_limits.NOTE_LENGTH_MAX,
     )
 
 

@@ -28,8 +28,7 @@ from ingress.tenancy.billing import Billing
 from ingress.tenancy.invoice_routes import as_biller, ensure_intent
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.usage import Usage
-from schemas import errors
-from schemas.payments import repair
+from schemas import decision_note, errors
 from schemas.services import OPERATIONS
 from schemas.tenancy.desk_operations import REQUEST_SUPPORT_GRANT
 
@@ -192,7 +191,7 @@ def _require(verb: str, verbs: tuple[str, ...]) -> None:
 
 
 def _note(fields: Mapping[str, str]) -> str:
-    note: str = repair.read_decision(repair.REVERSE, {"note": fields.get("note", "").strip()})["note"]
+    note: str = decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"]
     return note
 
 

@@ -19,7 +19,7 @@ from ingress.console import visit as visits
 from ingress.tenancy import invoice_payment
 from ingress.tenancy.invoice_routes import intent_of
 from schemas import errors
-from schemas.payments import limits as payments_limits
+from schemas import limits as schemas_limits
 from schemas.tenancy import entitlements, pricing
 from schemas.tenancy.value_types import MODES
 
@@ -151,5 +151,5 @@ async def invoice(request: Request, invoice_id: str) -> Response:
         made_at=rows[0]["created_at"],
         payment=invoice_payment.rendered(document, intent),
         key=secrets.token_hex(KEY_BYTES),
-        note_max=payments_limits.REPAIR_NOTE_LENGTH_MAX,
+        note_max=schemas_limits.NOTE_LENGTH_MAX,
     )

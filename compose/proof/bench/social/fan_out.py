@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import redis
 
 from compose.proof import limits
+from compose.proof.bench.goals import at_least, at_most
 from compose.proof.bench.social.graph import load_follows, load_users
-from compose.proof.bench.social.people import at_least, at_most, spread, timed_ms
+from compose.proof.bench.social.people import spread, timed_ms
 from sinks.redis.homes import Homes, HomeWriter
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import psutil
 from PIL import Image
 
-from compose.proof.bench.social.people import at_least
+from compose.proof.bench.goals import at_least
 from dataflows.social.media.rendering import render
 from ingress import limits as ingress_limits
 from schemas.social import limits as social_limits

@@ -1,4 +1,4 @@
-"""Users of the benchmark of social posts: tokens, calls, and figures beside their goals."""
+"""Users of the benchmark of social posts: tokens, calls, and how long they take."""
 
 from __future__ import annotations
 
@@ -70,13 +70,3 @@ def spread(found: list[float], name: str) -> dict[str, float]:
         f"{name}_p50_ms": round(ordered[len(ordered) // 2], 1),
         f"{name}_p99_ms": round(ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)], 1),
     }
-
-
-def at_least(name: str, found: float, goal: float) -> dict[str, float]:
-    """A figure that should be high, its goal, and how much of it was reached: 1 or more is good."""
-    return {name: round(found, 2), f"{name}_goal": goal, f"{name}_of_goal": round(found / goal, 2)}
-
-
-def at_most(name: str, found: float, goal: float) -> dict[str, float]:
-    """A figure that should be low, its goal, and how much of the goal it takes: 1 or less is good."""
-    return {name: round(found, 2), f"{name}_goal": goal, f"{name}_of_goal": round(found / goal, 2)}

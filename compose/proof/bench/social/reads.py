@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 import psycopg
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.goals import at_most
 from compose.proof.bench.http.connection import Connection
 from compose.proof.bench.http.latency import Latencies
 from compose.proof.bench.social.graph import name_of
-from compose.proof.bench.social.people import at_most, spread, timed_ms
+from compose.proof.bench.social.people import spread, timed_ms
 from ingress import limits as ingress_limits
 from ingress.social.pager import NEWEST, OLDEST
 from schemas.social import limits as social_limits

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.goals import at_least, at_most
 from compose.proof.bench.owner.latency import Answers, summary, wait_for
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
@@ -45,6 +46,8 @@ _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 _POSITION: Final = "insert into partition_owner (topic, partition, next_offset) values (%s, %s, %s)"
 _OWNED: Final = "select count(*) from partition_owner where topic = %s and owner_id <> ''"
 _MADE: Final = "select count(*) from tenant"
+_MADE_GOAL: Final = 500
+_RATIO_GOAL: Final = 1.5
 _PAGES: Final = 200  # of the list that are read and timed
 Record = tuple[str, bytes, Headers]
 
@@ -99,7 +102,7 @@ def measure_provisioning(world: World, dsn: str, tenants: int) -> dict[str, Any]
         pages = _pages(connection)
     return {
         "tenants": tenants,
-        "tenants_per_s": round(tenants / seconds),
+        **at_least("tenants_per_s", round(tenants / seconds), _MADE_GOAL),
         "list_pages": len(pages),
         "list_page_p99_ms": round(sorted(pages)[len(pages) * 99 // 100] * 1_000, 2),
     }
@@ -138,7 +141,7 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
     return {
         "alone": alone,
         "beside_noisy": beside,
-        "p99_ratio": round(beside["p99_ms"] / alone["p99_ms"], 2),
+        **at_most("p99_ratio", beside["p99_ms"] / alone["p99_ms"], _RATIO_GOAL),
         "noticed": dict(noticed),
         "noisy_is": scope_of(tenant_of(noisy)),
     }

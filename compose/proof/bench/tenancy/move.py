@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.goals import at_least, at_most
 from compose.proof.bench.tenancy.load import (
     STAFF,
     command,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _KEY: Final = "large"
 _LOOK_S: Final = 0.002
+_VERIFIED_GOAL: Final = 50_000
+_PAUSE_GOAL_MS: Final = 1_000
 _MADE: Final = "select count(*) from tenant where tenant_id = %s and state = 'active'"
 _HEADS: Final = (
     "insert into resource_head select %s, 'rs_' || lpad(n::text, 26, '0'), 1, false, 100, 1, 1"
@@ -65,8 +68,8 @@ def measure_move(world: World, dsn: str, rows: int) -> dict[str, Any]:
         "rows": rows,
         "copied_rows_per_s": round(rows / max(seconds.get("copying", 0), _LOOK_S)),
         "verified_rows": verified,
-        "verified_rows_per_s": round(rows / max(seconds.get("verifying", 0), _LOOK_S)),
-        "write_pause_ms": round(seconds.get("fenced", 0) * 1_000, 1),
+        **at_least("verified_rows_per_s", round(rows / max(seconds.get("verifying", 0), _LOOK_S)), _VERIFIED_GOAL),
+        **at_most("write_pause_ms", round(seconds.get("fenced", 0) * 1_000, 1), _PAUSE_GOAL_MS),
     }
 
 

@@ -1,0 +1,55 @@
+"""The figures of ``millrace bench tenancy``: each with a goal stands beside it, and says how much of it was reached."""
+
+from __future__ import annotations
+
+from compose.proof.bench.goals import at_least, at_most
+from compose.proof.bench.tenancy.showing import lines
+
+RESULT = {
+    "provisioning": {
+        "tenants": 5_000,
+        **at_least("tenants_per_s", 250, 500),
+        "list_pages": 50,
+        "list_page_p99_ms": 15.0,
+    },
+    "move": {
+        "rows": 1_000_000,
+        "copied_rows_per_s": 60_000,
+        **at_least("verified_rows_per_s", 443_535, 50_000),
+        **at_most("write_pause_ms", 64.6, 1_000),
+    },
+    "fairness": {
+        "alone": {"p99_ms": 10.0},
+        "beside_noisy": {"p99_ms": 14.1},
+        **at_most("p99_ratio", 1.41, 1.5),
+        "noticed": {},
+    },
+    "sent": 105_000,
+    "tenants": 50,
+    "counted": 100_000,
+    "seconds": 3.0,
+    "events_per_s": 35_000,
+    "clickhouse_seconds": 4.0,
+    **at_least("clickhouse_events_per_s", 26_250, 20_000),
+    "cpu_s": 2.3,
+    "postgres_cpu_s": 1.2,
+    "reads": [{"rows": 1, "isolated_us": 90, "plain_us": 56, **at_most("ratio", 90 / 56, 1.25)}],
+}
+
+
+def test_each_figure_stands_beside_its_goal() -> None:
+    said = "\n".join(lines(RESULT))
+    for part in (
+        "250/s (goal 500/s)",
+        "443,535/s (goal 50,000/s)",
+        "64.6 ms (goal 1,000 ms)",
+        "1.41x (goal 1.5x)",
+        "26,250/s (goal 20,000/s)",
+        "1.61x (goal 1.25x)",
+    ):
+        assert part in said
+
+
+def test_of_a_goal_one_is_the_goal() -> None:
+    assert at_least("made", 250, 500) == {"made": 250, "made_goal": 500, "made_of_goal": 0.5}
+    assert at_most("late", 30.0, 15.0) == {"late": 30.0, "late_goal": 15.0, "late_of_goal": 2.0}
