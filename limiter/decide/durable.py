@@ -1,9 +1,10 @@
 """The gateway's part in durable levels of a key, which the owner of the tenant counts in Postgres.
 
 The store's levels are charged first, under the identity of the request, and given back under it if the request is
-refused after all, by a durable level or by the failure mode because no owner answered. Only the try that charged gives
-back, since an earlier try's charge may have been used. The owner charges an identity once and repeats its answer. So a
-retry after a refusal charges the store anew, and the owner not at all. A request without an identity gets its own.
+refused after all, by a durable level or by the failure mode because no owner answered, or if its caller has gone. Not
+where an earlier try was allowed, here or at another gateway, since its charge may have been used. The owner charges an
+identity once and repeats its answer. So a retry after a refusal charges the store anew, and the owner not at all. A
+request without an identity gets its own.
 
 The counter store holds nothing of a durable level. A gateway only remembers an owner's refusal for a moment
 (``store_exchange.taken_in``), so that a tenant over its quota does not become a load on Kafka.
@@ -11,6 +12,7 @@ The counter store holds nothing of a durable level. A gateway only remembers an 
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -20,23 +22,20 @@ from limiter.decide import local_decisions
 from limiter.decide.store_exchange import shadows_that_refuse, taken_in
 from limiter.policy import keys
 from limiter.spending.decision import UNLIMITED, Decision
-from limiter.spending.key_state import DurableKey, KeyState
 from limiter.store import store
 from limiter.store.lease_clock import lease_clock_ns
 from schemas import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from limiter.decide.failure import WithoutStore
     from limiter.decide.identities import Identities
+    from limiter.decide.store_calls import StoreCalls
     from limiter.policy.policies import PolicySet
     from limiter.spending.buckets import Bucket
+    from limiter.spending.key_state import DurableKey
     from limiter.store.sharded_store import ShardedStore
     from limiter.store.store import CounterStore
     from limiter.stream.decisions import Shadow
-
-    AskStore = Callable[[KeyState, int, str | None, list[Shadow]], Awaitable[Decision | None]]
 
 _US_PER_MS: Final = 1_000
 _log: Final = structlog.get_logger(__name__)
@@ -91,13 +90,13 @@ class DurableLevels:
     def __init__(
         self,
         quotas: DurableQuotas | None,
-        ask_store: AskStore,
+        calls: StoreCalls,
         counter_store: CounterStore | ShardedStore,
         without: WithoutStore,
         identities: Identities,
     ) -> None:
         self._quotas = quotas
-        self._ask_store = ask_store
+        self._calls = calls
         self._store = counter_store
         self._without = without
         self._identities = identities
@@ -125,15 +124,11 @@ class DurableLevels:
         request = request_id or uuid.uuid4().hex
         reserved = UNLIMITED
         if key.stored is not None:
-            answered = await self._ask_store(key.stored, cost, request, shadows)
+            answered = await self._calls.ask(key.stored, cost, request, shadows)
             if answered is None or not answered.allowed:
                 return answered or self._without.decide(key.key, cost, request_id)
             reserved = answered
-        try:
-            decided = await self._ask_owner(key, cost, request, shadows)
-        except errors.KeyReused:
-            await self._give_back(key, reserved, request)
-            raise
+        decided = await self._ask_owner_or_give_back(key, cost, request, shadows)
         if decided is None:
             self.unanswered += 1
             if not key.owned.real:
@@ -142,7 +137,7 @@ class DurableLevels:
                 self._identities.doubt((key.key.name, request_id), lease_clock_ns())
             decided = self._without.decide(key.key, cost, request_id)
         if not decided.allowed:
-            await self._give_back(key, reserved, request)
+            await self._give_back(key, cost, request)
             return decided
         return _tighter(reserved, decided)
 
@@ -156,10 +151,23 @@ class DurableLevels:
         consumed = keys.identity_digest(key.key.name, request_id.encode())
         cost = await self._quotas.refund(key.parts["tenant"], consumed)
         if cost:
-            await self._give_back(key, UNLIMITED, request_id)
+            await self._refunded(key, request_id)
             for bucket in key.owned.buckets:
                 bucket.deny_until_ns = 0  # what was refused may fit again
         return cost
+
+    async def _ask_owner_or_give_back(
+        self, key: DurableKey, cost: int, request: str, shadows: list[Shadow]
+    ) -> Decision | None:
+        try:
+            return await self._ask_owner(key, cost, request, shadows)
+        except errors.KeyReused:
+            await self._give_back(key, cost, request)
+            raise
+        except asyncio.CancelledError:  # the caller has gone
+            if key.stored is not None:
+                self._calls.left(key.stored, cost, request)
+            raise
 
     async def _ask_owner(self, key: DurableKey, cost: int, request: str, shadows: list[Shadow]) -> Decision | None:
         if self._quotas is None:
@@ -182,9 +190,18 @@ class DurableLevels:
             return decided._replace(policy_version=answer.levels[decided.policy_id].policy_version)
         return decided
 
-    async def _give_back(self, key: DurableKey, reserved: Decision, request: str) -> None:
-        """Gives back what this try charged at the store. Without the store it stays charged, but not twice."""
-        if key.stored is None or reserved.duplicate:
+    async def _give_back(self, key: DurableKey, cost: int, request: str) -> None:
+        """Gives back what a refused try charged at the store. Without the store it stays charged, but not twice."""
+        if key.stored is None or self._calls.is_again(key.stored, request):
+            return
+        try:
+            await self._calls.give_back(key.stored, cost, request)
+        except store.StoreUnavailable as error:
+            _log.info("not_given_back", reason=str(error.context.get("cause", "")))
+
+    async def _refunded(self, key: DurableKey, request: str) -> None:
+        """Gives back what the store was charged for a request, wherever. Without the store it stays charged."""
+        if key.stored is None:
             return
         identity = request.encode()
         try:

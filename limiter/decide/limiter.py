@@ -58,7 +58,7 @@ class Limiter:
         self.when_keys_are_void = self._key_cache.when_void
         self._identities = Identities(limits.LIMIT_IDENTITY_MS * _NS_PER_MS)
         self._calls = StoreCalls(counter_store, self._key_cache, self._identities, recorder, name)
-        self._durable = DurableLevels(durable, self._calls.ask, counter_store, self._without_store, self._identities)
+        self._durable = DurableLevels(durable, self._calls, counter_store, self._without_store, self._identities)
         self._under_way: dict[Identity, asyncio.Future[tuple[int, Decision] | None]] = {}
         self.degraded = 0
         spender = fast_path(self._keys, self._identities, self._under_way, recorder, self._calls.refill_soon)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final
 
 from limiter.decide.bucket_migration import arrive, settle
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from limiter.stream.decisions import Recorder, Shadow
 
 _NS_PER_S: Final = 1_000_000_000
+_PROCESS_LETTERS: Final = 8
 
 
 class StoreCalls:
@@ -51,7 +53,8 @@ class StoreCalls:
         self._key_cache = key_cache
         self._identities = identities
         self._recorder = recorder
-        self._name = f"{name}.{secrets.token_hex(4)}"  # leases of an ended process belong to nobody
+        process = "".join(secrets.choice(ascii_lowercase) for _ in range(_PROCESS_LETTERS))  # read by rl1.lua
+        self._name = f"{name}.{process}"  # leases of an ended process belong to nobody
         self._lease_numbers = itertools.count(1)
         self._under_way = 0
         self.made = 0
@@ -88,13 +91,13 @@ class StoreCalls:
         except store.StoreNotAsked:
             return None
         except asyncio.CancelledError:
-            self._unsure.left(key, identity, lease_id, cost, is_again=self._is_again(key, request_id))
+            self._unsure.left(key, identity, lease_id, cost, is_again=self.is_again(key, request_id))
             raise
         except (store.StoreUnavailable, TimeoutError):
             self.waits.took((lease_clock_ns() - asked_ns) / _NS_PER_S)
             if request_id is not None:
                 self._identities.doubt((key.name, request_id), asked_ns)
-            self._unsure.refused(key, identity, lease_id, cost, is_again=self._is_again(key, request_id))
+            self._unsure.refused(key, identity, lease_id, cost, is_again=self.is_again(key, request_id))
             return None
         finally:
             self._under_way -= 1
@@ -108,7 +111,7 @@ class StoreCalls:
         shadows += shadows_that_refuse(key, answer)
         return taken_in(key, cost, answer, asked_ns, lease_id, counters.epoch)
 
-    def _is_again(self, key: KeyState, request_id: str | None) -> bool:
+    def is_again(self, key: KeyState, request_id: str | None) -> bool:
         """Whether an earlier try of the request was allowed here."""
         return request_id is not None and self._identities.spent.cost_of(key.name, request_id) >= 0
 
@@ -135,6 +138,23 @@ class StoreCalls:
             asked.add_done_callback(call.heard_late)
             raise TimeoutError
         return asked.result()
+
+    def left(self, key: KeyState, cost: int, request_id: str) -> None:
+        """Notes a request that the store had allowed, whose caller has gone before it was allowed whole."""
+        self._unsure.left(key, request_id.encode(), self._lease_id(), cost, is_again=self.is_again(key, request_id))
+
+    async def give_back(self, key: KeyState, cost: int, request_id: str) -> None:
+        """Gives back what the store charged for a request that is refused here; not what another gateway uses.
+
+        Raises StoreUnavailable; then permits become free when the store answers again.
+        """
+        identity = request_id.encode()
+        try:
+            counters = self._store.store_of(key.buckets)
+            await counters.refund(key.buckets, identity, keys.identity_key(key.name, identity), self._lease_id())
+        except (store.StoreUnavailable, asyncio.CancelledError):
+            self.left(key, cost, request_id)
+            raise
 
     def release_later(self, key: KeyState, request_id: str, permits: int) -> None:
         """Notes that a request has ended, to tell the store when it answers again."""

@@ -28,7 +28,7 @@ class _Refused(NamedTuple):
 
 
 class UnsurePermits:
-    """Gives them back when the store answers again, unless the same identity has asked anew."""
+    """Gives them back when the store answers again, unless the same identity has asked anew, here or elsewhere."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, bytes], _Refused] = {}
@@ -71,9 +71,10 @@ class UnsurePermits:
 
 
 async def _told(found: _Refused, counters: CounterStore) -> None:
+    """The store gives back what this gateway was told; not what another one was, where the request may run."""
     place = keys.identity_key(found.key.name, found.identity) if found.identity else b""
     if found.identity and not found.is_again:  # its other levels were charged, too
-        await counters.refund(found.key.buckets, found.identity, place)
+        await counters.refund(found.key.buckets, found.identity, place, found.lease_id)
         return
     permits = [bucket for bucket in found.key.buckets if bucket.level.policy.algorithm == "concurrency"]
-    await counters.release(permits, found.identity or found.lease_id, place, found.cost)
+    await counters.release(permits, found.identity or found.lease_id, place, found.cost, found.lease_id)

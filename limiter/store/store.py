@@ -179,26 +179,45 @@ class CounterStore:
         kept_ms = limits.LIMIT_REFUND_MARK_MS
         return (await self._of_one(b"rl1_credit", bucket, lease_id, cost, key, kept_ms, caller_us=at_us))[1]
 
-    async def refund(self, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes) -> int:
+    async def refund(
+        self, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes, lease_id: bytes = b""
+    ) -> int:
         """Gives back, once, what an identity took of these buckets, and says how much: again, it says the same.
+
+        ``lease_id``: of the gateway that refused the request: nothing while another one was told that it may run.
+        Raises StoreUnavailable.
+        """
+        return await self._of_identity(b"rl1_refund", buckets, identity, identity_key, 0, lease_id)
+
+    async def release(
+        self,
+        buckets: Sequence[StoredBucket],
+        identity: bytes,
+        identity_key: bytes,
+        permits: int,
+        lease_id: bytes = b"",
+    ) -> int:
+        """Frees the permits of an identity; how many it still held. ``lease_id``: as for ``refund``.
 
         Raises StoreUnavailable.
         """
-        return await self._of_identity(b"rl1_refund", buckets, identity, identity_key, 0)
-
-    async def release(self, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes, permits: int) -> int:
-        """Frees the permits of an identity; how many it still held. Raises StoreUnavailable."""
-        return await self._of_identity(b"rl1_release", buckets, identity, identity_key, permits)
+        return await self._of_identity(b"rl1_release", buckets, identity, identity_key, permits, lease_id)
 
     async def _of_identity(
-        self, function: bytes, buckets: Sequence[StoredBucket], identity: bytes, identity_key: bytes, cost: int
+        self,
+        function: bytes,
+        buckets: Sequence[StoredBucket],
+        identity: bytes,
+        identity_key: bytes,
+        cost: int,
+        lease_id: bytes,
     ) -> int:
         keys = [EPOCH_KEY, identity_key]
         for bucket in buckets:
             keys.extend(bucket.keys)
         head = _HEAD.pack(self.epoch, 0, cost, 0, 0, len(buckets))
         code, number, *_ = await self._call(
-            function, keys, (head, b"", identity, *(bucket.plain_terms for bucket in buckets))
+            function, keys, (head, lease_id, identity, *(bucket.plain_terms for bucket in buckets))
         )
         if code == STALE_EPOCH:
             raise StoreUnavailable(cause=f"its epoch is {number}, not {self.epoch}")

@@ -98,3 +98,29 @@ def test_permits_of_a_refusal_are_given_back_when_the_store_answers_again(
             assert (await other._store.peek(bucket)).used == 7
 
     asyncio.run(test())
+
+
+def test_permits_that_another_gateway_uses_are_not_given_back(server: CounterServer, tmp_path: Path) -> None:
+    """The caller went on to another gateway, and its request runs there: with its permits, until it ends."""
+    proxy = StoreProxy(server.url)
+    permits = policy("pl_p", capacity=10, consistency="exact", failure_mode="closed", algorithm="concurrency")
+    level = policy("pl_w", capacity=10, consistency="exact", failure_mode="closed", per=["tenant"])
+
+    async def test() -> None:
+        async with (
+            proxy.url() as url,
+            limiter(url, tmp_path, permits, level, timeout_s=PATIENT_S) as gateway,
+            limiter(server.url, tmp_path, permits, level, name="g2", timeout_s=PATIENT_S) as other,
+        ):
+            proxy.dropping = True
+            assert not (await gateway.check("used", "u", "/r", 7, "r")).allowed
+            proxy.dropping = False
+            assert (await other.check("used", "u", "/r", 7, "r")).duplicate
+            await answer_of_store(gateway, "other", 1)
+            await gateway.maintain()
+            buckets = gateway.governed("used", "u", "/r").buckets
+            assert [(await other._store.peek(bucket)).used for bucket in buckets] == [7, 7]
+            assert await other.release("used", "u", "/r", "r", 7) == 7
+            assert sorted([(await other._store.peek(bucket)).used for bucket in buckets]) == [0, 7]
+
+    asyncio.run(test())

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from limiter import SyncLimiter
+from limiter.decide.durable import Answer, Asked, Left, OwnerUnavailable
 from limiter.edge.asgi import Asker, QuotaMiddleware
 from limiter.edge.frame_server import FrameServer
 from limiter.frames.frame_client import FrameClient
@@ -180,6 +181,82 @@ def test_who_went_away_while_the_store_was_asked_holds_no_permit(server: Counter
                 await asyncio.wait(asked)
             await gateway.maintain()
             assert (await gateway.check(*HERE, 2)).allowed
+
+    asyncio.run(test())
+
+
+class Owners:
+    """Of durable quotas: what they say, when they are let."""
+
+    def __init__(self, answer: Answer | None = None, *, silent: bool = False) -> None:
+        self.answer = answer
+        self.asked, self.may_say = asyncio.Event(), asyncio.Event()
+        if not silent:
+            self.may_say.set()
+
+    def prepare(self) -> None:
+        """There is nothing to connect to."""
+
+    async def consume(self, asked: Asked) -> Answer:
+        self.asked.set()
+        await self.may_say.wait()
+        if self.answer is None:
+            raise OwnerUnavailable
+        return self.answer
+
+    async def refund(self, tenant: str, consumed: str) -> int:
+        raise OwnerUnavailable
+
+
+def test_what_a_gateway_refuses_is_given_back_unless_another_one_allowed_it(
+    server: CounterServer, tmp_path: Path
+) -> None:
+    """An owner was late, and the caller went on: where both gateways refuse the request all of it is given back."""
+    monthly = policy("pl_month", consistency="durable", failure_mode="closed", per=["tenant"])
+    allows = Owners(Answer(allowed=True, duplicate=False, levels={"pl_month": Left(1, 5, 1, 0)}))
+
+    async def test() -> None:
+        for other, kept in ((allows, 3), (Owners(), 0)):
+            slow, key = Owners(silent=True), ("t", f"u{kept}", "/r")
+            async with (
+                limiter(server.url, tmp_path, EXACT, monthly, timeout_s=PATIENT_S, durable=slow) as one,
+                limiter(server.url, tmp_path, EXACT, monthly, name="g2", timeout_s=PATIENT_S, durable=other) as two,
+                limiter(server.url, tmp_path, EXACT, name="g3", timeout_s=PATIENT_S) as look,
+            ):
+                first = asyncio.create_task(one.check(*key, 3, "r"))
+                await slow.asked.wait()
+                assert (await two.check(*key, 3, "r")).allowed is bool(kept)
+                assert (await look.check(*key, 0)).remaining == 10 - 3
+                slow.may_say.set()
+                assert not (await first).allowed
+                assert (await look.check(*key, 0)).remaining == 10 - kept
+
+    asyncio.run(test())
+
+
+def test_who_went_away_while_an_owner_was_asked_holds_no_permit(server: CounterServer, tmp_path: Path) -> None:
+    """The store had allowed it. Where it runs at another gateway by then it keeps what it took."""
+    monthly = policy("pl_month", consistency="durable", shadow=True)
+
+    async def test() -> None:
+        owners = Owners(silent=True)
+        async with (
+            limiter(server.url, tmp_path, PERMITS, monthly, timeout_s=PATIENT_S, durable=owners) as gateway,
+            limiter(server.url, tmp_path, PERMITS, name="g2", timeout_s=PATIENT_S) as other,
+        ):
+            for name, is_elsewhere in (("a", False), (None, False), ("b", True)):
+                owners.asked.clear()
+                asked = asyncio.ensure_future(gateway.check(*HERE, 2, name))
+                await owners.asked.wait()
+                if is_elsewhere:
+                    assert (await other.check(*HERE, 2, name)).duplicate
+                else:
+                    assert not (await other.check(*HERE, 1)).allowed
+                asked.cancel()
+                await asyncio.wait([asked])
+                await gateway.maintain()
+                assert (await other.check(*HERE, 0)).remaining == (0 if is_elsewhere else 2)
+            assert await other.release(*HERE, "b", 2) == 2
 
     asyncio.run(test())
 

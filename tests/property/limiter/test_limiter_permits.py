@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schemas.limiter.limit_terms import Terms
-from tests.property.limiter.test_limiter_script import BASE, DENIED, OK, PERMITS, Counter, server
+from tests.property.limiter.test_limiter_script import BASE, DENIED, DUPLICATE, OK, PERMITS, Counter, server
 
 if TYPE_CHECKING:
     import redis
@@ -50,6 +50,49 @@ def test_a_permit_of_the_functions_before_is_given_back_by_its_request_id(server
     assert counter.call("rl1_decide", now, 1, rid="b")[:2] == [OK, 1]
     assert [counter.call("rl1_release", now, 1, rid=name) for name in "aab"] == [[OK, 1], [OK, 0], [OK, 1]]
     assert counter.call("rl1_peek", now, 0)[1] == 0
+
+
+@pytest.mark.parametrize("function", ["rl1_refund", "rl1_release"])
+@pytest.mark.parametrize(
+    ("told", "taken_back", "held"),
+    [
+        ("a", "a", 0),
+        ("b", "a", 1),  # the call of the gateway that refused never came
+        ("ab", "a", 1),
+        ("ba", "a", 1),  # it came late
+        ("aba", "a", 1),
+        ("aa", "a", 0),
+        ("ab", "ab", 0),  # both refused
+        ("ab", "aa", 1),
+        ("ab", ["l1"], 0),  # whose end is known, wherever it ran: no gateway is named
+    ],
+)
+def test_a_gateway_takes_back_what_no_other_one_was_told(
+    server: redis.Redis, function: str, told: str, taken_back: str | list[str], held: int
+) -> None:
+    counter, now = Counter(server, permits_of(3)), BASE // 1_000
+    for at, gateway in enumerate(told):
+        answer = counter.call("rl1_decide", now, 1, rid="r", lease=lease_of(gateway, at))
+        assert answer[:2] == [DUPLICATE if at else OK, 2]
+    for at, gateway in enumerate(taken_back):
+        counter.call(function, now, 0 if function == "rl1_refund" else 1, rid="r", lease=lease_of(gateway, 7 + at))
+    assert counter.call("rl1_peek", now, 0)[1] == held
+    assert counter.call("rl1_release", now, 1, rid="r") == [OK, held]
+
+
+def test_nobody_takes_back_what_functions_before_these_decided(server: redis.Redis) -> None:
+    """They did not note who was told: it is another gateway's."""
+    counter, now = Counter(server, permits_of(3)), BASE // 1_000
+    assert counter.call("rl1_decide", now, 1, rid="r")[0] == OK  # no gateway is named
+    for function in ("rl1_refund", "rl1_release"):
+        counter.call("rl1_decide", now, 1, rid="r", lease=lease_of("a", 1))
+        assert counter.call(function, now, 0, rid="r", lease=lease_of("a", 2)) == [OK, 0]
+    assert counter.call("rl1_refund", now, 0, rid="r") == [OK, 1]
+
+
+def lease_of(gateway: str, number: int) -> str:
+    """As a limiter names its own."""
+    return f"g1.{gateway * 8}.{number}" if len(gateway) == 1 else gateway
 
 
 def test_costs_of_permits_are_known_where_the_functions_before_kept_them(server: redis.Redis) -> None:

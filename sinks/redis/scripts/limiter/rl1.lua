@@ -479,6 +479,7 @@ end
 local IDENTITY = '^(%d+):(%d+):(%d+):(.*)$' -- cost, microseconds, refunded, rows of the answer and their buckets
 local WAIT = '%d+,%d+,(-?%d+),%d+,0,0' -- of a row: 0 where the bucket was charged
 local PLACES = ';(%a+)$' -- after the rows; an identity of the functions before these has none
+local TOLD = '^(.*;)([%a,]*)(;%a+)$' -- between them: which gateways were told that the request may run, each with a comma
 
 -- What the buckets of a call are called, in short: in letters, for whoever reads rows takes every number.
 local function places(K)
@@ -486,6 +487,33 @@ local function places(K)
   for i = 3, #K, 2 do named[#named + 1] = K[i] end
   local digest = string.sub(redis.sha1hex(table.concat(named, ' ')), 1, 16)
   return (string.gsub(digest, '%d', function(n) return string.char(103 + n) end))
+end
+
+-- In letters; nothing for a lease of the functions before these. All are as long.
+local function gateway_of(H) return string.match(H.lease, '%.(%l+)%.%d+$') end
+
+-- The same request runs at another gateway, too: neither takes back what the other one uses. Of an identity of the
+-- functions before these nobody knows who was told.
+local function tell(K, H, known)
+  local head, told, tail = string.match(known, TOLD)
+  local gateway = gateway_of(H)
+  if told and gateway and not string.find(told, gateway .. ',', 1, true) then
+    redis.call('SET', K[2], head .. told .. gateway .. ',' .. tail, 'KEEPTTL')
+  end
+end
+
+-- A gateway that refused a request takes it back (the lease says which): true when it runs elsewhere, or may. What was
+-- told here last is forgotten then. Whoever names no gateway gives back for all of them.
+local function is_used(K, H, known)
+  local gateway = gateway_of(H)
+  if not gateway then return false end
+  local head, told, tail = string.match(known, TOLD)
+  if not told then return true end
+  local at, to = string.find(told, gateway .. ',', 1, true)
+  if not at then return true end
+  told = string.sub(told, 1, at - 1) .. string.sub(told, to + 1)
+  redis.call('SET', K[2], head .. told .. tail, 'KEEPTTL')
+  return told ~= ''
 end
 
 -- A request that comes again is charged nothing and told what it was told. Permits of it that ended meanwhile, or were given
@@ -527,7 +555,11 @@ redis.register_function('rl1_decide', function(K, V)
     if known then
       local cost, _, refunded, rows = string.match(known, IDENTITY)
       if tonumber(cost) ~= H.cost then return {CONFLICT} end
-      if refunded == '0' then return again(K, V, H, rows) end
+      if refunded == '0' then
+        local answer = again(K, V, H, rows)
+        if answer[1] == DUPLICATE then tell(K, H, known) end
+        return answer
+      end
     end
   end
   local now = clock_us(H)
@@ -563,7 +595,9 @@ redis.register_function('rl1_decide', function(K, V)
       local at = 6 * i - 4
       rows[i] = string.format('%d,%d,%d,%d,0,0', out[at], out[at + 1], out[at + 2], out[at + 3])
     end
-    redis.call('SET', K[2], string.format('%d:%d:0:', H.cost, now) .. table.concat(rows, ',') .. ';' .. places(K),
+    local gateway = gateway_of(H)
+    local told = gateway and ';' .. gateway .. ',' or ''
+    redis.call('SET', K[2], string.format('%d:%d:0:', H.cost, now) .. table.concat(rows, ',') .. told .. ';' .. places(K),
       'PX', H.identity_ms)
   end
   return out
@@ -642,8 +676,9 @@ redis.register_function('rl1_restore', function(K, V)
   return {OK, math.max(0, missing)}
 end)
 
--- A request is taken back once, from the buckets that it was decided on. What has leaked or faded meanwhile is back
--- already and is not credited again, and a shadow bucket that had to be waited for was not charged.
+-- A request is taken back once, from the buckets that it was decided on; by a gateway only what no other one uses. What
+-- has leaked or faded meanwhile is back already and is not credited again, and a shadow bucket that had to be waited for
+-- was not charged.
 redis.register_function('rl1_refund', function(K, V)
   local H = head(V)
   local f = fenced(K, H)
@@ -666,6 +701,7 @@ redis.register_function('rl1_refund', function(K, V)
     B[i] = load(K[1 + 2 * i], K[2 + 2 * i], A, now)
     if not B[i] then return {WRONG, i} end
   end
+  if is_used(K, H, known) then return {OK, 0} end
   for i = 1, H.n do
     local b = B[i]
     local then_tick = math.floor(at / b.tick)
@@ -689,11 +725,14 @@ redis.register_function('rl1_refund', function(K, V)
 end)
 
 -- What was done under an identity has ended: its permits in every such bucket are free again (H.cost of them, and whatever
--- else it holds), and what it took elsewhere stays charged. Again, it does nothing.
+-- else it holds), and what it took elsewhere stays charged. Again, it does nothing. A gateway that only refused it frees
+-- what no other one uses.
 redis.register_function('rl1_release', function(K, V)
   local H = head(V)
   local f = fenced(K, H)
   if f then return f end
+  local known = K[2] ~= '' and redis.call('GET', K[2])
+  if known and is_used(K, H, known) then return {OK, 0} end
   local freed, now = 0, clock_us(H)
   for i = 1, H.n do
     local A = terms(V[3 + i])
