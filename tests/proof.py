@@ -50,7 +50,7 @@ _OUTSIDERS: Final = (
     "tests/faults/test_owner_faults.py::test_zombie_wakes_up_after_a_take_over",  # frozen processes
     "tests/faults/test_owner_faults.py::test_frozen_in_the_middle_of_a_transaction",
     "tests/integration/limiter/test_limiter_shards.py::test_a_store_that_lost_everything_answers_nobody_until_it_is_restored",
-    "tests/property/limiter/test_limiter_script.py::test_a_request_of_many_permits_is_one_member_and_a_refused_one_holds_none",
+    "tests/property/limiter/test_limiter_permits.py::test_a_request_of_many_permits_is_one_member_and_a_refused_one_holds_none",
     "tests/traps/test_limiter_06_window_edges.py",  # clocks that are set
     "tests/traps/test_limiter_08_mixed_versions.py",  # windows that are published again
     "tests/traps/test_limiter_09_full_memory.py",

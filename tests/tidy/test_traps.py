@@ -1,4 +1,4 @@
-"""The tables of traps, and of what only the proof runs, name tests that exist; every trap has one, or says that it is open."""
+"""The tables of traps, and of what only the proof runs, and the proof itself, name tests that exist; every trap has one, or says that it is open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 from tests.tidy import tree
 
 ROWS = re.findall(r"^\| (\d+|always)[.:] [^|]*\| ([^|]*)\|$", tree.text("tests/traps/README.md"), re.MULTILINE)
-IDS = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+IDS = re.compile(r"[`\"](tests/[\w/]+\.py)::(\w+)[`\"]")
+NAMING = ("tests/traps/README.md", "tests/README.md", "tests/proof.py")
 NUMBERS = tuple(str(number) for number in range(1, 11))
 OF_MONEY_AND_TENANTS = (*NUMBERS, "always")
 TRAPS = (*OF_MONEY_AND_TENANTS, *NUMBERS, *OF_MONEY_AND_TENANTS, *NUMBERS, "11", "12")  # the limiter's, those of posts
@@ -16,11 +17,11 @@ TRAPS = (*OF_MONEY_AND_TENANTS, *NUMBERS, *OF_MONEY_AND_TENANTS, *NUMBERS, "11",
 
 def test_every_trap_is_proved_by_a_test_that_exists() -> None:
     """A test function, or the class that a state machine of Hypothesis is run as."""
-    named = IDS.findall(tree.text("tests/traps/README.md") + tree.text("tests/README.md"))
+    named = IDS.findall("".join(map(tree.text, NAMING)))
     tree.nothing_in(
         [] if tuple(trap for trap, _ in ROWS) == TRAPS else [f"the rows are {[trap for trap, _ in ROWS]}"],
         [f"trap {trap} has no test" for trap, tests in ROWS if not IDS.search(tests) and not tests.startswith("open")],
-        [f"{file}::{name} is in a table and does not exist" for file, name in named if name not in proofs_in(file)],
+        [f"{file}::{name} is named and does not exist" for file, name in named if name not in proofs_in(file)],
     )
 
 
