@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -39,7 +40,8 @@ _SETTINGS: Final = f"{INDEXED} " + " ".join(
 )
 
 
-def _read_queries(packages: Sequence[str]) -> dict[str, LiteralString]:
+@cache
+def _read_queries(packages: tuple[str, ...]) -> Mapping[str, LiteralString]:
     """By file name, of all folders; a name that two files have is one file too many."""
     folders = [folder for package in packages if (folder := resources.files(package) / "queries").is_dir()]
     found: dict[str, LiteralString] = {}
@@ -67,15 +69,18 @@ class Store:
         *,
         synchronous_commit: Literal["on", "off"] = "off",
         packages: Sequence[str] = ("ingress",),
+        pool_min: int = 1,
         pool_max: int = ingress_limits.INGRESS_POSTGRES_POOL_MAX,
+        settings: str = "",
     ) -> None:
+        """``settings`` are further options of its sessions (``-c name=value``), which outweigh those of all stores."""
         # Off: nearly all that is written are notes, see accepted_insert.sql. What has to be durable asks for a store
         # with it on; what is made once and read at every call turns it on as it is made, see author_key.sql.
-        self._queries = _read_queries(packages)
+        self._queries = _read_queries(tuple(packages))
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
             dsn,
-            min_size=1,
+            min_size=pool_min,
             max_size=pool_max,
             timeout=ingress_limits.STORE_POOL_WAIT_S,
             reconnect_timeout=limits.POSTGRES_RECONNECT_S,
@@ -84,7 +89,7 @@ class Store:
             kwargs={
                 "autocommit": True,
                 "connect_timeout": sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
-                "options": f"{_SETTINGS} -c synchronous_commit={synchronous_commit}",
+                "options": f"{_SETTINGS} -c synchronous_commit={synchronous_commit} {settings}",
                 "application_name": "millrace-ingress",
             },
         )

@@ -10,6 +10,7 @@ from msgspec import Struct
 from dataflows.social.domain.records import Post, rendered_post
 from schemas import errors
 from schemas.renderer import timestamp
+from schemas.social import limits
 
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
@@ -82,7 +83,8 @@ class Posts:
             await self.refuse(viewer, post_id)
         one = shown_of(rows[0])
         (shown,) = await self.shown(viewer, [one])
-        ((likes, reposts, replies),) = await self.store.rows("post_counts", {"id": post_id, "viewer": viewer})
+        counted = {"id": post_id, "viewer": viewer, "most": limits.POST_COUNTED_MAX}
+        ((likes, reposts, replies),) = await self.store.rows("post_counts", counted)
         counts = {"likes": likes, "reposts": reposts, "replies": replies}
         media = (await self._uploads.of_posts(viewer, [post_id]))[post_id]
         is_told = is_moderator or one.post.author_id == viewer

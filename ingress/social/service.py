@@ -26,6 +26,7 @@ from ingress.social.pages.media_routes import MediaBoard
 from ingress.social.pages.session import Pages
 from ingress.social.posts import Posts
 from ingress.social.sealed_texts import SealedTexts
+from ingress.social.searches import Searches
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users
 from schemas.social.service import SERVICE
@@ -64,7 +65,8 @@ class SocialHttp(HttpService):
         self.admission = SocialAdmission(users, uploads, SealedTexts(store))
         self._homes = add(HomeReader(store, users, None if url is None else Homes(url)))
         posts = add(Posts(store, cursors, uploads, moderation))
-        timelines = add(Timelines(posts, self._homes, users, cursors))
+        self._searches = Searches(platform.config.postgres_dsn)
+        timelines = add(Timelines(posts, self._homes, self._searches, users, cursors))
         self._streams = add(HomeStreams(timelines, platform.arrivals))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
@@ -77,13 +79,18 @@ class SocialHttp(HttpService):
         """The user of a session."""
         return self._pages.caller_of(headers)
 
+    async def start(self) -> None:
+        """Connects in the background."""
+        await self._searches.open()
+
     def drain(self) -> None:
         """Ends every stream."""
         self._streams.close()
 
     async def close(self) -> None:
-        """Disconnects from the store of homes."""
+        """Disconnects from the store of homes, and searches."""
         await self._homes.close()
+        await self._searches.close()
 
     @staticmethod
     def paths() -> Json:

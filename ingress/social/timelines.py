@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ingress.http.cursors import Cursors
     from ingress.social.homes import HomeReader
+    from ingress.social.searches import Searches
     from ingress.social.users import Users
 
 Json = dict[str, Any]
@@ -21,9 +22,10 @@ Json = dict[str, Any]
 class Timelines:
     """Reads of one process."""
 
-    def __init__(self, posts: Posts, homes: HomeReader, users: Users, cursors: Cursors) -> None:
+    def __init__(self, posts: Posts, homes: HomeReader, searches: Searches, users: Users, cursors: Cursors) -> None:
         self._posts = posts
         self._homes = homes
+        self._searches = searches
         self._users = users
         self._pager = Pager(cursors)
 
@@ -56,8 +58,15 @@ class Timelines:
         return await self._listed("timeline_user", f"user:{author_id}", viewer, limit, cursor, given)
 
     async def search(self, viewer: str, words: str, limit: int, cursor: str | None) -> Json:
-        """Posts with all of the words, newest first."""
-        return await self._listed("timeline_search", f"search:{words}", viewer, limit, cursor, {"words": words})
+        """Posts with all of the words, newest first. Raises Overloaded when the viewer searches too much at once."""
+        with self._searches.place_for(viewer):
+            are_common = await self._searches.are_common(words)
+
+            async def examine(place: Place, count: int) -> list[Examined[Shown]]:
+                rows = await self._searches.below(viewer, words, place, count, are_common=are_common)
+                return [_examined(row) for row in rows]
+
+            return await self._page(viewer, f"search:{words}", limit, cursor, examine)
 
     async def thread(self, viewer: str, post_id: str, limit: int, cursor: str | None) -> Json:
         """The root, then its replies, oldest first. Raises NotFound and Gone as for the post itself."""

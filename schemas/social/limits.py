@@ -8,6 +8,7 @@ from typing import Final
 POST_TEXT_LENGTH_MAX: Final = 5_000
 POST_MEDIA_MAX: Final = 4
 POST_MENTIONS_MAX: Final = 20  # users that one post tells
+POST_COUNTED_MAX: Final = 1_000  # likes and reposts that are counted one by one, and replies that are looked at
 DISPLAY_NAME_LENGTH_MAX: Final = 100
 HOME_POSTS_MAX: Final = 800  # so far back goes a home
 BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
@@ -31,6 +32,12 @@ FORGOTTEN_NOTIFICATIONS: Final = 5_000  # of a deleted post, at once
 #: nearly all is shown, and each post that is examined costs as much as one that is shown
 TIMELINE_MARGINS: Final = (4, 20, 20, 20, 20)
 SEARCH_TEXT_LENGTH_MAX: Final = 200
+SEARCH_MATCHES_FEW: Final = 1_000  # posts with the same words; of more, the newest are looked for in windows of time
+#: how far back they go, until a page is full; then all are read. Each reads some eight times what the one before did
+SEARCH_WINDOWS_S: Final = tuple(60 * 8**n for n in range(7))
+SEARCH_POSTGRES_POOL_MAX: Final = 3  # of one process, apart from all other reads
+SEARCH_STATEMENT_TIMEOUT_MS: Final = 3_000
+SEARCHES_OF_USER_MAX: Final = 2  # at once, at one process
 
 # --- pages of users
 APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter

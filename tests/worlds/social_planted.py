@@ -22,6 +22,7 @@ VIOLATIONS = {
     "social_moderation": "update moderation_current set epoch = epoch + 1",
     "social_appeals": "update moderation_case set reports = reports + 1",
     "social_propagation": "delete from moderation_propagation where consumer = 'search'",
+    "social_counts": "insert into reaction_count (post_id, kind, part, active) select post_id, 'like', 64, 1 from post limit 1",
     "social_erased": "update author set display_name = 'still there' where state = 'deleted'",
 }
 

@@ -1,16 +1,26 @@
 -- The next posts with all of these words below a place that the viewer may see, and no others: a page that were short, or
 -- had a next one, for posts that are hidden would say that there are some. Places are sorted first, and as many of them
--- judged as a page needs (offset 0 keeps the two apart). Served by post_words.
+-- judged as a page needs (offset 0 keeps the two apart). Of words that many posts have, those since a moment alone are read,
+-- by post_words and post_by_time together; of others all, by post_words alone (+ 0: more posts have the times than the words).
 select p.created_at, true, null,
        (select d.label from moderation_current m join moderation_decision d using (decision_id)
         where m.object_id = p.post_id and m.effect = 'label') as label,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
-from (select c.created_at as at, c.post_id from post c
-      where c.state = 'published'
-        and social_words(c.text) @@ social_words_asked(%(words)s::text)
-        and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)
-      order by c.created_at desc, c.post_id desc offset 0) as found
+from (select at, post_id from (
+          select c.created_at as at, c.post_id from post c
+          where %(since)s::bigint is null
+            and c.state = 'published'
+            and social_words(c.text) @@ social_words_asked(%(words)s::text)
+            and (c.created_at + 0, c.post_id) < (%(at)s::bigint, %(id)s::text)
+          union all
+          select c.created_at, c.post_id from post c
+          where %(since)s::bigint is not null
+            and c.state = 'published'
+            and social_words(c.text) @@ social_words_asked(%(words)s::text)
+            and c.created_at between %(since)s::bigint and %(at)s::bigint
+            and (c.created_at, c.post_id) < (%(at)s::bigint, %(id)s::text)) as any_of
+      order by at desc, post_id desc offset 0) as found
 join post p using (post_id)
 where exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state))
   and not exists (select from moderation_current m

@@ -1,8 +1,14 @@
-"""Words of posts and of who searches are folded alike: case, accents and width keep nobody from finding a post."""
+"""Words of posts and of who searches are folded alike: case, accents and width keep nobody from finding a post.
+
+And costly words keep nobody waiting who does not search.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -10,10 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingress.http.cursors import Cursors
+from ingress.http.store import Store
+from ingress.social.posts import Posts
+from ingress.social.searches import Searches
+from ingress.social.timelines import Timelines
+from schemas import errors
+from schemas.social import limits
+from tests.eventually import eventually
 from tests.migrated import database_before, upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.servers import World
 
@@ -97,3 +111,68 @@ def test_what_was_written_before_the_migration_is_found_by_the_index(stack: Worl
         assert "Filter" not in plan, plan
         for words, ids in (("CAF\u00c9", ["po_1", "po_2"]), ("spam cafe", ["po_1"]), ("tea", [])):
             assert sorted(row[0] for row in connection.execute(asked, (words,)).fetchall()) == ids
+
+
+@asynccontextmanager
+async def _reading(stack: World) -> AsyncIterator[tuple[Store, Timelines]]:
+    """The store of all reads of a process, and its timelines."""
+    dsn = stack.addresses.postgres_dsns["millrace_ingress"]
+    store, searches, nothing, cursors = Store(dsn), Searches(dsn), SimpleNamespace(), Cursors(b"c" * 32)
+    posts: Any = Posts(store, cursors, nothing, nothing)  # type: ignore[arg-type]
+    await store.open()
+    await searches.open()
+    try:
+        yield store, Timelines(posts, nothing, searches, nothing, cursors)  # type: ignore[arg-type]
+    finally:
+        await searches.close()
+        await store.close()
+
+
+_ALL_SAY = """
+insert into author (user_id) values ('u_many');
+insert into post (post_id, author_id, visibility, text, version, state, root_id, is_pushed, created_at)
+select 'po_' || n, 'u_many', case n % 7 when 0 then 'private' else 'public' end, 'everybody says it', 1, 'published', 'po_' || n,
+       true, extract(epoch from now()) * 1000000 - n * n::bigint * 1000000 * 60
+from generate_series(1, 1200) n
+"""
+
+
+def test_pages_of_words_that_many_posts_have_are_all_that_the_reader_may_see_in_order(
+    stack: World, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute(_ALL_SAY)
+
+    async def read() -> list[str]:
+        found, cursor = [], None
+        async with _reading(stack) as (_, timelines):
+            while True:
+                page = await timelines.search("u_reads", "it says", 100, cursor)
+                found += [post["post_id"] for post in page["data"]]
+                cursor = page["next_cursor"]
+                if cursor is None:
+                    return found
+
+    assert asyncio.run(read()) == [f"po_{n}" for n in range(1, 1_201) if n % 7]
+
+
+def test_searches_that_wait_keep_no_other_read_waiting_and_no_user_has_many(
+    stack: World, connection: psycopg.Connection[Any]
+) -> None:
+    def are_blocked() -> bool:
+        asked = "select count(*) from pg_locks where not granted and relation = 'post'::regclass"
+        return connection.execute(asked).fetchall() == [(limits.SEARCH_POSTGRES_POOL_MAX,)]
+
+    async def read() -> None:
+        async with _reading(stack) as (store, timelines):
+            with psycopg.connect(stack.addresses.postgres_superuser_dsn) as locking:
+                locking.execute("lock table post in access exclusive mode")
+                running = [asyncio.create_task(timelines.search(f"u_{n // 2}", "it", 20, None)) for n in range(8)]
+                await asyncio.to_thread(eventually, are_blocked)
+                assert await store.rows("author_by_id", {"user_id": "u_absent"}) == []
+                with pytest.raises(errors.Overloaded):
+                    await timelines.search("u_0", "it", 20, None)
+            answers = await asyncio.gather(*running, return_exceptions=True)
+            assert {type(one) for one in answers} <= {dict, errors.DependencyTimeout}
+            assert (await timelines.search("u_0", "it", 20, None))["data"] is not None
+
+    asyncio.run(read())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from dataflows.social.erasure.eraser import SQL as ERASING
 from dataflows.social.moderation.looks import SQL as LOOKING
@@ -22,8 +23,10 @@ from ingress.http.store import Store
 from ingress.social.media.uploads import Uploads
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.posts import Posts
+from ingress.social.searches import PLANNED, windows
 from schemas import errors
 from schemas.media_origin import MediaOrigin
+from schemas.social import limits
 from sinks.postgres.session import INDEXED
 
 if TYPE_CHECKING:
@@ -36,16 +39,21 @@ _QUERIES = resources.files("ingress") / "queries" / "social"
 _SHOWING = sorted(entry.name.removesuffix(".sql") for entry in _QUERIES.iterdir() if "social_sees" in entry.read_text())
 
 
-def plan_of(stack: World, text: str, *settings: bytes) -> str:
-    """The generic plan of a statement, as a connection keeps it."""
+def numbered(text: str) -> tuple[str, list[str]]:
+    """A statement with numbers for its parameters, and their names in this order."""
     names: list[str] = []
 
-    def numbered(found: re.Match[str]) -> str:
+    def number(found: re.Match[str]) -> str:
         if found[1] not in names:
             names.append(found[1])
         return f"${names.index(found[1]) + 1}"
 
-    asked = re.sub(r"%\((\w+)\)s", numbered, text)
+    return re.sub(r"%\((\w+)\)s", number, text), names
+
+
+def plan_of(stack: World, text: str, *settings: bytes) -> str:
+    """The generic plan of a statement, as a connection keeps it."""
+    asked, _ = numbered(text)
     with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
         for setting in settings:
             connection.execute(setting)
@@ -77,9 +85,9 @@ def test_every_timeline_asks_the_rule() -> None:
 
 
 @contextmanager
-def planted(stack: World, *statements: str) -> Iterator[psycopg.Connection[Any]]:
+def planted(stack: World, *statements: str, settings: str = "") -> Iterator[psycopg.Connection[Any]]:
     """A session as the ingress has them, in which this is there; nobody else sees it."""
-    options = f"{INDEXED} -c jit=off -c plan_cache_mode=force_generic_plan"
+    options = f"{INDEXED} -c jit=off -c plan_cache_mode=force_generic_plan {settings}"
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, options=options) as connection:
         for statement in statements:
             connection.execute(statement.encode(), prepare=False)
@@ -88,9 +96,13 @@ def planted(stack: World, *statements: str) -> Iterator[psycopg.Connection[Any]]
 
 
 def rows_read(connection: psycopg.Connection[Any], text: str, given: Mapping[str, Any], table: str) -> int:
-    """How many rows of a table a statement touches, whether it wants them or not."""
-    explained = f"explain (analyze, timing off, format json) {text}".encode()
-    ((found,),) = connection.execute(explained, given)
+    """How many rows of a table a statement touches, by the plan that a connection keeps, whether it wants them or not."""
+    asked, names = numbered(text)
+    connection.execute(f"prepare measured as {asked}".encode(), prepare=False)
+    said = sql.SQL(", ").join(sql.Literal(given[name]) for name in names)
+    explained = sql.SQL("explain (analyze, timing off, format json) execute measured ({})").format(said)
+    ((found,),) = connection.execute(explained, prepare=False)
+    connection.execute("deallocate measured")
     return sum(
         int(node["Actual Loops"]) * (int(node["Actual Rows"]) + int(node.get("Rows Removed by Filter", 0)))
         for node in _nodes(found[0]["Plan"])
@@ -142,6 +154,70 @@ def test_a_home_reads_as_much_of_reposts_as_a_page_has_room_for(stack: World) ->
         found = connection.execute(text_of("home_build").encode(), built).fetchall()
         assert [row[1] for row in found] == [f"po_{n}" for n in range(1, 101)]
         assert rows_read(connection, text_of("home_build"), built, "reaction") < 1_000
+
+
+#: a post an hour, all with the same word, and the last of them with a word of its own
+_SAID = (
+    "insert into author (user_id) values ('u_says')",
+    f"{_POSTS} select 'po_' || n, 'u_says', 'public', 'common' || case n when 20000 then ' rare' else '' end, 1, 'published',"
+    " 'po_' || n, false, 100000 * 3600000000 - n * 3600000000::bigint from generate_series(0, 20000) n",
+    "select gin_clean_pending_list('post_words')",
+    "analyze",
+)
+
+
+def test_a_search_reads_the_newest_of_many_posts_and_all_of_a_few(stack: World) -> None:
+    now = 100_000 * 3_600_000_000
+    page = {"viewer": "u_reads", "at": now + 1, "id": "", "count": 24}
+    with planted(stack, *_SAID, settings=PLANNED) as connection:
+        for words, most in (("common", 1_001), ("rare", 1)):
+            asked = {"words": words, "most": limits.SEARCH_MATCHES_FEW + 1}
+            assert connection.execute(text_of("search_matches").encode(), asked).fetchone() == (most,)
+            assert rows_read(connection, text_of("search_matches"), asked, "post") == most
+        read = 0
+        for since in windows(now, now):
+            asked = page | {"words": "common", "since": since}
+            read += rows_read(connection, text_of("timeline_search"), asked, "post")
+            found = connection.execute(text_of("timeline_search").encode(), asked).fetchall()
+            if len(found) == 24:
+                break
+        assert [row[4] for row in found] == [f"po_{n}" for n in range(24)]
+        assert read < 500
+        asked = page | {"words": "rare", "since": None}
+        assert [row[4] for row in connection.execute(text_of("timeline_search").encode(), asked)] == ["po_20000"]
+        assert rows_read(connection, text_of("timeline_search"), asked, "post") < 10
+
+
+_LIKED = (
+    "insert into author (user_id, state) select 'u_' || n, case n when 5 then 'suspended' else 'active' end"
+    " from generate_series(1, 9) n",
+    *(
+        f"{_POSTS} values ('po_{name}', 'u_9', 'public', '', 1, 'published', 'po_{name}', false, 0)"
+        for name in ("many", "few")
+    ),
+    f"{_REACTIONS} select 'like', 'u_' || n, 'po_many', 'active', false, 1, 0, 0 from generate_series(1, 20000) n",
+    f"{_REACTIONS} select kind, 'u_' || n, 'po_few', 'active', false, 1, 0, 0"
+    " from generate_series(1, 5) n, unnest(array['like', 'repost']) kind",
+    "update reaction set state = 'removed' where kind = 'repost' and user_id in ('u_1', 'u_2', 'u_5')",
+    "update reaction set state = 'active' where kind = 'repost' and user_id = 'u_1'",
+    "insert into post (post_id, author_id, visibility, text, version, state, reply_to, root_id, is_pushed, created_at)"
+    " select 're_' || of || n, 'u_9', case of || n when 'few1' then 'private' else 'public' end, '', 1, 'published', 'po_' || of, 'po_' || of,"
+    " false, n from unnest(array['few', 'many']) of, generate_series(1, case of when 'few' then 3 else 5000 end) n",
+    "analyze",
+)
+
+
+def test_counts_of_a_post_read_no_more_than_is_counted_one_by_one(stack: World) -> None:
+    with planted(stack, *_LIKED) as connection:
+        for name, counts in (("few", (4, 3, 2)), ("many", (20_000, 0, limits.POST_COUNTED_MAX))):
+            asked = {"id": f"po_{name}", "viewer": "u_1", "most": limits.POST_COUNTED_MAX}
+            assert connection.execute(text_of("post_counts").encode(), asked).fetchone() == counts
+            assert rows_read(connection, text_of("post_counts"), asked, "reaction") < 20
+            assert rows_read(connection, text_of("post_counts"), asked, "post") <= limits.POST_COUNTED_MAX
+        looked = resources.files("reconciliation") / "social" / "invariants" / "social_counts.sql"
+        assert connection.execute(looked.read_bytes()).fetchall() == []
+        connection.execute("update reaction_count set active = active + 1 where kind = 'repost'")
+        assert connection.execute(looked.read_bytes()).fetchall() == [("po_few", "repost", 3, 4)]
 
 
 _DECISIONS = """insert into moderation_decision

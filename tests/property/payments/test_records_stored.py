@@ -70,7 +70,7 @@ def _is_looked_up(dsn: str) -> None:
             (Filters(state="canceled", amount=Span(5, 6)), "payment_intent_of_merchant", [INTENT.id]),
             (Filters(state="canceled", metadata=entered), "metadata_entry_pkey", []),  # its metadata was taken away
         ):
-            query = _read_queries(["ingress"])[filters.variant("intents_of_merchant", None, "intents_of_metadata")]
+            query = _read_queries(("ingress",))[filters.variant("intents_of_merchant", None, "intents_of_metadata")]
             place = {"merchant": INTENT.merchant_id, "before_at": 2**53, "before_id": "~"}
             asked = filters.parameters() | place | {"limit": 3, "passed_max": 2_000}
             rows = connection.execute(query, asked).fetchall()

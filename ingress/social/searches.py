@@ -1,0 +1,78 @@
+"""Search: on connections of its own, few at once for each user, so that costly words keep no other read waiting.
+
+Of words that many posts have, the newest are read in windows of time, each some times as long as the one before: what a
+page reads is bounded by what a page has, not by what there ever was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from ingress.http.store import Store
+from schemas import errors
+from schemas.social import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ingress.social.pager import Place
+
+Rows = list[tuple[Any, ...]]
+_S_US: Final = 1_000_000
+#: of its sessions: no post is read, and its words made out, before indexes say that it has both the words and the time
+PLANNED: Final = "-c enable_indexscan=off"
+_SETTINGS: Final = f"{PLANNED} -c statement_timeout={limits.SEARCH_STATEMENT_TIMEOUT_MS}"
+
+
+class Searches:
+    """Those of one process. ``open`` before use, ``close`` after."""
+
+    def __init__(self, dsn: str) -> None:
+        self._store = Store(dsn, pool_min=0, pool_max=limits.SEARCH_POSTGRES_POOL_MAX, settings=_SETTINGS)
+        self._running: Counter[str] = Counter()  # by user
+
+    async def open(self) -> None:
+        """Connects when somebody searches."""
+        await self._store.open()
+
+    async def close(self) -> None:
+        """Disconnects."""
+        await self._store.close()
+
+    @contextmanager
+    def place_for(self, user: str) -> Iterator[None]:
+        """A place for one search. Raises Overloaded when the user has no further one."""
+        if self._running[user] >= limits.SEARCHES_OF_USER_MAX:
+            raise errors.Overloaded("Too many searches of this user are under way.")
+        self._running[user] += 1
+        try:
+            yield
+        finally:
+            self._running[user] -= 1
+            if not self._running[user]:
+                del self._running[user]
+
+    async def are_common(self, words: str) -> bool:
+        """Whether many posts have all of them. Raises as ``Store.rows`` does."""
+        most = limits.SEARCH_MATCHES_FEW + 1
+        ((found,),) = await self._store.rows("search_matches", {"words": words, "most": most})
+        return bool(found == most)
+
+    async def below(self, viewer: str, words: str, place: Place, count: int, *, are_common: bool) -> Rows:
+        """The next so many behind a place that the viewer may see; fewer: there are no more. Raises as ``rows``."""
+        found: Rows = []
+        for since in [*windows(place[0], int(time.time() * _S_US)), None] if are_common else [None]:
+            given = {"viewer": viewer, "words": words, "at": place[0], "id": place[1], "since": since}
+            found += await self._store.rows("timeline_search", given | {"count": count - len(found)})
+            if len(found) == count or since is None:
+                break
+            place = (since, "")  # all that is not older was read
+        return found
+
+
+def windows(newest_us: int, now_us: int) -> list[int]:
+    """Since when posts are read that are not newer than this, window after window."""
+    return [min(newest_us, now_us) - span_s * _S_US for span_s in limits.SEARCH_WINDOWS_S]
