@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import uuid
@@ -17,9 +18,12 @@ from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
 from limiter.stream.usage import UsageStream
+from schemas import errors
 from schemas.limiter import topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
+from sinks.streams.record_positions import RecordPositions
+from sinks.streams.stand_by import StandBy
 from tests.eventually import becomes, eventually
 from tests.worlds.limiter.counter_server import Blocks, policy
 
@@ -98,6 +102,36 @@ def test_totals_stand_still_before_what_cannot_be_read(stack: World, tmp_path: P
             becomes(lambda: connection.execute(counted, (f"{tenant}:u:/r",)).fetchall(), [(1, 2)], 30)
             becomes(stream.why_not_ready, None, 30)
     recorder.close()
+
+
+def test_who_follows_is_left_alone_until_it_leaves_or_says_nothing(stack: World) -> None:
+    """Else two processes take a stream from each other for ever, and neither gets on."""
+    migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    dsn, stop, name = stack.addresses.postgres_dsns["millrace_worker"], threading.Event(), uuid.uuid4().hex
+    stands_by = StandBy(dsn, name, "some.topic")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        first, second = (RecordPositions(name, "some.topic", 2, holder) for holder in ("first", "second"))
+        stands_by.wait(stop)  # nobody follows
+        first.claim(connection)
+        for end in (lambda: first.release(connection), stop.set):
+            waiting = threading.Thread(target=stands_by.wait, args=(stop,))
+            waiting.start()
+            becomes(lambda: stands_by.is_waiting, True, 30)
+            end()
+            waiting.join()
+            assert not stands_by.is_waiting
+            first.claim(connection)
+        stop.clear()
+        aged = "update stream_position set held_at = now() - interval '6 seconds' where follower = %s"
+        connection.execute(aged, (name,))
+        stands_by.wait(stop)
+        second.claim(connection)
+        first.release(connection)  # it is not first's any more
+        held = "select max(held_at) from stream_position where follower = %s"
+        assert connection.execute(held, (name,)).fetchone() != (None,)
+        first._said_at = -math.inf
+        with pytest.raises(errors.Fenced):
+            first.hold(connection)
 
 
 @contextmanager
