@@ -16,6 +16,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
+from limiter.stream.usage_idle import IdleTotals
 from schemas import errors
 from schemas.limiter import limits, topics
 from sinks import limits as sinks_limits
@@ -96,6 +97,7 @@ class UsageStream:
         self._trouble: str | None = "Postgres or Kafka is away"
         self._halts: dict[int, Halt] = {}
         self._metrics = FollowerMetrics(FOLLOWER)
+        self._idle = IdleTotals()
         self._stand_by = StandBy(dsn, FOLLOWER, topics.DECISIONS)
 
     def why_not_ready(self) -> str | None:
@@ -138,6 +140,7 @@ class UsageStream:
             blocks: list[tuple[int, Block]] = []
             after: dict[int, int] = {}
             positions.hold(connection)
+            self._idle.let_go(connection)
             for message in next_messages(self._consumer, _BLOCKS_MAX, sinks_limits.KAFKA_IDLE_WAIT_S, _GATHER_S):
                 self._take(message, blocks, after)
             if after:

@@ -13,13 +13,15 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
+from limiter.policy.keys import signed_hash
 from limiter.policy.policies import PolicySet
 from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
 from limiter.stream.kafka_blocks import KafkaBlocks
-from limiter.stream.usage import UsageStream
+from limiter.stream.usage import SQL, UsageStream
+from limiter.stream.usage_idle import IdleTotals, prune
 from schemas import errors
-from schemas.limiter import topics
+from schemas.limiter import limits, topics
 from sinks.kafka.topics import ensure_topics
 from sinks.postgres.migrate import migrate
 from sinks.streams.record_positions import RecordPositions
@@ -102,6 +104,41 @@ def test_totals_stand_still_before_what_cannot_be_read(stack: World, tmp_path: P
             becomes(lambda: connection.execute(counted, (f"{tenant}:u:/r",)).fetchall(), [(1, 2)], 30)
             becomes(stream.why_not_ready, None, 30)
     recorder.close()
+
+
+def test_totals_that_nobody_asked_for_are_let_go(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that belongs to their keys, the longest idle first; of too many only the last hours stay."""
+    migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
+    tenant = f"t_{uuid.uuid4().hex[:8]}"
+    keys = [f"{tenant}:{name}:/r" for name in ("now", "today", "idle", "idler")]
+    monkeypatch.setattr(limits, "LIMIT_USAGE_PRUNED_MAX", 1)
+    superuser, worker = stack.addresses.postgres_superuser_dsn, stack.addresses.postgres_dsns["millrace_worker"]
+    with psycopg.connect(superuser, autocommit=True) as connection, psycopg.connect(worker, autocommit=True) as role:
+        role.execute(SQL["usage_add"], [keys, ["p"] * 4, *([[1] * 4] * 5)])
+        role.execute(SQL["usage_add_shadows"], [keys, ["p"] * 4, [1] * 4, [1] * 4])
+        for key, hours in zip(keys, (0, 23, 90 * 24 + 2, 90 * 24 + 9), strict=True):
+            aged = "update limit_usage set seen_hour = now() - %s * interval '1 hour' where limit_key = %s"
+            connection.execute(aged, (hours, key))
+            refund = "insert into limit_usage_refund values (%s, 1, 1, now())"
+            connection.execute(refund, (signed_hash(key),))
+
+        def left() -> list[str]:
+            query = """select limit_key from limit_usage join limit_usage_shadow using (key_digest)
+                where limit_key = any(%s)"""
+            found = {key for (key,) in connection.execute(query, (keys,))}
+            hashes = [signed_hash(key) for key in keys]
+            kept = connection.execute("select limit_key from limit_usage_refund where limit_key = any(%s)", (hashes,))
+            assert {hash_ for (hash_,) in kept} == {signed_hash(key) for key in found}
+            return [key for key in keys if key in found]
+
+        assert (prune(role), left()) == (1, keys[:3])
+        assert (prune(role), prune(role), left()) == (1, 0, keys[:2])
+        monkeypatch.setattr(limits, "LIMIT_USAGE_TOTALS_MAX", -2)  # nobody has analyzed the table
+        assert (prune(role), prune(role), left()) == (1, 0, keys[:1])
+        role.execute(SQL["usage_source_counted"], [[tenant], [0], [5]])
+        connection.execute("update limit_usage_source set counted_at = now() - interval '91 days'")
+        IdleTotals().let_go(role)
+        assert connection.execute("select from limit_usage_source where source = %s", (tenant,)).fetchall() == []
 
 
 def test_who_follows_is_left_alone_until_it_leaves_or_says_nothing(stack: World) -> None:
