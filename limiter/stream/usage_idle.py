@@ -25,22 +25,29 @@ class IdleTotals:
 
     def __init__(self) -> None:
         self._due_at = -math.inf
+        self._estimated = self._gone = 0  # about how many there were, and what went since that was known
 
     def let_go(self, connection: psycopg.Connection[Any]) -> None:
         """Some at a time, and on while there are more. Raises psycopg.OperationalError."""
         now = time.monotonic()
         if now < self._due_at:
             return
-        gone = prune(connection)
+        gone = prune(connection, is_full=self._is_full(connection))
+        self._gone += gone
         if gone < limits.LIMIT_USAGE_PRUNED_MAX:
             connection.execute(SQL["usage_sources_prune"], (limits.LIMIT_USAGE_IDLE_HOURS,))
             self._due_at = now + limits.LIMIT_USAGE_PRUNE_S
 
+    def _is_full(self, connection: psycopg.Connection[Any]) -> bool:
+        """The planner's number is hours old where little changes."""
+        found: Any = connection.execute(SQL["usage_estimated"]).fetchone()
+        if found[0] != self._estimated:
+            self._estimated, self._gone = found[0], 0
+        return self._estimated - self._gone > limits.LIMIT_USAGE_TOTALS_MAX
 
-def prune(connection: psycopg.Connection[Any]) -> int:
-    """How many totals went: the longest idle first; of too many all but those of the last hours."""
-    found: Any = connection.execute(SQL["usage_estimated"]).fetchone()
-    is_full = found[0] > limits.LIMIT_USAGE_TOTALS_MAX
+
+def prune(connection: psycopg.Connection[Any], *, is_full: bool) -> int:
+    """How many totals went, the longest idle first; ``is_full``: all but those of the last hours may go."""
     idle_hours = limits.LIMIT_USAGE_IDLE_HOURS_FULL if is_full else limits.LIMIT_USAGE_IDLE_HOURS
     with connection.transaction():
         given = {"hours": idle_hours, "at_most": limits.LIMIT_USAGE_PRUNED_MAX}
