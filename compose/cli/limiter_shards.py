@@ -113,11 +113,11 @@ def promote(
         told |= {"is_whole": done.is_whole, "restored": done.restored and done.restored._asdict()}
     print(f"{name} is at epoch {done.shard_map.shard(name).epoch} on {done.shard_map.shard(name).address}")
     if done.is_whole:
-        print("the old primary was fenced first, and its replicas had everything")
+        print("the old primary was fenced first, and the new one has everything that it took")
     elif done.is_whole is None:
         print(f"the old primary does not answer; {done.heard_s} s ago it was heard of last: what it took since is lost")
     else:
-        print("no replica followed the old primary: what the new one does not have is lost")
+        print("the new primary is not in step with the old one: what it does not have is lost")
     if done.restored is not None:
         print(_restored(done.restored))
 

@@ -25,6 +25,7 @@ from confluent_kafka import KafkaError, KafkaException
 from dataflows import limits
 from dataflows.owner.drivers import run_flow
 from schemas import errors
+from sinks.streams.stand_by import StandBy
 
 _log = structlog.get_logger(__name__)
 
@@ -53,11 +54,18 @@ def raise_unless_passing(error: KafkaError, name: str) -> None:
 class PositionedStream(ABC, Generic[Batch, Done]):
     """Folds until ``stop``."""
 
-    def __init__(self, name: str, count: Callable[[Done], None]) -> None:
+    def __init__(self, name: str, count: Callable[[Done], None], stand_by: StandBy | None = None) -> None:
+        """``stand_by``: of a stream that others of its kind leave alone while it is followed."""
         self._name = name
+        self._stand_by = stand_by
         self._count = count
         self._stop = threading.Event()
-        self.is_ready = False
+        self._is_open = False
+
+    @property
+    def is_ready(self) -> bool:
+        """The stream is followed: here, or by another process for which this one stands by. Any thread may ask."""
+        return self._is_open or (self._stand_by is not None and self._stand_by.is_waiting)
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[tuple[Read[Batch], Fold[Batch, Done]]]:
@@ -71,11 +79,15 @@ class PositionedStream(ABC, Generic[Batch, Done]):
         """Reads until ``stop``; servers that are away are waited for. Raises what is no passing error."""
         while not self._stop.is_set():
             try:
+                if self._stand_by is not None:
+                    self._stand_by.wait(self._stop)
+                    if self._stop.is_set():
+                        return
                 with self.opened() as (read, fold):
-                    self.is_ready = True
+                    self._is_open = True
                     run_flow(self._flow(read, fold))
             except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Fenced) as error:
-                self.is_ready = False
+                self._is_open = False
                 _log.warning(f"{self._name}_restart", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.STREAM_RETRY_S)
 

@@ -17,7 +17,7 @@ from limiter.policy.keys import name as normal_name
 from limiter.policy.shard_map import Shard, ShardMap, ShardsRefused, decoded, encoded, plain_address, url_of
 from limiter.store.inspection import policies
 from limiter.store.restoration import Restored, restore
-from limiter.store.shard_server import connected
+from limiter.store.shard_server import Seen, connected
 from schemas.limiter.limit_policy import spans_tenants
 from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
@@ -94,7 +94,8 @@ class ShardChanges:
             seen = server.check_fit()
             epoch = max(shard.reserved, seen.epoch) + 1
             taken = self._written(found.with_reserved({name: epoch}))
-            is_whole = _fenced(old_url, epoch)
+            fenced = _fenced(old_url, epoch)
+            is_whole = None if fenced is None else keeps_all(shard, seen) and server.has_all_of(fenced)
             if not seen.is_primary:
                 server.become_primary()
             server.raise_epoch(epoch)
@@ -191,11 +192,19 @@ def _epoch_at(url: str) -> int:
         return seen.epoch
 
 
-def _fenced(old_url: str, epoch: int) -> bool | None:
-    """Whether a replica has all that the old primary took, which takes no more; None when it does not answer."""
+def _fenced(old_url: str, epoch: int) -> Seen | None:
+    """The old primary, with all that it took: it takes no more. None when it does not answer."""
     try:
         with connected(old_url) as server:
             server.raise_epoch(epoch)
-            return server.is_followed()
+            return server.look()
     except ShardsRefused:
         return None
+
+
+def keeps_all(shard: Shard, seen: Seen) -> bool:
+    """Whether a server that is to be promoted may have all counters: its epoch is lost, or older, where they are.
+
+    A primary without one may have lost them before the shard had an epoch.
+    """
+    return seen.epoch >= shard.epoch and (seen.epoch > 0 or not seen.is_primary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EPOCH: Final = (resources.files("sinks.redis") / "scripts" / "limiter" / "epoch.lua").read_text()
-_MS_PER_S: Final = 1_000
+_POLL_S: Final = 0.02
 
 
 class Seen(NamedTuple):
@@ -28,6 +29,9 @@ class Seen(NamedTuple):
     eviction: str
     replicas: int  # of a primary: those that follow it now
     heard_s: int  # of a replica: seconds since it heard of its primary
+    history: str = ""  # of what was written: the same on servers that follow one another
+    offset: int = 0  # how far it has that history
+    is_linked: bool = True  # a primary, or hears of its own
 
 
 class ShardServer:
@@ -48,6 +52,9 @@ class ShardServer:
             eviction=str(memory["maxmemory_policy"]),
             replicas=int(found.get("connected_slaves", 0)),
             heard_s=int(found.get("master_last_io_seconds_ago", 0)),
+            history=str(found["master_replid"]),
+            offset=int(found.get("slave_repl_offset", found["master_repl_offset"])),
+            is_linked=found.get("master_link_status", "up") == "up",
         )
 
     def check_fit(self) -> Seen:
@@ -64,12 +71,16 @@ class ShardServer:
         if held != epoch:
             raise ShardsRefused(f"{self.place} is at epoch {held} already, not {epoch}: run the command again.")
 
-    def is_followed(self) -> bool:
-        """Whether all replicas have what was written here until now; waits for them, for half the bound of a call."""
-        followers = self.look().replicas
-        bound_ms = int(limits.LIMIT_SHARD_CALL_TIMEOUT_S * _MS_PER_S / 2)
-        level: Any = self._connection.wait(followers, bound_ms)
-        return 0 < followers <= int(level)
+    def has_all_of(self, other: Seen) -> bool:
+        """Whether it has what that server had when it was looked at; waits for it, for half the bound of a call."""
+        until = time.monotonic() + limits.LIMIT_SHARD_CALL_TIMEOUT_S / 2
+        while (seen := self.look()).history == other.history:
+            if seen.offset >= other.offset:
+                return True
+            if not seen.is_linked or time.monotonic() >= until:
+                return False
+            time.sleep(_POLL_S)
+        return False
 
     def clock_us(self) -> int:
         """By which it counts."""

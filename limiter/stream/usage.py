@@ -1,8 +1,8 @@
 """Totals of keys out of the stream of decisions, exactly once: they move with the position, in one transaction.
 
-Several consumers may run: positions are moved by who claimed them last, so of two that read the same blocks one fails
-and claims them anew, from where the other got to. A gateway that was killed may have sent the end of its ring, and the
-next one sends it again: how far the numbers of a source are counted stands in the same transaction.
+Several consumers may run: one adds up, and the others stand by until it is gone. Positions are moved by who claimed
+them last, so of two that read the same blocks one fails. A gateway that was killed may have sent the end of its ring,
+and the next one sends it again: how far the numbers of a source are counted stands in the same transaction.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from limiter.stream.blocks import Block, decode
+from limiter.stream.usage_idle import IdleTotals
 from schemas import errors
 from schemas.limiter import limits, topics
 from sinks import limits as sinks_limits
@@ -25,6 +26,7 @@ from sinks.postgres.sql_files import queries
 from sinks.streams.intake import undecodable
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.record_positions import RecordPositions
+from sinks.streams.stand_by import StandBy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,9 +97,13 @@ class UsageStream:
         self._trouble: str | None = "Postgres or Kafka is away"
         self._halts: dict[int, Halt] = {}
         self._metrics = FollowerMetrics(FOLLOWER)
+        self._idle = IdleTotals()
+        self._stand_by = StandBy(dsn, FOLLOWER, topics.DECISIONS)
 
     def why_not_ready(self) -> str | None:
-        """None while totals move, or nothing waits for them; any thread may ask."""
+        """None while totals move, here or at another process, or nothing waits for them; any thread may ask."""
+        if self._stand_by.is_waiting:
+            return None
         return self._trouble or "; ".join(halt.words for _, halt in sorted(self._halts.copy().items())) or None
 
     def stop(self) -> None:
@@ -108,16 +114,22 @@ class UsageStream:
         """Reads until ``stop``; servers that are away are waited for."""
         while not self._stop.is_set():
             try:
+                self._stand_by.wait(self._stop)
                 with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
-                    self._follow(connection)
+                    positions = RecordPositions(FOLLOWER, topics.DECISIONS, topics.DECISIONS_PARTITIONS, self._name)
+                    try:
+                        self._follow(connection, positions)
+                    finally:
+                        positions.release(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError, KafkaException, errors.Fenced) as error:
                 self._trouble = f"totals do not move: {str(error).partition(chr(10))[0]}"
                 _log.warning("usage_restarts", cause=type(error).__name__, error=str(error).partition("\n")[0])
                 self._stop.wait(limits.LIMIT_STORE_RETRY_S)
         self._consumer.close()
 
-    def _follow(self, connection: psycopg.Connection[Any]) -> None:
-        positions = RecordPositions(FOLLOWER, topics.DECISIONS, topics.DECISIONS_PARTITIONS, self._name)
+    def _follow(self, connection: psycopg.Connection[Any], positions: RecordPositions) -> None:
+        if self._stop.is_set():
+            return
         held = self._offsets.ask(positions.claim(connection)).answer()
         begins = positions.begin(connection, held)
         self._halts = {}
@@ -127,6 +139,8 @@ class UsageStream:
         while not self._stop.is_set():
             blocks: list[tuple[int, Block]] = []
             after: dict[int, int] = {}
+            positions.hold(connection)
+            self._idle.let_go(connection)
             for message in next_messages(self._consumer, _BLOCKS_MAX, sinks_limits.KAFKA_IDLE_WAIT_S, _GATHER_S):
                 self._take(message, blocks, after)
             if after:

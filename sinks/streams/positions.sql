@@ -71,3 +71,21 @@ from unnest(%(partitions)s::int[], %(epochs)s::bigint[], %(offsets_before)s::big
 where p.follower = %(follower)s and p.topic = %(topic)s and p.partition = n.partition and p.epoch = n.epoch
   and p.next_offset = n.offset_before
 returning p.partition;
+
+-- name: positions_hold
+-- A sign of life of who follows a stream of records, for those that stand by. No row: another process has it.
+update stream_position set held_at = now()
+where follower = %(follower)s and topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s
+returning partition;
+
+-- name: positions_release
+-- Who followed leaves, if nobody has taken its place: who stands by need not wait.
+update stream_position set held_at = null
+where follower = %(follower)s and topic = %(topic)s and partition = %(partition)s and epoch = %(epoch)s;
+
+-- name: positions_held
+-- Whether somebody follows a stream of records, as far as that was said.
+select exists(
+    select from stream_position
+    where follower = %(follower)s and topic = %(topic)s and held_at > now() - %(lease_s)s * interval '1 second'
+);

@@ -28,7 +28,7 @@ from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dataflows.limiter.identities.reader import ChargeBatch
     from limiter.store.store import CounterStore
@@ -90,6 +90,10 @@ class LeaseRefunder:
         """The same in a topic that holds so much, as far as it can be. Raises psycopg.Error."""
         return self._positions.begin(self._connection, held)
 
+    def held(self, read: Callable[[], Sequence[ChargeBatch]]) -> Callable[[], Sequence[ChargeBatch]]:
+        """``read``, by who says meanwhile that it follows. Raises psycopg.Error or Fenced."""
+        return self._positions.held(self._connection, read)
+
     def refund(self, batch: ChargeBatch) -> Refunded:
         """Folds a batch in, and gives back what is due. Raises psycopg.Error or Fenced: then all is read again."""
         window = self._windows.setdefault(batch.partition, IdentityWindow())
@@ -123,6 +127,7 @@ class LeaseRefunder:
         """Leaves the servers."""
         self._runner.run(self._counters.close())
         self._runner.close()
+        self._positions.release(self._connection)
         self._connection.close()
 
     def _newest_map(self) -> ShardMap:

@@ -9,11 +9,12 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dataflows.limiter.leases.metrics import count
-from dataflows.limiter.leases.reader import LeaseBatch, LeaseReader
+from dataflows.limiter.leases.reader import FOLLOWER, LeaseBatch, LeaseReader
 from dataflows.limiter.leases.settler import LeaseSettler, Settled
 from dataflows.streams.positioned_stream import PositionedStream
 from schemas.limiter import topics
 from sinks.kafka.topic_offsets import TopicOffsets
+from sinks.streams.stand_by import StandBy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ class LeaseStream(PositionedStream[LeaseBatch, Settled]):
     def __init__(
         self, kafka: KafkaConnection, dsn: str, redis_url: str, client_id: str, *, encrypted: bool = False
     ) -> None:
-        super().__init__("leases", count)
+        super().__init__("leases", count, StandBy(dsn, FOLLOWER, topics.LEASES))
         self._kafka = kafka
         self._dsn = dsn
         self._redis_url = redis_url
@@ -42,4 +43,4 @@ class LeaseStream(PositionedStream[LeaseBatch, Settled]):
         with closing(LeaseSettler(self._dsn, self._redis_url, encrypted=self._encrypted)) as settler:
             begins = settler.begins(offsets.ask(settler.positions()).answer())
             with closing(LeaseReader(self._kafka, self._client_id, begins, offsets, settler.is_open)) as reader:
-                yield reader.read, settler.settle
+                yield settler.held(reader.read), settler.settle

@@ -30,7 +30,7 @@ from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from dataflows.limiter.leases.reader import LeaseBatch
     from limiter.policy.shard_map import Shard
@@ -80,12 +80,17 @@ class LeaseSettler:
         """The same in a topic that holds so much, as far as it can be. Raises psycopg.Error."""
         return self._positions.begin(self._connection, held)
 
+    def held(self, read: Callable[[], Sequence[LeaseBatch]]) -> Callable[[], Sequence[LeaseBatch]]:
+        """``read``, by who says meanwhile that it follows. Raises psycopg.Error or Fenced."""
+        return self._positions.held(self._connection, read)
+
     def is_open(self, partition: int) -> bool:
         """Whether a lease of it is not settled."""
         return bool(self._open.get(partition))
 
     def settle(self, batch: LeaseBatch) -> Settled:
         """Folds a batch in and settles what is due. Raises psycopg.Error or Fenced: then everything is read again."""
+        self._positions.hold(self._connection)  # who was replaced settles nothing at the store
         leases = self._open.setdefault(batch.partition, OpenLeases())
         taken = [leases.take(report, offset, appended_us) for offset, appended_us, report in batch.reports]
         done = [found for found in taken if found is not None]
@@ -101,6 +106,7 @@ class LeaseSettler:
         """Leaves the servers."""
         self._runner.run(self._counters.close())
         self._runner.close()
+        self._positions.release(self._connection)
         self._connection.close()
 
     def _newest_map(self) -> ShardMap:

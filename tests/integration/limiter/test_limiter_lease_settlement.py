@@ -53,11 +53,14 @@ async def counted(stack: World, folder: Path, name: str, **terms: int) -> tuple[
 def test_a_killed_gateways_leases_are_settled_and_its_last_words_counted(
     stack: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Never credited beyond what is sure; and what the next process tells makes the totals exact."""
+    """Never credited beyond what is sure; and what the next process tells makes the totals exact.
+
+    Of two processes that settle one stands by.
+    """
     monkeypatch.setattr(limits, "LIMIT_LEASE_MS", LEASE_MS)
     name = f"g{uuid.uuid4().hex[:8]}"
     settled = Settled(stack, name)
-    with lease_stream(stack):
+    with lease_stream(stack), lease_stream(stack):
         allowed, leased = asyncio.run(killed_gateway(stack, tmp_path, name))
         eventually(lambda: settled.sums()[0] > 0 and settled.open() == 0, WITHIN_S, what="all leases settled")
         rows, granted, reported, assumed, released = settled.sums()

@@ -25,7 +25,7 @@ from schemas.records import Rejection
 from schemas.topics import partition_for
 from sinks.postgres.owner_connection import connect
 from tests.eventually import eventually
-from tests.worlds.limiter.counter_server import answer_of_store, limiter, policy
+from tests.worlds.limiter.counter_server import CounterServer, answer_of_store, limiter, policy
 from tests.worlds.limiter.shard_world import PATIENT_S, TENANTS, ShardWorld, servers, shards
 from tests.worlds.payments import payment_cases as cases
 
@@ -313,6 +313,39 @@ def test_an_operator_at_a_shell(shards: ShardWorld) -> None:
     assert "hunter2" not in str(rows)
     for words in (["--help"], ["promote", "--help"], ["add", "--help"]):
         assert shards.cli(*words)[0] == 0
+
+
+def test_a_promotion_is_whole_when_the_new_primary_had_everything(shards: ShardWorld, tmp_path: Path) -> None:
+    """Not because some other server follows the old one: what leases spent is restored then."""
+    one, two = shards.one, shards.two
+    follower = CounterServer(tmp_path, of=one)
+    follower.follow(one)
+
+    def whole(changes: ShardChanges, server: CounterServer) -> bool | None:
+        done = changes.promote("main", server.address)
+        assert (done.restored is None) is bool(done.is_whole)
+        return done.is_whole
+
+    try:
+        with (
+            redis.Redis.from_url(one.url) as first,
+            redis.Redis.from_url(two.url) as second,
+            shards.changes() as changes,
+        ):
+            changes.begin()
+            assert whole(changes, one)
+            first.flushall()
+            assert whole(changes, one) is False  # in place, of a store that lost its epoch with everything
+            two.follow(one)
+            second.replicaof("127.0.0.1", "1")
+            first.set("taken", "meanwhile")
+            assert whole(changes, two) is False
+            follower.follow(two)
+            assert whole(changes, one) is False  # it follows nobody
+            follower.follow(one)
+            assert whole(changes, follower)
+    finally:
+        follower.close()
 
 
 def test_a_store_that_lost_its_data_answers_again_after_a_promotion_in_place(

@@ -22,6 +22,7 @@ from limiter.policy.shard_map import (
     url_of,
 )
 from limiter.spending.buckets import Bucket
+from limiter.store.shard_changes import keeps_all
 from limiter.store.shard_health import judged
 from limiter.store.shard_server import Seen
 from limiter.store.sharded_store import ShardedStore
@@ -238,6 +239,23 @@ def test_how_a_shard_is_in_words(seen: Seen, said: str) -> None:
 def test_a_change_that_did_not_end_says_so() -> None:
     changing = Shard(name="a", address=None, epoch=2, reserved=3)
     assert judged(changing, Seen(True, 2, "noeviction", 1, 0)) == "a change began and did not end: run it again"
+
+
+@pytest.mark.parametrize(
+    ("map_epoch", "epoch", "is_primary", "may"),
+    [
+        (2, 2, False, True),
+        (2, 3, False, True),  # a promotion began before
+        (2, 0, False, False),  # it followed a store that lost everything
+        (2, 1, True, False),  # from an older copy
+        (2, 2, True, True),
+        (0, 0, False, True),
+        (0, 0, True, False),  # nobody knows
+    ],
+)
+def test_what_lost_its_epoch_lost_its_counters(map_epoch: int, epoch: int, *, is_primary: bool, may: bool) -> None:
+    shard = Shard(name="a", address=None, epoch=map_epoch, reserved=map_epoch)
+    assert keeps_all(shard, Seen(is_primary, epoch, "noeviction", 1, 0)) is may
 
 
 def test_a_layout_of_one_shard_holds_everybody() -> None:

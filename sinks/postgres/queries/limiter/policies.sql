@@ -109,7 +109,33 @@ select source, partition, next_number from limit_usage_source where source = any
 -- The decisions of sources are counted up to there, in the transaction that moves the position. Primary key.
 insert into limit_usage_source (source, partition, next_number)
 select * from unnest(%s::text[], %s::int[], %s::bigint[])
-on conflict (source, partition) do update set next_number = excluded.next_number;
+on conflict (source, partition) do update set next_number = excluded.next_number, counted_at = now();
+
+-- name: usage_sources_prune
+-- Sources whose last block has left Kafka long ago: a gateway that stood still may send the end of its ring again. Index
+-- limit_usage_source_counted.
+delete from limit_usage_source where counted_at < now() - %s * interval '1 hour';
+
+-- name: usage_estimated
+-- About how many totals there are, as the planner knows; -1 = not yet. Primary key of pg_class.
+select reltuples::bigint from pg_class where oid = 'limit_usage'::regclass;
+
+-- name: usage_prune
+-- Totals of keys that were not counted for so many hours, the longest idle first. Index limit_usage_idle.
+delete from limit_usage
+where key_digest = any (array(
+          select key_digest from limit_usage where seen_hour < now() - %(hours)s * interval '1 hour'
+          order by seen_hour limit %(at_most)s))
+  and seen_hour < now() - %(hours)s * interval '1 hour'
+returning limit_key, key_digest;
+
+-- name: usage_prune_shadows
+-- What policies in shadow mode would have refused of these keys. Primary key, from the left.
+delete from limit_usage_shadow where key_digest = any (%s::bytea[]);
+
+-- name: usage_prune_refunds
+-- What was given back of these keys. Primary key.
+delete from limit_usage_refund where limit_key = any (%s::bigint[]);
 
 -- name: usage_add
 -- Totals of keys, in the transaction that moves the position. Primary key.
@@ -121,6 +147,7 @@ from unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s
 on conflict (key_digest) do update
 set allowed = u.allowed + excluded.allowed, denied = u.denied + excluded.denied,
     allowed_cost = u.allowed_cost + excluded.allowed_cost, as_of = greatest(u.as_of, excluded.as_of),
+    seen_hour = date_trunc('hour', now()),
     policy_id = excluded.policy_id, policy_version = greatest(u.policy_version, excluded.policy_version);
 
 -- name: usage_add_shadows
