@@ -20,7 +20,7 @@ Place = tuple[str, int, int]  # topic, partition, offset of a command
 
 
 class Stored(Struct, frozen=True):
-    """The decision for an identity, and the place of the command that got it first."""
+    """The decision for an identity, and the place of the command that got it first, as Kafka counts."""
 
     request_hash: bytes
     response: bytes

@@ -1,7 +1,7 @@
 """What blocks of decisions become in every table of ClickHouse. Pure: the same blocks give the same rows for ever.
 
-Rule: no user reaches analytical storage (spec 1, section 5): a key is its hash there. Sums hold every decision; rows
-are those that the policy's audit setting keeps.
+Rule: no user reaches analytical storage (spec 1, section 5): a key is its hash there, and so is a tenant that is one
+person. Sums hold every decision; rows are those that the policy's audit setting keeps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from limiter.spending.ring import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE
 from limiter.stream.shadows import MINUTE_US
+from schemas.senders import USER
 from sinks.clickhouse.limiter.tables import BY_KEY, BY_MINUTE, DECISIONS, GAPS, SUMS
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _FLAGS: Final = (ALLOWED, DUPLICATE, DEGRADED, APPROXIMATE)
 _MINUTE_S: Final = 60
+#: the kinds of tenants of our own API that are one person each, before their colon
+_PERSONS: Final = frozenset((USER, "staff"))
 _TEXTS_CACHED: Final = 65_536
 
 Source = tuple[str, int]  # a recorder, and the partition of its blocks
@@ -33,7 +36,13 @@ Columns = list[list[Any]]
 def texts_of(limit_key: str) -> tuple[str, str, str]:
     """Tenant, route, and the hash that stands for the key."""
     tenant, _, rest = limit_key.partition(":")
-    return unquote(tenant), rest.partition(":")[2], key_hash(limit_key)
+    return _tenant_shown(unquote(tenant)), rest.partition(":")[2], key_hash(limit_key)
+
+
+def _tenant_shown(tenant: str) -> str:
+    """A person's is as many as it was, so that a plan from before has as many rows: ``user#`` and a hash."""
+    kind, colon, _ = tenant.partition(":")
+    return f"{kind}#{key_hash(tenant)}" if colon and kind in _PERSONS else tenant
 
 
 def key_hash(limit_key: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from ingress.http.store import _read_queries
 from tests.eventually import eventually
 from tests.worlds.public_system import merchant, public, stranger
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["merchant", "public", "stranger"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
+READS = _read_queries(("ingress",))
 
 
 def test_a_replay_is_the_same_bytes_at_every_process(merchant: Merchant) -> None:
@@ -225,6 +227,32 @@ def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSys
     assert {(told["status"], told["problem"]["code"]) for told in waits} == {("refused", "parked")}
     assert merchant.create("p", metadata={"order": word}).status_code == 201
     assert merchant.fresh(f"/v1/operations/{later}").json()["status"] == "committed"
+
+
+def test_a_command_is_known_by_its_place_after_the_topic_began_anew(public: PublicSystem, merchant: Merchant) -> None:
+    """Kafka counts from 0 again, dead letters and answers lie further on: an old one's number is no place of a new one."""
+    assert merchant.create("k").status_code == 201
+    dsn = public.settings.addresses().postgres_superuser_dsn
+    with psycopg.connect(dsn) as resumed:
+        (topic, partition, place), *_ = resumed.execute(
+            'select topic, partition, "offset" from idempotency where merchant_id = %s', (merchant.name,)
+        ).fetchall()
+        resumed.execute(
+            "update partition_owner set offset_base = 1000 where topic = %s and partition = %s", (topic, partition)
+        )
+        letters = [(topic, partition, offset, "r", b"", "epoch") for offset in (place, place + 1_003)]
+        resumed.cursor().executemany(
+            'insert into dead_letter (topic, partition, "offset", reason, record, parked_at)'
+            " values (%s, %s, %s, %s, %s, %s)",
+            letters,
+        )
+        offsets = [place, place + 3]
+        asked = {"ns": [0, 1], "topics": [topic] * 2, "partitions": [partition] * 2, "offsets": offsets}
+        parked = resumed.execute(READS["parked_requests"], asked).fetchall()
+        identity = {"ns": [0], "merchants": [merchant.name], "keys": ["k"]}
+        ((*_, told, _event),) = resumed.execute(READS["stored_results"], identity).fetchall()
+        resumed.rollback()
+    assert (parked, told) == ([(1,)], place - 1_000)
 
 
 def _lines(merchant: Merchant, *documents: Any, headers: dict[str, str] | None = None) -> httpx.Response:

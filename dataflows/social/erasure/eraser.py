@@ -46,6 +46,7 @@ _STEPS: Final = (
     "take_appeals",
     "take_exports",
     "take_answers",
+    "take_usage",
 )
 _log = structlog.get_logger(__name__)
 

@@ -161,6 +161,16 @@ gone as (
     from chosen c where i.merchant_id = c.merchant_id and i.key = c.key returning 1)
 select count(*) from gone;
 
+-- name: take_usage
+-- What quotas counted of the user's calls. Served by limit_usage_of_users and the primary keys.
+with chosen as (
+    select u.key_digest from limit_usage u join author a on a.user_id = %(user_id)s and a.state = 'deleting'
+    where split_part(u.limit_key, ':', 1) = 'user%%3A' || %(user_id)s and u.limit_key >= 'user%%3A' and u.limit_key < 'user%%3B'
+    limit %(limit)s),
+shadows as (delete from limit_usage_shadow s using chosen c where s.key_digest = c.key_digest),
+gone as (delete from limit_usage u using chosen c where u.key_digest = c.key_digest returning 1)
+select count(*) from gone;
+
 -- name: take_key
 -- What opens the user's texts in Kafka, in answers, in what is parked, and in copies of them. Nobody makes another. Primary key.
 with gone as (

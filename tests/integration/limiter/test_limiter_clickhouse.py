@@ -17,7 +17,7 @@ from prometheus_client import REGISTRY
 
 from compose.cli.dry_run.history import History
 from limiter.analytics.busiest import busiest
-from limiter.analytics.decision_rows import key_hash
+from limiter.analytics.decision_rows import key_hash, texts_of
 from limiter.policy.policies import PolicySet
 from limiter.spending.decision import Decision
 from limiter.stream.decisions import Recorder
@@ -26,6 +26,7 @@ from schemas.limiter.limit_audit import auditing
 from sinks.clickhouse.limiter.service import SINKS
 from sinks.clickhouse.limiter.tables import TABLES
 from sinks.clickhouse.sink import Sink, SinkSettings
+from sinks.clickhouse.tables import apply_schema, statements
 from tests.eventually import becomes, eventually, patient
 from tests.gate import PROOF
 from tests.worlds.limiter.counter_server import Blocks
@@ -310,3 +311,24 @@ def told(reason: str) -> float:
     """How often records were passed unread."""
     labels = {"follower": "limiter_decisions", "reason": reason}
     return REGISTRY.get_sample_value("millrace_stream_missed_total", labels) or 0.0
+
+
+def test_who_was_named_before_is_a_hash(stage: Stage) -> None:
+    """What an earlier release wrote of persons gets the name that they have now, and the definition may run again."""
+    client, definitions = stage.clickhouse.client(), SINKS[0].definitions()
+    apply_schema(client, definitions)
+    again = statements(dict(definitions)["0013_limiter_persons.sql"])
+    tables = {table.name: table.columns for table in TABLES if "tenant" in table.columns}
+    tenants = ("user:u_1", "staff:eve", "m_1")
+    for table, columns in tables.items():
+        at, *key = [name for name in columns if name in {"at", "minute", "key_hash"}]
+        for tenant in tenants:
+            values = ", ".join(("now()", *[f"'{key_hash(tenant)}'"] * len(key)))
+            given = ", ".join((at, *key))
+            client.command(f"insert into {table} ({given}, tenant, route) values ({values}, '{tenant}', '/v1/posts')")
+    for _ in range(2):
+        for statement in again:
+            client.command(statement)
+    expected = sorted(texts_of(f"{tenant.replace(':', '%3A')}:x:/v1/posts")[0] for tenant in tenants)
+    for table in tables:
+        assert sorted(row[0] for row in stage.clickhouse_rows(f"select tenant from {table} final")) == expected, table

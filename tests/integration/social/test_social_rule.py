@@ -27,6 +27,7 @@ from ingress.social.searches import PLANNED, windows
 from schemas import errors
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits
+from sinks.objects.media_objects import source_key
 from sinks.postgres.session import INDEXED
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def numbered(text: str) -> tuple[str, list[str]]:
             names.append(found[1])
         return f"${names.index(found[1]) + 1}"
 
-    return re.sub(r"%\((\w+)\)s", number, text), names
+    return re.sub(r"%\((\w+)\)s", number, text).replace("%%", "%"), names
 
 
 def plan_of(stack: World, text: str, *settings: bytes) -> str:
@@ -77,6 +78,52 @@ def test_an_erasure_finds_all_by_an_index_however_much_there_is_of_others(stack:
         return
     for scan in re.findall(r"Index (?:Only )?Scan (?:using|on) .*\n(?:(?!.*->)(?!.*Plan \d).*\n?)*", plan):
         assert "Index Cond" in scan, plan
+
+
+def test_an_erasure_takes_what_quotas_counted_of_the_user(stack: World) -> None:
+    given = {"user_id": "u_leaves", "limit": 10}
+    totals = "select limit_key from limit_usage where limit_key like '%%u\\_leaves%%' order by 1"
+    keys = [f"user%3A{user}:user%3A{user}:/v1/{n}" for user in ("u_leaves", "u_leaves2") for n in range(2)]
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as superuser:
+        superuser.execute("insert into author (user_id, state) values ('u_leaves', 'deleting')")
+        superuser.execute(
+            "insert into limit_usage select key, 'pl_a', 1, 1, 1, 1, now() from unnest(%s::text[]) key", (keys,)
+        )
+        superuser.execute(
+            "insert into limit_usage_shadow select key_digest, policy_id, 1, as_of from limit_usage"
+            " where limit_key = any (%s)",
+            (keys,),
+        )
+        with psycopg.connect(stack.addresses.postgres_dsns["millrace_social_eraser"], autocommit=True) as eraser:
+            taken = [eraser.execute(ERASING["take_usage"].encode(), given).fetchall() for _ in range(2)]
+        assert taken == [[(2,)], [(0,)]]
+        assert [key for (key,) in superuser.execute(totals).fetchall()] == keys[2:]
+        left = superuser.execute(
+            "select count(*) from limit_usage_shadow where key_digest in (select limit_key_digest(k) from unnest(%s::text[]) k)",
+            (keys,),
+        )
+        assert left.fetchall() == [(2,)]
+
+
+def test_a_medium_has_the_fields_of_the_specification(stack: World) -> None:
+    """Its source while there are any bytes of it, as the objects have it."""
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
+        connection.execute(
+            "insert into author (user_id) values ('u_has');"
+            "insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, version,"
+            " created_at, updated_at) select 'md_' || state, 'u_has', 'image/png', 1, repeat('a', 64), 1, 60, state,"
+            " case state when 'ready' then '{}' end, 1, 1, 1 from unnest(array['initiated', 'ready', 'deleted']) state"
+        )
+        fields = (
+            "select scan_state, source_uri, rendition_manifest from media where owner_id = 'u_has' order by media_id"
+        )
+        found = connection.execute(fields).fetchall()
+        connection.rollback()
+    assert found == [
+        ("deleted", None, None),
+        ("initiated", None, None),
+        ("ready", source_key("md_ready", "a" * 64), "{}"),
+    ]
 
 
 def test_every_timeline_asks_the_rule() -> None:
