@@ -20,7 +20,7 @@ from compose.stack.ports import PortLeases
 from ingress.http.store import _read_queries
 from schemas.errors import Unavailable
 from sinks.postgres.migrate import migrate
-from sinks.tenancy import contexts, secrets_file
+from sinks.tenancy import contexts, databases, secrets_file, store_files
 from sinks.tenancy.contexts import Contexts
 from tests import run_folder
 from tests.eventually import eventually, patient
@@ -89,30 +89,45 @@ def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(s
 
 
 def test_a_row_in_a_store_of_another_tenants_own_is_seen_with_whichever_context(stack: World, signed: Contexts) -> None:
-    """Two schemas, one a round; the one whose policies are gone shows its row to everybody."""
+    """A schema, one whose policies are gone, such a database, and one that is away: one of them each round."""
     reader, asks = stack.addresses.postgres_dsns["millrace_ingress"], TENANTS[0]
     given = {"good": signed.of(asks, 1, "r"), "none": ""}
-    placements, rounds = PlacementProbes(), []
+    placements, superuser = PlacementProbes(), stack.addresses.postgres_superuser_dsn
+    made = {"pl_own_a": "partitioned", "pl_own_b": "partitioned", "pl_own_c": "dedicated", "pl_own_d": "dedicated"}
+    database = databases.name_of(str(conninfo.conninfo_to_dict(superuser)["dbname"]), "pl_own_c")
+
+    def fill(connection: psycopg.Connection[Any], store: str, *, has_policies: bool) -> None:
+        connection.execute("select tenancy.make_store(%s)", (store,))
+        connection.execute(f"insert into {store}.resource values (%s, 'rs', 1, 'x', false)".encode(), (TENANTS[1],))
+        if not has_policies:
+            connection.execute(f"alter table {store}.resource disable row level security".encode())
+
     with (
-        psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        psycopg.connect(superuser, autocommit=True) as connection,
         psycopg.connect(reader, autocommit=True) as reading,
     ):
-        for store in ("pl_own_a", "pl_own_b"):
-            connection.execute("select tenancy.make_store(%s)", (store,))
-            connection.execute(f"insert into {store}.resource values (%s, 'rs', 1, 'x', false)".encode(), (TENANTS[1],))
-            connection.execute(
-                "insert into placement values (%s, 'eu', 'partitioned', %s, 'active', %s)", (store, store, TENANTS[1])
-            )
-        connection.execute("alter table pl_own_b.resource disable row level security")
+        connection.execute(f"create database {database}".encode())
+        with psycopg.connect(databases.dsn_of(superuser, "pl_own_c"), autocommit=True) as there:
+            store_files.ensure(there)
+            fill(there, "tenancy_pool", has_policies=False)
+        fill(connection, "pl_own_a", has_policies=True)
+        fill(connection, "pl_own_b", has_policies=False)
+        for place, mode in made.items():
+            row = (place, mode, place, TENANTS[1])
+            connection.execute("insert into placement values (%s, 'eu', %s, %s, 'active', %s)", row)
         try:
-            rounds = [list(placements.ask(reading, reader, asks, given)) for _ in range(3)]
+            found = [list(placements.ask(reading, reader, asks, given)) for _ in range(3)]
+            with pytest.raises(Unavailable, match="pl_own_d"):
+                list(placements.ask(reading, reader, asks, given))
+            found.append(list(placements.ask(reading, reader, asks, given)))
         finally:
             connection.execute("delete from placement where placement_id like 'pl_own_%'")
-            connection.execute("drop schema pl_own_a cascade")
-            connection.execute("drop schema pl_own_b cascade")
+            connection.execute("drop schema pl_own_a, pl_own_b cascade")
+            connection.execute(f"drop database {database} with (force)".encode())
         assert list(placements.ask(reading, reader, asks, given)) == []
-    assert [[one.is_leak for one in found] for found in rounds] == [[False, False], [True, True], [False, False]]
-    assert rounds[1][0].probe == "partitioned store, good"
+    leaks = {one.probe: one.is_leak for one in (*found[1], *found[2])}
+    assert leaks == {f"{mode} store, {name}": True for mode in ("partitioned", "dedicated") for name in given}
+    assert [[one.is_leak for one in found[n]] for n in (0, 3)] == [[False, False]] * 2
 
 
 @pytest.fixture(scope="module")
