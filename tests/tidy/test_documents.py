@@ -74,6 +74,24 @@ def test_every_setting_is_in_the_table_of_settings() -> None:
     tree.nothing_in([f"compose/README.md: no {name}" for name, form in named.items() if not re.search(form, table)])
 
 
+#: whose blocks a test runs, by the language that they say: what says none is a picture or names targets of make
+RUN = {
+    "bash": {"README.md", "docs/payments.md", "docs/tenants.md", "limiter/operating.md"},
+    "python": {"docs/limits.md"},
+    "sql": {"docs/dictionary.md"},
+    "yaml": {"limiter/envoy.md"},
+    "": {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"},
+}
+
+
+def test_every_block_of_a_document_is_run_by_a_test() -> None:
+    found: dict[str, set[str]] = {}
+    for file in DOCUMENTS:
+        for language in re.findall(r"^```(\w*)\n.*?^```$", tree.text(file), re.MULTILINE | re.DOTALL):
+            found.setdefault(language, set()).add(file)
+    assert found == RUN
+
+
 def test_every_library_has_its_line_in_the_architecture() -> None:
     """By its name in a first column; what it is for stands beside it."""
     extras = tomllib.loads(tree.text("pyproject.toml"))["project"]["optional-dependencies"]

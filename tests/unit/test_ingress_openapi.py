@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
@@ -19,6 +20,7 @@ from ingress.services import HTTP_SERVICES
 from schemas import limits
 from schemas.payments import records, rendering
 from schemas.services import OPERATIONS
+from tests.tidy import tree
 from tests.worlds.payments import payment_cases
 
 if TYPE_CHECKING:
@@ -150,3 +152,31 @@ def test_what_may_be_null_says_so_as_generators_understand_it() -> None:
         assert len(plain) != 1 or "$ref" in plain[0], schema
         if schema.get("type") == ["object", "null"]:
             assert {"properties", "additionalProperties"} & schema.keys(), schema
+
+
+def named_calls(text: str) -> set[tuple[str, str]]:
+    """Verb and path of each call; of ``freeze|unfreeze`` both, and a parameter is ``{}`` whatever its name."""
+    found = re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) (/v1/[\w/{}.|-]*\w\}?)", text)
+    calls = {(verb, re.sub(r"\{\w+\}", "{}", path)) for verb, path in found}
+    chosen = ((verb, path.split("/")) for verb, path in calls)
+    parts = ((verb, [one.strip("{}").split("|") if "|" in one else [one] for one in path]) for verb, path in chosen)
+    return {(verb, "/".join(path)) for verb, options in parts for path in product(*options)}
+
+
+def test_documents_name_calls_that_exist() -> None:
+    there = {
+        (verb.upper(), re.sub(r"\{\w+\}", "{}", path)) for path, calls in DOCUMENT["paths"].items() for verb in calls
+    }
+    documents = [file for file in tree.files(".md") if file == "README.md" or file.startswith(("docs/", "limiter/"))]
+    named = {(file, *call) for file in documents for call in named_calls(tree.text(file))}
+    assert len(named) > 60
+    known = [(verb, path.split("/")) for verb, path in there]
+
+    def exists(verb: str, path: str) -> bool:
+        """An example may say an id, or a word of a parameter."""
+        parts = path.split("/")
+        same = (one for of, one in known if of == verb and len(one) == len(parts))
+        return any(all(a in (b, "{}") for a, b in zip(one, parts, strict=True)) for one in same)
+
+    assert sorted(one for one in named if not exists(*one[1:])) == []
+    assert not exists("POST", "/v1/payment_intent")

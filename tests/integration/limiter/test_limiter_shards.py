@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -25,13 +28,13 @@ from schemas.records import Rejection
 from schemas.topics import partition_for
 from sinks.postgres.owner_connection import connect
 from tests.eventually import eventually
+from tests.integration.operator_shell import Operator
 from tests.worlds.limiter.counter_server import CounterServer, answer_of_store, limiter, policy
 from tests.worlds.limiter.shard_world import PATIENT_S, TENANTS, ShardWorld, servers, shards
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from dataflows.owner.batch import Statement
     from limiter import Limiter
@@ -278,14 +281,26 @@ def test_a_server_that_must_not_be_a_shard_is_refused(shards: ShardWorld) -> Non
         assert newest(connection) == ONE_SHARD
 
 
+def the_failover_of_the_runbook(shards: ShardWorld) -> None:
+    """Its block, line by line; the new primary is the one that is there."""
+    text = (Path(__file__).parents[3] / "limiter" / "operating.md").read_text()
+    (block,) = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    said = [shlex.split(line, comments=True) for line in block.splitlines()]
+    assert [words[1:3] for words in said] == [["limiter", "shards"]] * 3 + [["audit", "list"]]
+    for _, *words in said:
+        here = [shards.one.address if word == "redis://10.0.0.6:6379" else word for word in words]
+        done = Operator.of(shards.stack.settings).run(*here, settings=shards.settings)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "limiter.shards.promote" in done.stdout
+
+
 def test_an_operator_at_a_shell(shards: ShardWorld) -> None:
     """Shows, adds, pins, fails over and is refused, each in the audit log under a name; no secret is shown or kept."""
     assert shards.cli("add", "b", shards.two.address)[0] == 0
     assert shards.cli("pin", "t1", "b") == (0, "t1 is on b\n")
     status, said = shards.cli("promote", "main", "--to", f"redis://:hunter2@{shards.one.address[8:]}")
     assert (status, "leave them out" in said) == (1, True)
-    status, said = shards.cli("promote", "main", "--to", shards.one.address)
-    assert status == 0, said
+    the_failover_of_the_runbook(shards)
     status, said = shards.cli("pin", "t1", "nowhere")
     assert (status, "there are: main, b" in said) == (1, True)
     status, shown = shards.cli("--json")
@@ -305,7 +320,9 @@ def test_an_operator_at_a_shell(shards: ShardWorld) -> None:
         ("limiter.shards.add", "done"),
         ("limiter.shards.pin", "done"),
         ("limiter.shards.promote", "refused"),
+        ("limiter.shards", "done"),
         ("limiter.shards.promote", "done"),
+        ("limiter.shards", "done"),
         ("limiter.shards.pin", "refused"),
         ("limiter.shards", "done"),
         ("limiter.shards", "done"),

@@ -6,11 +6,9 @@ import hashlib
 import io
 import itertools
 import json
-import re
 import shlex
 import time
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Any, get_args
 
 import httpx
@@ -60,16 +58,6 @@ def test_every_command_of_the_api_has_json_a_token_and_an_example_that_is_unders
     millrace, group, called, *words = shlex.split(example)
     assert (is_there, millrace, group, called) == ("Example: ", "millrace", "tenants", name)
     command.make_context(name, words)
-
-
-def test_what_the_document_says_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_TOKEN", "t")
-    text = (Path(__file__).parents[3] / "docs" / "tenants.md").read_text()
-    lines = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
-    said = [shlex.split(line, comments=True)[2:] for line in lines if line.startswith("millrace tenants ")]
-    assert len(said) > 10
-    for name, *words in said:
-        GROUP.commands[name].make_context(name, words)  # type: ignore[attr-defined]
 
 
 def test_words_to_choose_from_are_those_of_the_api() -> None:

@@ -1,0 +1,98 @@
+"""Tenants and moderation in headless chromium: no page breaks a rule, scrolls sideways or runs what a stranger wrote."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.test_console_browser import Desk, inaccessible
+from tests.eventually import becomes
+from tests.gate import PROOF
+from tests.integration.social.test_desk import DESK, moderator, pressed
+from tests.integration.tenancy.test_tenant_pages import scene
+from tests.worlds.browser import DESK as WIDE
+from tests.worlds.browser import WAIT_MS, chromium, fits
+from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
+from tests.worlds.payments.console_world import HOSTILE, Visitors, visitors
+from tests.worlds.public_system import public
+from tests.worlds.tenancy_world import Tenancy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.integration.tenancy.test_tenant_pages import Scene
+    from tests.worlds.public_system import PublicSystem
+
+__all__ = ["ann", "bob", "chromium", "page_users", "public", "scene", "visitors"]  # the fixtures of this module
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+expect.set_options(timeout=WAIT_MS)
+SCHEMES = ("light", "dark") if PROOF else ("light",)
+
+
+def faults_of(page: Page, paths: Iterable[str]) -> dict[str, object]:
+    """By page what is wrong with it: rules that it breaks, a sideways scroll at 390 or 1440."""
+    found: dict[str, object] = {}
+    for path in paths:
+        page.goto(path)
+        expect(page.locator("main h1")).to_be_visible()
+        assert page.title() != "owned"
+        assert page.locator("main script, main img").count() == 0
+        if broken := [*inaccessible(page), *([] if fits(page) else ["scrolls sideways"])]:
+            found[path] = broken
+    return found
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pages_of_tenants(chromium: Browser, public: PublicSystem, scene: Scene, scheme: str) -> None:
+    tenancy = Tenancy(public)
+    root = f"/v1/tenants/{scene.tenant}/migrations"
+    moves = tenancy.staff.get(root)["data"]
+    move = (moves[:1] or [tenancy.staff.done("POST", root, {"placement": {"mode": "partitioned"}})])[0]["migration_id"]
+    becomes(lambda: tenancy.staff.get(f"{root}/{move}")["state"], "soaking", 60)
+    tenancy.close()
+    desk = Desk(chromium, public.base_url, color_scheme=scheme, viewport=WIDE)
+    page = desk.sign_in(public.token("m_ann", ("operator",)))
+    own = f"/console/tenants/{scene.tenant}"
+    boards = ("/console/tenants", "/console/billing", "/console/grants", "/console/noisy", "/console/isolation")
+    assert faults_of(page, (own, f"{own}/moves/{move}", f"/console/invoices/{scene.invoice}", *boards)) == {}
+    page.goto(own)
+    expect(page.get_by_text(HOSTILE).first).to_be_visible()
+    assert desk.close() == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pages_of_moderation(
+    chromium: Browser,
+    public: PublicSystem,
+    visitors: Visitors,
+    page_users: PageUsers,
+    ann: PageUser,
+    bob: PageUser,
+    scheme: str,
+) -> None:
+    judge = moderator(visitors, public, "u_judge")
+    waiting, decided = ann.post(f"Perhaps {HOSTILE}"), ann.post("w" * 280)
+    for post in (waiting, decided):
+        assert bob.press(f"/app/posts/{post}/report", reason="abuse", comment=HOSTILE).status_code == 200
+    said = {"decision": "remove", "reason": HOSTILE, "policy_version": "7"}
+    for verb, fields in (("assign", {}), ("decide", said)):
+        assert pressed(judge, f"{DESK}/objects/{decided}/{verb}", **fields) == 303
+    decision = re.search(r'name="decision_id" value="(mo_\w+)"', ann.get(f"/app/posts/{decided}").text)
+    assert decision
+    appeal = {"decision_id": decision[1], "text": HOSTILE}
+    assert ann.press(f"/app/posts/{decided}/appeal", **appeal).status_code == 200
+    desk = Desk(chromium, public.base_url, color_scheme=scheme, viewport=WIDE)
+    desk.page.goto("/console")
+    desk.page.get_by_label("Token").fill(public.token("u_other", ("posts:read", "moderator"), kind="user"))
+    desk.page.get_by_role("button", name="Sign in").click()
+    expect(desk.page).to_have_url(re.compile(f"{DESK}$"))
+    objects = (f"{DESK}/objects/{waiting}", f"{DESK}/objects/{decided}")
+    assert faults_of(desk.page, (DESK, *objects, f"{DESK}/appeals", f"{DESK}/decisions")) == {}
+    desk.page.goto(objects[0])
+    expect(desk.page.get_by_text(HOSTILE).first).to_be_visible()
+    assert desk.close() == []
