@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import psycopg
+import psycopg
+
+from schemas.social import limits
 
 _OF_USER = {"author": "user_id", "author_key": "user_id", "post": "author_id", "post_version": "post_id"}
 _KEPT = "select coalesce(jsonb_agg(t), '[]')::text from {table} t where {column} = any (%s)"
 _PUT_BACK = "insert into {table} select * from jsonb_populate_recordset(null::{table}, %s::jsonb)"
 _CONNECTIONS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace-eraser'"
+_CROWD = """
+with put as (
+    insert into follow (follower_id, followee_id, state, version, created_at, updated_at)
+    select 'u_crowd' || n, %(author)s, case when n <= %(count)s then 'active' else 'removed' end, 1, 0, 0
+    from generate_series(1, %(most)s) n
+    on conflict (follower_id, followee_id) do update set state = excluded.state, version = follow.version + 1)
+update author set followers = %(count)s + (
+    select count(*) from follow
+    where followee_id = %(author)s and state = 'active' and follower_id not like 'u_crowd%%')
+where user_id = %(author)s
+"""
 #: SQL that violates invariants of media and moderation, by invariant
 VIOLATIONS = {
     "social_media_claims": "update media set attached_post_id = (select post_id from post p where p.author_id <> owner_id and state = 'published' limit 1) where scan_state = 'ready'",
@@ -47,3 +59,9 @@ class Backup:
             for table, rows in self._kept.items():
                 self._connection.execute(_PUT_BACK.format(table=table).encode(), rows)
         self._connection.execute(_CONNECTIONS)
+
+
+def crowd(superuser_dsn: str, author: str, count: int) -> None:
+    """So many more follow from now on, and no other of those who were planted before."""
+    with psycopg.connect(superuser_dsn) as connection:
+        connection.execute(_CROWD, {"author": author, "count": count, "most": limits.PUSH_FOLLOWERS_MAX})

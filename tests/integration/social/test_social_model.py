@@ -34,7 +34,7 @@ from tests.eventually import becomes, patient
 from tests.gate import PROOF, RUN_SEED, examples, matrix
 from tests.seeds import seeds
 from tests.services.counter_world import process
-from tests.worlds.social_planted import Backup
+from tests.worlds.social_planted import Backup, crowd
 from tests.worlds.social_posts import OTHERS_SEE, Planted
 from tests.worlds.social_system import SocialUser, client_of, social_system
 
@@ -47,17 +47,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers]
 STEPS, USERS, MEDIA = (120, 5, 12) if PROOF else (36, 3, 3)
 _PUSHED = frozenset({"post_published", "post_edited", "post_reposted"})
-_CROWD = """
-with put as (
-    insert into follow (follower_id, followee_id, state, version, created_at, updated_at)
-    select 'u_crowd' || n, %(author)s, case when n <= %(count)s then 'active' else 'removed' end, 1, 0, 0
-    from generate_series(1, %(most)s) n
-    on conflict (follower_id, followee_id) do update set state = excluded.state, version = follow.version + 1)
-update author set followers = %(count)s + (
-    select count(*) from follow
-    where followee_id = %(author)s and state = 'active' and follower_id not like 'u_crowd%%')
-where user_id = %(author)s
-"""
 
 
 @pytest.fixture(scope="module")
@@ -193,12 +182,6 @@ def told(user: SocialUser, kind: str, post_id: str | None, target_id: str | None
     """An event as far as fan-out reads it."""
     body = {"kind": kind, "post_id": post_id, "target_id": target_id, "state": "active", "pushed": kind in _PUSHED}
     return SimpleNamespace(scope=f"user:{user.name}", body=body)
-
-
-def crowd(system: PublicSystem, author: SocialUser, count: int) -> None:
-    """So many more follow from now on, and no other of those who were planted before."""
-    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
-        connection.execute(_CROWD, {"author": author.name, "count": count, "most": limits.PUSH_FOLLOWERS_MAX})
 
 
 def test_a_walk_of_any_list_meets_each_post_that_may_be_seen_once(system: PublicSystem) -> None:
@@ -373,19 +356,20 @@ def test_a_fanout_killed_before_or_after_its_deliveries_loses_and_doubles_nothin
         fan.follow(author)
         assert fan.home == []  # built now, from nothing: what comes from here on, only fan-out brings
     edge, most = f"/v1/follows/{author.name}", limits.PUSH_FOLLOWERS_MAX
+    superuser = system.settings.addresses().postgres_superuser_dsn
     made: list[str] = []
 
     def posts_with(followers: int) -> None:
         assert author.read("/v1/me")["followers"] == followers
         made.append(author.post(f"{place} {followers}")["post_id"])
 
-    crowd(system, author, most - len(fans))
+    crowd(superuser, author.name, most - len(fans))
     posts_with(most)
     guest.follow(author)
     posts_with(most + 1)
     guest.do("DELETE", edge)
     posts_with(most)
-    crowd(system, author, most // 2 - len(fans))
+    crowd(superuser, author.name, most // 2 - len(fans))
     guest.follow(author)
     guest.do("DELETE", edge)
     posts_with(most // 2)
