@@ -51,6 +51,7 @@ def _envelope(operation: Operation, is_required: bool) -> Json:
             "type": ["integer", "null"],
             "minimum": 0,
             "maximum": limits.EXPECTED_VERSION_MAX,
+            **({"example": 1} if operation.needs_version else {}),
         },
         "payload": ref(f"{operation.record}Payload"),
     }

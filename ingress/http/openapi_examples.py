@@ -32,6 +32,7 @@ NAMED: Final[Json] = {
     "code": "card_declined",
     "created_at": _TIME,
     "currency": "USD",
+    "display_name": "Ada",
     "description": "Order 17",
     "destination": "main",
     "digest": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",
@@ -75,6 +76,8 @@ NAMED: Final[Json] = {
     "valid_until": "2026-01-05T03:04:05Z",
     "window_ms": 60_000,
 }
+#: what a payload says, where it has one of these
+_WORDS: Final = frozenset(("text", "display_name"))
 #: by schema, of those whose fields depend on one another
 _WHOLE: Final[Json] = {
     "BankRule": {"name": "account-fees", "text": "Account fee", "direction": "out"},
@@ -167,11 +170,20 @@ def _of_type(kind: str, schema: Json, schemas: Json, name: str, depth: int) -> A
     return False if kind == "boolean" else None
 
 
+def _says_something(payload: Json, schemas: Json) -> bool:
+    """Whether it is wrong without any of its fields, though none of them alone has to be there."""
+    whole = schemas[payload["$ref"].removeprefix(_REF)] if "$ref" in payload else payload
+    return not _WORDS.isdisjoint(whole.get("properties", ()))
+
+
 def _object(schema: Json, schemas: Json, depth: int) -> Json:
     """What has to be there, and what tells most of the rest."""
     properties = schema.get("properties", {})
     required = schema.get("required", ())
-    shown = [n for n in properties if n in required or (depth < _SHOWN_DEPTH and NAMED.get(n) is not None)]
+    if _says_something(properties.get("payload", {}), schemas):
+        required = (*required, "payload")
+    tells = {n for n, of in properties.items() if "example" in of or NAMED.get(n) is not None}
+    shown = [n for n in properties if n in required or (depth < _SHOWN_DEPTH and n in tells)]
     made = {n: example(properties[n], schemas, n, depth + 1) for n in shown}
     others = schema.get("additionalProperties")
     if not made and isinstance(others, dict):

@@ -13,7 +13,7 @@ import pytest
 
 from ingress import app, openapi
 from ingress import limits as ingress_limits
-from ingress.http import openapi_commands, openapi_schemas, problems
+from ingress.http import openapi_commands, openapi_examples, openapi_schemas, problems
 from ingress.http.openapi_examples import bodies
 from ingress.payments.openapi import objects
 from ingress.services import HTTP_SERVICES
@@ -135,6 +135,17 @@ def test_every_body_has_an_example_that_its_schema_takes() -> None:
         for error in validator.iter_errors({str(n): content["example"]})
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.scope])
+def test_an_example_says_what_its_operation_needs(name: str) -> None:
+    """A version where none is a refusal, and something to do where no field alone has to be there."""
+    operation, schemas = OPERATIONS[name], DOCUMENT["components"]["schemas"]
+    shown = openapi_examples.example({"$ref": f"#/components/schemas/{operation.record}Command"}, schemas)
+    assert ("expected_version" in shown) == operation.needs_version
+    if name in {"publish_post", "edit_post", "change_profile"}:
+        named = {operation.path_field: "po_1"} if operation.path_field else {}
+        assert operation.normalize(shown["payload"] | named)[1] == []
 
 
 def test_what_may_be_null_says_so_as_generators_understand_it() -> None:
