@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from compose.proof.bench import new_database
 from compose.proof.bench.goals import at_least, at_most
+from compose.proof.bench.tenancy import load
 from compose.proof.bench.tenancy.showing import lines
+from sinks.streams.newest_events import NewestEvents
+
+if TYPE_CHECKING:
+    import pytest
 
 RESULT = {
     "provisioning": {
@@ -53,3 +63,21 @@ def test_each_figure_stands_beside_its_goal() -> None:
 def test_of_a_goal_one_is_the_goal() -> None:
     assert at_least("made", 250, 500) == {"made": 250, "made_goal": 500, "made_of_goal": 0.5}
     assert at_most("late", 30.0, 15.0) == {"late": 30.0, "late_goal": 15.0, "late_of_goal": 2.0}
+
+
+def test_processes_on_a_new_database_do_not_take_it_for_an_older_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each measurement has a database of its own, and Kafka was told of those before: an owner of ours would halt."""
+    started: list[list[str]] = []
+
+    def popen(command: list[str], **_: Any) -> SimpleNamespace:
+        started.append(command)
+        return SimpleNamespace(kill=lambda: None, wait=lambda: None)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    world: Any = SimpleNamespace(settings=SimpleNamespace(environment=dict))
+    with load.process(world, "postgresql://new", "tenancy_owner"):
+        pass
+    assert [command[1:] for command in started] == [["-m", new_database.__name__, "tenancy_owner", "--instance", "0"]]
+    monkeypatch.setattr(NewestEvents, "seqs", NewestEvents.seqs)  # is as before afterwards
+    new_database.compare_nothing()
+    assert NewestEvents.seqs(None, [0, 1]) == {}  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def process(world: World, dsn: str, name: str) -> Iterator[None]:
     """A process of the platform on that database; killed at the end."""
     ports = PortLeases()
     given = {"MILLRACE_POSTGRES_DSN": dsn, "MILLRACE_OPS_PORT": str(ports.take_any())}
-    command = [sys.executable, "-m", "compose.services", name, "--instance", "0"]
+    command = [sys.executable, "-m", "compose.proof.bench.new_database", name, "--instance", "0"]
     with tempfile.TemporaryFile() as log:
         environment = os.environ | world.settings.environment() | given
         started = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
