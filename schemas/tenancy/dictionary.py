@@ -162,7 +162,7 @@ TABLES: Final[dict[str, Table]] = {
             "at": "when it began",
             "actor": "who called",
             "grant_id": "under which grant",
-            "action": "method and path",
+            "action": "method and path; of one row of refused calls, how many more there were",
             "object": "the id asked for",
             "result": "begun (nobody got the answer), done, refused",
             "begin_link": "place in the chain of the tenant's log of what was written when it began",

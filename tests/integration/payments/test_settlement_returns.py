@@ -70,7 +70,7 @@ def booked(world: SettlementWorld, name: str, amount: int, about: str = PAYOUT, 
 def posted(world: SettlementWorld) -> dict[str, int]:
     """What owners are told of payouts, added up by account; and that each is told once."""
     with world.operator() as connection:
-        lists = [row[0] for row in execute(connection, "due_lists", after=0, limit=5_000)]
+        lists = [row[0] for row in execute(connection, "due_lists", after=0, until=2**62, limit=5_000)]
         rows = [Due(**dict(zip(Due.__struct_fields__, row, strict=True))) for row in execute(connection, "postings_due", ids=lists)]  # fmt: skip
     commands = [command_of(due, 0) for due in rows if due.finding is None]
     references = [str(command.payload["reference"]) for command in commands]
