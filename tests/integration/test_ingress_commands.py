@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from ingress.http.store import _read_queries
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.worlds.public_system import merchant, public, stranger
 
 if TYPE_CHECKING:
@@ -194,6 +194,12 @@ def test_a_deadline_that_an_owner_saw_pass_is_a_504(public: PublicSystem, mercha
     assert (first.status_code, "idempotency-replayed" in first.headers) == (201, False)
 
 
+PASSED = (
+    'select p.next_offset - p.offset_base > a."offset" from accepted_request a'
+    " join partition_owner p using (topic, partition) where a.request_id = %s"
+)
+
+
 def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSystem, merchant: Merchant) -> None:
     """The caller hears 409 parked, so does everybody who touches that object, at once or later; others are served."""
     word = f"poison_{uuid.uuid4().hex}"
@@ -217,6 +223,9 @@ def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSys
     assert accepted.status_code == 202, accepted.text
     waits = [merchant.fresh(f"/v1/operations/{later}").json() for _ in range(6)]
     assert {(told["status"], told["problem"]["code"]) for told in waits} == {("parked", "parked")}
+    becomes(
+        lambda: public.rows(PASSED, later), [(True,)]
+    )  # else it would be carried out when nothing is parked any more
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
         superuser.execute(
             "select parked_decide(topic, partition, \"offset\", 'discarded', 'ada', 'n') from dead_letter"
