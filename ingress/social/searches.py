@@ -6,17 +6,18 @@ page reads is bounded by what a page has, not by what there ever was.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import Counter
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from ingress.http.store import Store
 from schemas import errors
 from schemas.social import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
 
     from ingress.social.pager import Place
 
@@ -32,7 +33,7 @@ class Searches:
 
     def __init__(self, dsn: str) -> None:
         self._store = Store(dsn, pool_min=0, pool_max=limits.SEARCH_POSTGRES_POOL_MAX, settings=_SETTINGS)
-        self._running: Counter[str] = Counter()  # by user
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by user, while any is used
 
     async def open(self) -> None:
         """Connects when somebody searches."""
@@ -42,18 +43,19 @@ class Searches:
         """Disconnects."""
         await self._store.close()
 
-    @contextmanager
-    def place_for(self, user: str) -> Iterator[None]:
-        """A place for one search. Raises Overloaded when the user has no further one."""
-        if self._running[user] >= limits.SEARCHES_OF_USER_MAX:
-            raise errors.Overloaded("Too many searches of this user are under way.")
-        self._running[user] += 1
+    @asynccontextmanager
+    async def place_for(self, user: str) -> AsyncIterator[None]:
+        """A place for one search, which waits a moment for others of the user. Raises Overloaded."""
+        own = self._places.setdefault(user, asyncio.Semaphore(limits.SEARCHES_OF_USER_MAX))
+        try:
+            async with asyncio.timeout(limits.SEARCH_PLACE_WAIT_S):
+                await own.acquire()
+        except TimeoutError as error:
+            raise errors.Overloaded("Too many searches of this user are under way.") from error
         try:
             yield
         finally:
-            self._running[user] -= 1
-            if not self._running[user]:
-                del self._running[user]
+            own.release()
 
     async def are_common(self, words: str) -> bool:
         """Whether many posts have all of them. Raises as ``Store.rows`` does."""

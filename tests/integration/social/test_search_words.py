@@ -156,7 +156,7 @@ def test_pages_of_words_that_many_posts_have_are_all_that_the_reader_may_see_in_
 
 
 def test_searches_that_wait_keep_no_other_read_waiting_and_no_user_has_many(
-    stack: World, connection: psycopg.Connection[Any]
+    stack: World, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def are_blocked() -> bool:
         asked = "select count(*) from pg_locks where not granted and relation = 'post'::regclass"
@@ -169,10 +169,13 @@ def test_searches_that_wait_keep_no_other_read_waiting_and_no_user_has_many(
                 running = [asyncio.create_task(timelines.search(f"u_{n // 2}", "it", 20, None)) for n in range(8)]
                 await asyncio.to_thread(eventually, are_blocked)
                 assert await store.rows("author_by_id", {"user_id": "u_absent"}) == []
-                with pytest.raises(errors.Overloaded):
-                    await timelines.search("u_0", "it", 20, None)
+                with monkeypatch.context() as impatient:
+                    impatient.setattr(limits, "SEARCH_PLACE_WAIT_S", 0.05)
+                    with pytest.raises(errors.Overloaded):
+                        await timelines.search("u_0", "it", 20, None)
             answers = await asyncio.gather(*running, return_exceptions=True)
             assert {type(one) for one in answers} <= {dict, errors.DependencyTimeout}
-            assert (await timelines.search("u_0", "it", 20, None))["data"] is not None
+            many = await asyncio.gather(*(timelines.search("u_0", "it", 20, None) for _ in range(6)))
+            assert [one["data"] is not None for one in many] == [True] * 6, "further ones wait for the first"
 
     asyncio.run(read())
