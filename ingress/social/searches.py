@@ -6,19 +6,14 @@ page reads is bounded by what a page has, not by what there ever was.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakValueDictionary
 
 from ingress.http.store import Store
-from schemas import errors
+from ingress.http.turns import Turns
 from schemas.social import limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from ingress.social.pager import Place
 
 Rows = list[tuple[Any, ...]]
@@ -28,12 +23,12 @@ PLANNED: Final = "-c enable_indexscan=off"
 _SETTINGS: Final = f"{PLANNED} -c statement_timeout={limits.SEARCH_STATEMENT_TIMEOUT_MS}"
 
 
-class Searches:
-    """Those of one process. ``open`` before use, ``close`` after."""
+class Searches(Turns):
+    """Those of one process, each in a turn of its user. ``open`` before use, ``close`` after."""
 
     def __init__(self, dsn: str) -> None:
+        super().__init__("Too many searches of this user are under way.", of_each=limits.SEARCHES_OF_USER_MAX)
         self._store = Store(dsn, pool_min=0, pool_max=limits.SEARCH_POSTGRES_POOL_MAX, settings=_SETTINGS)
-        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by user, while any is used
 
     async def open(self) -> None:
         """Connects when somebody searches."""
@@ -42,20 +37,6 @@ class Searches:
     async def close(self) -> None:
         """Disconnects."""
         await self._store.close()
-
-    @asynccontextmanager
-    async def place_for(self, user: str) -> AsyncIterator[None]:
-        """A place for one search, which waits a moment for others of the user. Raises Overloaded."""
-        own = self._places.setdefault(user, asyncio.Semaphore(limits.SEARCHES_OF_USER_MAX))
-        try:
-            async with asyncio.timeout(limits.SEARCH_PLACE_WAIT_S):
-                await own.acquire()
-        except TimeoutError as error:
-            raise errors.Overloaded("Too many searches of this user are under way.") from error
-        try:
-            yield
-        finally:
-            own.release()
 
     async def are_common(self, words: str) -> bool:
         """Whether many posts have all of them. Raises as ``Store.rows`` does."""

@@ -59,7 +59,7 @@ class Timelines:
 
     async def search(self, viewer: str, words: str, limit: int, cursor: str | None) -> Json:
         """Posts with all of the words, newest first. Raises Overloaded when the viewer searches too much at once."""
-        async with self._searches.place_for(viewer):
+        async with self._searches.turn(viewer):
             are_common = await self._searches.are_common(words)
 
             async def examine(place: Place, count: int) -> list[Examined[Shown]]:

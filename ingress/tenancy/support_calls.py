@@ -7,18 +7,15 @@ the log is written over the connections that operators decide over: one grant ta
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
-from ingress import limits as ingress_limits
+from ingress.http.turns import Turns
 from ingress.identity.refusals import Key, Refusals
 from schemas import errors, validation
 from schemas.tenancy import limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
@@ -30,25 +27,17 @@ class SupportCalls:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._refusals = Refusals(self._append_counted)
-        self._under_way: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by grant, while any is
+        self._turns = Turns(
+            "Other calls under this grant are under way; ask again later.", of_each=limits.SUPPORT_CALLS_UNDER_WAY_MAX
+        )
 
     async def close(self) -> None:
         """Writes the refusals that were only counted."""
         await self._refusals.close()
 
-    @asynccontextmanager
-    async def turn(self, caller: Caller) -> AsyncIterator[None]:
+    def turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """While one call of the grant is under way. Raises Overloaded where it would wait longer than for the log."""
-        own = self._under_way.setdefault(caller.grant_id, asyncio.Semaphore(limits.SUPPORT_CALLS_UNDER_WAY_MAX))
-        try:
-            async with asyncio.timeout(ingress_limits.STORE_POOL_WAIT_S):
-                await own.acquire()
-        except TimeoutError as error:
-            raise errors.Overloaded("Other calls under this grant are under way; ask again later.") from error
-        try:
-            yield
-        finally:
-            own.release()
+        return self._turns.turn(caller.grant_id)
 
     async def begin(self, caller: Caller, action: str, name: str) -> tuple[int, list[str]]:
         """The number of its row, and the grant's field masks. Raises GrantInactive, Unavailable."""

@@ -38,7 +38,6 @@ SEARCH_WINDOWS_S: Final = tuple(60 * 8**n for n in range(7))
 SEARCH_POSTGRES_POOL_MAX: Final = 3  # of one process, apart from all other reads
 SEARCH_STATEMENT_TIMEOUT_MS: Final = 3_000
 SEARCHES_OF_USER_MAX: Final = 2  # at once, at one process
-SEARCH_PLACE_WAIT_S: Final = 2.0  # for others of the same user
 
 # --- pages of users
 APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if that is shorter

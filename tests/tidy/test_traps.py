@@ -1,4 +1,7 @@
-"""The tables of traps, and of what only the proof runs, and the proof itself, name tests that exist; every trap has one, or says that it is open."""
+"""The tables of traps, and of what only the proof runs, and the proof itself, name tests that exist.
+
+Every trap has one, or says that it is open.
+"""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_searches_that_wait_keep_no_other_read_waiting_and_no_user_has_many(
                 await asyncio.to_thread(eventually, are_blocked)
                 assert await store.rows("author_by_id", {"user_id": "u_absent"}) == []
                 with monkeypatch.context() as impatient:
-                    impatient.setattr(limits, "SEARCH_PLACE_WAIT_S", 0.05)
+                    impatient.setattr("ingress.limits.STORE_POOL_WAIT_S", 0.05)
                     with pytest.raises(errors.Overloaded):
                         await timelines.search("u_0", "it", 20, None)
             answers = await asyncio.gather(*running, return_exceptions=True)

@@ -97,8 +97,8 @@ from unnest(%(processors)s::text[], %(provider_event_ids)s::text[], %(states)s::
 where e.processor = o.processor and e.provider_event_id = o.provider_event_id and e.state in ('stored', 'parked');
 
 -- name: events_prune
--- Every minute, again in the next round while it finds a full batch: what was settled longer ago than any processor sends it again. A copy that comes later
--- still is another event of the same fact, which the owner knows. Index provider_event_old.
+-- Every minute, again in the next round while it finds a full batch: what was settled longer ago than any processor sends it
+-- again. A copy that comes later still is another event of the same fact, which the owner knows. Index provider_event_old.
 delete from provider_event where (processor, provider_event_id) in (
     select processor, provider_event_id from provider_event
     where state in ('applied', 'superseded') and settled_at < now() - %(kept_s)s * interval '1 second'

@@ -16,7 +16,8 @@ union all
 union all
 (select 'grant', g.tenant_id, g.grant_id from support_grant g where g.tenant_id <> %(asks)s::text limit 1)
 union all
-(select 'operation', %(other)s::text, o.request_id from idempotency o where o.merchant_id = 'tenant:' || %(other)s::text limit 1);
+(select 'operation', %(other)s::text, o.request_id
+ from idempotency o where o.merchant_id = 'tenant:' || %(other)s::text limit 1);
 
 -- name: placement_after
 -- The next store that is another tenant's own, behind a place. Primary key.
