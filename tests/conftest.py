@@ -14,6 +14,8 @@ import httpx
 import hypothesis
 import psutil
 import pytest
+import typer.main
+import typer.testing
 
 from tests import alarm, compiled, failures, run_folder, servers, starts, time_by_file
 from tests.eventually import begin_test
@@ -32,6 +34,8 @@ gc.disable()
 # A client of httpx reads the certificates of all authorities of the world as it is made, in 30 ms of a core, and tests make
 # thousands that poll this machine: they share what was read once.
 httpx._transports.default.create_ssl_context = functools.cache(httpx._transports.default.create_ssl_context)
+# As long takes it to make click's commands of typer's, and a call of the shell within a test begins with it.
+vars(typer.testing)["_get_command"] = functools.cache(typer.main.get_command)
 
 # No test asserts on time: an example or a draw that is slow says that the machine is busy, and nothing else.
 # No database of earlier failures: a run of the gate is the same on every machine.

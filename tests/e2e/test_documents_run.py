@@ -64,6 +64,7 @@ def test_a_reader_takes_money(public: PublicSystem) -> None:
     assert json.loads(balance)["data"][0]["pending"] == 1_083  # of 10.99, the platform's 1.5 % taken off
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(240)  # two dozen commands of the shell
 def test_a_reader_runs_tenants(public: PublicSystem, tmp_path: Path) -> None:
     """From the first token to the certificate of a deletion; and what was metered is told within seconds."""

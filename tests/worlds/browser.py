@@ -20,8 +20,16 @@ WAIT_MS = 1_000 * patient(15)
 START_MS = 1_000 * patient(60)
 DESK: Final[ViewportSize] = {"width": 1440, "height": 900}
 PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
-#: nothing is drawn by a process of its own: a third less of a core for a page
-_ARGUMENTS: Final = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--in-process-gpu")
+#: the same browser without the windows of a desktop is there in a quarter of the time
+_PROGRAMS: Final = ("chromium-headless-shell", "chromium")
+#: nothing is drawn by a process of its own, and of the rules only what is run is compiled: a third less of a core for a page
+_ARGUMENTS: Final = (
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--in-process-gpu",
+    "--js-flags=--max-lazy",
+)
 #: a page that was refused on purpose is named by its status
 EXPECTED = "Failed to load resource: the server responded"
 
@@ -29,7 +37,7 @@ EXPECTED = "Failed to load resource: the server responded"
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's chromium; a laptop without it skips, CI installs it."""
-    found = shutil.which("chromium")
+    found = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if found is None:
         servers_missing("there is no chromium on this machine")
     with sync_playwright() as playwright:

@@ -9,6 +9,7 @@ import pytest
 from reconciliation.payments.settlement.posting import Posted, book_late_fees, post_due, refused_tell_anew
 from reconciliation.payments.settlement.store import SQL, execute
 from schemas.payments import limits
+from tests.gate import examples
 from tests.integration.test_check_invariants import rows_handled
 from tests.worlds.payments.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
 
@@ -169,9 +170,12 @@ def test_what_was_refused_is_posted_after_the_upgrade(world: SettlementWorld) ->
     assert (world.open_discrepancies(), world.sql("select state from repair_case")) == ([], [("resolved",)])
 
 
-def test_what_no_owner_decides_hides_nothing_that_is_due_behind_it(world: SettlementWorld) -> None:
+def test_what_no_owner_decides_hides_nothing_that_is_due_behind_it(
+    world: SettlementWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A payment that is parked in every full list: all other lines are told, and the rest waits behind them."""
-    full, lists = limits.SETTLEMENT_COPY_LINES, 3
+    full, lists = examples(500, limits.SETTLEMENT_COPY_LINES), 3
+    monkeypatch.setattr(limits, "SETTLEMENT_COPY_LINES", full)
     for number in range(lists):
         further_lines(world, number * full, full if number < lists - 1 else 10, posting="due")
         world.sql(
