@@ -18,7 +18,7 @@ from schemas import topics
 from tests import servers
 from tests.eventually import eventually, patient
 from tests.faults.full_stack import System
-from tests.gate import PROOF, matrix
+from tests.gate import PROOF
 from tests.worlds.public_system import no_processes_but
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def system(whole: tuple[Settings, dict[str, object]], tmp_path: Path) -> Iterato
     system.stop_paying()
 
 
-@pytest.mark.parametrize("name", matrix(_KINDS, "processor_worker".__eq__))
+@pytest.mark.proof
+@pytest.mark.parametrize("name", _KINDS)
 def test_all_processes_of_a_kind_killed(system: System, name: str) -> None:
     """Rule: a service is restarted and goes on from durable state; commands in flight finish once."""
     system.kill(name)

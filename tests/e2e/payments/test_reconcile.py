@@ -145,7 +145,7 @@ def test_who_took_the_whole_ledger_along_is_on_record(public: PublicSystem, tmp_
 def test_a_kill_at_any_step_ends_in_the_same_state(public: PublicSystem, merchant: Merchant) -> None:
     ids = paid(merchant, 5)
     settle(public, {"kind": "short", "reference": ids[0], "amount": 3}, {"kind": "duplicate", "reference": ids[1]})
-    for step in range(1, 14, examples(3, 1)):
+    for step in range(1, 14, examples(5, 1)):
         killed = subprocess.run(
             [sys.executable, "-c", _KILLED, str(step)],
             env=clean_environment() | public.settings.environment(),

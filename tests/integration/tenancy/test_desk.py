@@ -13,6 +13,7 @@ import pytest
 from compose.operator_access import check_settings
 from reconciliation.check.invariant import invariants
 from tests.eventually import becomes, patient
+from tests.gate import examples
 from tests.services.counter_world import process
 from tests.worlds.desk_world import (
     DAY,
@@ -82,7 +83,7 @@ def test_usage_is_counted_once_wherever_its_metering_is_killed(system: PublicSys
 def test_a_real_trace_metered_twice_under_kills_comes_to_its_own_sums(system: PublicSystem) -> None:
     if not TRACE.exists():
         pytest.skip("the trace of calls is in the shared data folder, which is not here")
-    tenant, events = a_tenant(system, timezone="Asia/Kolkata"), the_trace()
+    tenant, events = a_tenant(system, timezone="Asia/Kolkata"), the_trace()[: examples(3_000, 100_000)]
     batches = [events[n : n + 1_000] for n in range(0, len(events), 1_000)]
     for place in ("metering_before_position", "metering_after_commit"):
         with process(system, "tenancy_metering", place) as victim:
