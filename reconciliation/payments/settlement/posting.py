@@ -122,23 +122,41 @@ def book_late_fees(connection: psycopg.Connection, teller: Teller) -> int:
 
 
 def tell_outcomes(connection: psycopg.Connection, teller: Teller) -> int:
-    """Settlement is one of the doors of a fact: an attempt that is open here and equal to its line has succeeded."""
-    rows = execute(connection, "waiting_outcomes", limit=limits.SETTLEMENT_COPY_LINES).fetchall()
-    commands = []
-    for processor, _, kind, provider_ref, gross, currency, intent_id, attempt, operation_id in rows:
-        payload: dict[str, object] = {
-            "operation_id": operation_id,
-            "attempt": attempt,
-            "status": "captured" if kind == "charge" else "refunded",
-            "provider_ref": provider_ref,
-            "amount": abs(gross),
-            "currency": currency,
-            "error_code": None,
-        }
-        commands.append(outcome_command(processor, operation_id, payload, intent_id, _now_us()))
-    if commands:
-        teller.tell(commands)
-    return len(commands)
+    """Settlement is one of the doors of a fact: an attempt that is open here and equal to its line has succeeded.
+
+    Tells how many. As with postings, what no owner decides holds nothing up, and the run ends when nothing is decided.
+    """
+    told = 0
+    after = {"after_processor": "", "after_line": ""}
+    while rows := execute(connection, "waiting_outcomes", limit=limits.SETTLEMENT_COPY_LINES, **after).fetchall():
+        after = dict(zip(after, rows[-1][:2], strict=True))
+        told += len(rows)
+        if not teller.tell([_outcome(*row) for row in rows]):
+            break
+    return told
+
+
+def _outcome(
+    processor: str,
+    _: str,
+    kind: str,
+    provider_ref: str,
+    gross: int,
+    currency: str,
+    intent_id: str,
+    attempt: int,
+    operation_id: str,
+) -> Command:
+    payload: dict[str, object] = {
+        "operation_id": operation_id,
+        "attempt": attempt,
+        "status": "captured" if kind == "charge" else "refunded",
+        "provider_ref": provider_ref,
+        "amount": abs(gross),
+        "currency": currency,
+        "error_code": None,
+    }
+    return outcome_command(processor, operation_id, payload, intent_id, _now_us())
 
 
 def _post_chunk(

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.payments.settlement.posting import Posted, book_late_fees, post_due, refused_tell_anew
+from reconciliation.payments.settlement.posting import (
+    Posted,
+    book_late_fees,
+    post_due,
+    refused_tell_anew,
+    tell_outcomes,
+)
 from reconciliation.payments.settlement.store import SQL, execute
 from schemas.payments import limits
+from schemas.payments.facts import outcome_key
 from tests.gate import examples
 from tests.integration.test_check_invariants import rows_handled
 from tests.worlds.payments.settlement_world import SettlementWorld, line_of, payout_of, settlement_world
@@ -203,3 +210,20 @@ def test_what_no_owner_decides_hides_nothing_that_is_due_behind_it(
     owners.away_for = set()
     assert run() == Posted(decided=lists)
     assert (due(), listed(world)) == (set(), [])
+
+
+def test_a_fact_that_no_owner_decides_hides_none_behind_it(
+    world: SettlementWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of parked payments there may be as many as are told at once; where owners are away, the rest is for the next run."""
+    monkeypatch.setattr(limits, "SETTLEMENT_COPY_LINES", 2)
+    open_here = [world.capture(700 + n, status="unknown", provider_ref=None) for n in range(5)]
+    world.take_in([line_of(one | {"provider_ref": f"sim_{n}"}, f"ln_{n}") for n, one in enumerate(open_here)])
+    facts_of = [outcome_key(one["operation_id"], "captured") for one in open_here]
+    owners = Owners()
+    owners.away_for = {facts_of[0]}
+    with world.operator() as connection:
+        assert tell_outcomes(connection, owners) == 5  # type: ignore[arg-type] # a teller without a broker
+        assert owners.told == facts_of
+        owners.away_for = set(facts_of)
+        assert tell_outcomes(connection, owners) == 2  # type: ignore[arg-type]

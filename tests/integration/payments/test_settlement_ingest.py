@@ -259,10 +259,11 @@ def test_a_waiting_line_is_a_line_like_any_other_once_its_attempt_is_known(world
     """Settlement is one of the doors of a fact, also of a payer's that came back without anybody telling us."""
     waiting = world.capture(700, status=status, provider_ref=None)
     world.take_in([line_of(waiting | {"provider_ref": "sim_y"}, "ln_w")])
+    first = {"after_processor": "", "after_line": "", "limit": 10}
     with world.operator() as connection:
-        assert len(execute(connection, "waiting_outcomes", limit=10).fetchall()) == 1
+        assert len(execute(connection, "waiting_outcomes", **first).fetchall()) == 1
         world.sql("update processor_attempt set status = 'captured'")
-        assert execute(connection, "waiting_outcomes", limit=10).fetchall() == []
+        assert execute(connection, "waiting_outcomes", **first).fetchall() == []
         assert take_in_waiting(connection, "simulator", "rpt_1") == Taken(lines=1, matched=1)
     assert world.due() == {"ln_w": ("matched", 700, 4, 0)}
     assert world.sql("select lines, matched from settlement_report") == [(1, 1)]

@@ -538,6 +538,7 @@ from settlement_line l
 join processor_attempt a on a.intent_id = l.intent_id and a.attempt = l.attempt and a.operation_id = l.matched
 where l.class = 'waiting' and a.status in ('created', 'pending', 'unknown', 'requires_action') and a.currency = l.currency
   and l.type in ('charge', 'refund') and l.gross = case l.type when 'charge' then a.amount else -a.amount end
+  and (l.processor, l.line_id) > (%(after_processor)s, %(after_line)s)
 order by l.processor, l.line_id limit %(limit)s;
 
 -- name: due_keep
