@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from compose.cli import COMMANDS, app, main
@@ -18,17 +14,9 @@ from ingress import openapi
 from ingress.identity.issuer import KNOWN_SCOPES, SCOPES_DEFAULT
 from ingress.identity.roles import STAFF
 from schemas import services
-from tests.tidy import tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@cache
-def root() -> Any:
-    """All commands, as a shell calls them."""
-    return typer.main.get_command(app)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -108,36 +96,3 @@ def test_logs_of_a_home_in_which_nothing_ran(monkeypatch: pytest.MonkeyPatch, tm
 def test_a_module_without_a_service_ends_a_process_with_a_line(module: str) -> None:
     with pytest.raises(SystemExit, match=f"MILLRACE_SERVICE_MODULES: {module} gives no service: "):
         services.further(module)
-
-
-def named_in(text: str) -> Iterator[list[str]]:
-    """The words behind each ``millrace`` in blocks and between backticks."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    inline = re.findall(r"`(millrace [^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
-    for line in [line for block in blocks for line in block.splitlines()] + inline:
-        for words in re.findall(r"\bmillrace ([^#|)`;]*)", line):
-            yield re.sub(r"[\[\],]", " ", words).split()
-
-
-def unknown_of(words: list[str]) -> list[str]:
-    """What no command of that name knows: a command of a group, an option."""
-    command, context, left = root(), click.Context(root()), list(words)
-    while hasattr(command, "get_command") and left and re.fullmatch(r"[a-z][a-z-]*", left[0]):
-        found = command.get_command(context, left[0])
-        if found is None:
-            return [left[0]]
-        command, left = found, left[1:]
-    options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
-    given = (word.partition("=")[0] for word in left if re.match(r"--?[a-z]", word))
-    return [option for option in given if option not in options]
-
-
-def test_documents_name_commands_and_options_that_exist() -> None:
-    """At every depth, and options of their own command; not of the changelog, which tells of what was, too."""
-    documents = [file for file in tree.files(".md") if file != "CHANGELOG.md"]
-    said = [(file, words) for file in documents for words in named_in(tree.text(file))]
-    assert len(said) > 150
-    unknown = [(file, " ".join(words), found) for file, words in said if (found := unknown_of(words))]
-    assert unknown == []
-    assert unknown_of(["tenants", "made", "x"]) == ["made"]
-    assert unknown_of(["tenants", "move", "tn_1", "--too", "dedicated"]) == ["--too"]
