@@ -223,9 +223,8 @@ def test_a_command_that_breaks_its_owner_is_parked_and_said_so(public: PublicSys
     assert accepted.status_code == 202, accepted.text
     waits = [merchant.fresh(f"/v1/operations/{later}").json() for _ in range(6)]
     assert {(told["status"], told["problem"]["code"]) for told in waits} == {("parked", "parked")}
-    becomes(
-        lambda: public.rows(PASSED, later), [(True,)]
-    )  # else it would be carried out when nothing is parked any more
+    # else it would be carried out when nothing is parked any more
+    becomes(lambda: public.rows(PASSED, later), [(True,)])
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
         superuser.execute(
             "select parked_decide(topic, partition, \"offset\", 'discarded', 'ada', 'n') from dead_letter"

@@ -18,7 +18,7 @@ from sinks import limits as sinks_limits
 from sinks.clickhouse.plans import Fence
 from sinks.streams.intake import Position
 from tests.eventually import eventually
-from tests.gate import matrix
+from tests.gate import PROOF, matrix
 from tests.worlds.committed_world import START_US
 from tests.worlds.sink_stage import Stage, cloned, new_stage
 
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.servers
 TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "payout_destination", "clickhouse")
 #: one of ClickHouse's, for all of them: each of its tables costs a shadow and a comparison
 EVENTS = "clickhouse.events"
+CLICKHOUSE = "clickhouse" if PROOF else EVENTS
 _STANDS_FOR_A_STORE = ("account_balance", EVENTS)
 #: a projection of each store: where a start is found and how rows are filtered by it is one code for all of a store
 TARGETS_SAMPLED = matrix((*TARGETS, EVENTS), gate=_STANDS_FOR_A_STORE.__contains__)
@@ -131,12 +132,12 @@ def test_a_replay_from_a_time_takes_what_came_since(sound: Stage, source: str) -
         middle = sound.world.commits[len(sound.world.commits) // 2].occurred_at
         time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=middle)
         assert middle > START_US
-        report = sound.replay(EVENTS, Start(time=time), source=source)
+        report = sound.replay(CLICKHOUSE, Start(time=time), source=source)
         assert report.events == sum(c.occurred_at >= middle for c in sound.world.commits)
     else:
-        report = sound.replay(EVENTS, Start(time=datetime.now(UTC) - timedelta(hours=1)))
+        report = sound.replay(CLICKHOUSE, Start(time=datetime.now(UTC) - timedelta(hours=1)))
         assert report.events == len(sound.world.commits)
-        later = sound.replay(EVENTS, Start(time=datetime.now(UTC) + timedelta(hours=1)))
+        later = sound.replay(CLICKHOUSE, Start(time=datetime.now(UTC) + timedelta(hours=1)))
         assert later.events == 0
     assert report.differences == 0
 
@@ -256,7 +257,7 @@ def test_a_swap_finishes_the_block_that_a_killed_sink_left_open(stack: World, mo
         assert stage.value("select count(*) from sink_plan where state = 'planned'") == 0
         stage.drain()
         assert stage.counts() == stage.expected_counts()
-        assert stage.replay(EVENTS).differences == 0
+        assert stage.replay(CLICKHOUSE).differences == 0
 
 
 def test_a_sink_that_does_not_let_go_is_not_robbed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
