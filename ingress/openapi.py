@@ -1,7 +1,7 @@
 """The OpenAPI document, built from the tables and bounds that the code obeys; a test compares the routes.
 
 Bodies are read raw (for speed and for exact bytes), so FastAPI cannot derive their schemas; what comes in is what the
-operations declare, each service states what is read (``ingress/<service>/service.py``), ``http/openapi_schemas.py``
+operations declare, each service states what is read (``ingress/<service>/service.py``), ``http/openapi/shared.py``
 what goes out.
 """
 
@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from ingress.commands.admission import DRY_RUN
 from ingress.commands.operation_routes import path_of
-from ingress.http import openapi_commands, openapi_nulls, openapi_reads, openapi_schemas
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_examples import with_examples
+from ingress.http.openapi import commands, elements, nulls, reads, shared
+from ingress.http.openapi.examples import with_examples
 from ingress.operators import openapi as operators_document
 from ingress.services import HTTP_SERVICES
 from schemas import services
@@ -42,23 +41,23 @@ def document() -> Json:
     for room in rooms:
         for path, item in room.items():
             paths.setdefault(path, {}).update(item)
-    paths |= openapi_reads.paths() | operators_document.paths()
+    paths |= reads.paths() | operators_document.paths()
     paths["/v1/commands"] = {"post": _commands()}
-    schemas: Json = openapi_schemas.components() | openapi_commands.components()
+    schemas: Json = shared.components() | commands.components()
     schemas |= operators_document.components()
     for components in [service.components() for service in HTTP_SERVICES]:
         schemas |= components
-    schemas["OperationStatus"] = openapi_schemas.operation_status(_results(schemas))
+    schemas["OperationStatus"] = shared.operation_status(_results(schemas))
     found: Json = {
         "openapi": "3.1.0",
-        "info": {"title": TITLE, "version": "1", "description": openapi_schemas.OVERVIEW},
+        "info": {"title": TITLE, "version": "1", "description": shared.OVERVIEW},
         "paths": paths,
         "components": {
             "schemas": schemas,
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
-    return with_examples(openapi_nulls.typed(found))
+    return with_examples(nulls.typed(found))
 
 
 def _results(schemas: Json) -> list[Json]:
@@ -70,7 +69,7 @@ def _results(schemas: Json) -> list[Json]:
 
 
 def _command(operation: Operation) -> Json:
-    forms = [openapi_schemas.ref(f"{operation.record}{form}") for form in ("Command", "Payload")]
+    forms = [shared.ref(f"{operation.record}{form}") for form in ("Command", "Payload")]
     request = {"description": "The envelope; or, with Idempotency-Key, the bare payload", "anyOf": forms}
     status = "201" if operation.creates else "200"
     schema = operation.result
@@ -81,7 +80,7 @@ def _command(operation: Operation) -> Json:
     dry_runs = [_DRY_RUN] if can_dry_run else []
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
     if can_dry_run and status == "200":
-        result["content"][elements.JSON]["schema"] = {"anyOf": [openapi_schemas.ref(s) for s in (schema, "DryRun")]}
+        result["content"][elements.JSON]["schema"] = {"anyOf": [shared.ref(s) for s in (schema, "DryRun")]}
     body = {"required": True, "content": {elements.JSON: {"schema": request}}}  # a DELETE has header fields alone
     return {
         "operationId": operation.name,
@@ -110,7 +109,7 @@ def _commands() -> Json:
     return {
         "operationId": "carry_out_commands",
         "summary": "Many commands in one request",
-        "description": openapi_schemas.COMMANDS_DOC,
+        "description": shared.COMMANDS_DOC,
         "tags": ["payments"],
         "security": [{"bearer": [scope]} for scope in services.WRITE_SCOPES],
         "parameters": [elements.PREFER, *elements.SIGNATURE_HEADERS],

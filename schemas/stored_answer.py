@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import codec, errors, services
+from schemas import errors, services
+from schemas.avro import codec
 
 #: of a fact that nobody waited for: the answer names its event, which says the rest
 STUB: Final = 0

@@ -144,7 +144,7 @@ def _tell(found: dict[str, Any]) -> None:
 def _canonical(kind: str, file: Path) -> str:
     """The document as it would be stored; what is wrong with it is one line."""
     from schemas.errors import InvalidCommand  # noqa: PLC0415
-    from schemas.payments import policies  # noqa: PLC0415
+    from schemas.payments.policies import kinds  # noqa: PLC0415
 
     try:
         if file.stat().st_size > limits.BODY_BYTES_MAX:
@@ -156,7 +156,7 @@ def _canonical(kind: str, file: Path) -> str:
         raise StackError(f"{file} is no JSON object")
     document.pop("expected_version", None)
     try:
-        return policies.canonical(kind, document, load_settings().processors)
+        return kinds.canonical(kind, document, load_settings().processors)
     except InvalidCommand as error:
         told = "; ".join(f"{one['field']} {one['reason']}" for one in error.errors)
         raise StackError(f"{file} could not be published: {told}") from error

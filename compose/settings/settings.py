@@ -89,7 +89,7 @@ class Settings(KafkaSettings, WebhookSettings, VaultSettings, GatewaySettings, M
 
     #: modules of services that lie in packages of their own, with spaces between them; ``schemas.services`` reads it
     service_modules: str = ""
-    #: NAME=VERSION of records that are written as the release before knows them; ``schemas.codec`` reads it
+    #: NAME=VERSION of records that are written as the release before knows them; ``schemas.avro.codec`` reads it
     written_schemas: str = Field(default="", pattern=r"^(\w+=\d+( +|$))*$")
     #: whole while processes of the release before run, which cannot render answers; ``schemas.stored_answer`` reads it
     written_answers: Literal["whole", "by_event"] = "by_event"

@@ -39,7 +39,7 @@ _PORTS_OF: Final = {
 #: services that share nothing with others, not even where code lies in memory
 _EXECUTED: Final = ("vault", "simulator")
 #: what a fork server imports besides: compiled codecs, and what httpx imports for its first client only
-FORKED_WITH: Final = ("schemas.compiled", "httpcore", "compose.services.logs")
+FORKED_WITH: Final = ("schemas.avro.compiled", "httpcore", "compose.services.logs")
 _OK: Final = 200
 
 

@@ -11,7 +11,7 @@ from dataflows.owner.batch import Record
 from dataflows.owner.fold import envelope_fault
 from dataflows.owner.senders import Senders
 from dataflows.owner.service import OwnedService
-from schemas import codec
+from schemas.avro import codec
 from schemas.errors import Corrupt, UndecodableRecord
 from schemas.operation import Operation
 from schemas.records import Command

@@ -15,7 +15,8 @@ from msgspec import Struct, field
 from dataflows.owner.batch import Record, Reply
 from dataflows.owner.retried import NOT_RETRIED, Retried
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService, Workspace
-from schemas import card_number, codec, identity, limits, stored_answer, validation
+from schemas import card_number, identity, limits, stored_answer, validation
+from schemas.avro import codec
 from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
 from schemas.refusals import wrong_values

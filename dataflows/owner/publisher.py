@@ -22,7 +22,8 @@ from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, Published, Reply
 from dataflows.owner.leases import SQL, Lease
 from dataflows.owner.service import OwnedService
-from schemas import codec, limits, topics
+from schemas import limits, topics
+from schemas.avro import codec
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dataflows.owner.batch import Record, Statement
 from dataflows.owner.leases import SQL
-from schemas import codec
+from schemas.avro import codec
 from schemas.errors import Corrupt
 from schemas.records import Command
 from schemas.senders import PARKED

@@ -18,8 +18,8 @@ from dataflows.payments.domain.account import (
     ledger_accounts,
 )
 from schemas.payments import money_by_hand
+from schemas.payments.policies.reference_rates import ReferenceRates
 from schemas.payments.records import LedgerTxn, MerchantAccount, Payout, PayoutDestination
-from schemas.payments.reference_rates import ReferenceRates
 from schemas.records import Command, Rejection
 from sinks.postgres.arrays import Texts
 

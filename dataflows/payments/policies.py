@@ -25,7 +25,7 @@ from dataflows.payments.domain.fees import FeeVersion
 from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth, PublishedRates, read_rates
 from dataflows.payments.domain.risk import RiskPolicy
 from schemas.payments import limits
-from schemas.payments.routing import RoutingPolicy
+from schemas.payments.policies.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.payments", "policies.sql")

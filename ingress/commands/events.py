@@ -22,7 +22,8 @@ from ingress import limits
 from ingress.commands.arrivals import woken
 from ingress.commands.stream_places import StreamPlaces
 from ingress.http import metrics
-from schemas import codec, errors, rendering, services
+from schemas import errors, rendering, services
+from schemas.avro import codec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

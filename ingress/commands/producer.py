@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaException, Producer
 
 from ingress import limits
-from schemas import codec, errors
+from schemas import errors
+from schemas.avro import codec
 from schemas.services import OPERATIONS
 
 if TYPE_CHECKING:

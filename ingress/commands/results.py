@@ -15,7 +15,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ingress import limits as ingress_limits
-from schemas import codec, errors, topics
+from schemas import errors, topics
+from schemas.avro import codec
 from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:

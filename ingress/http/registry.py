@@ -18,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.http import problems, reading, strict_json
-from schemas import codec, errors, limits
+from schemas import errors, limits
+from schemas.avro import codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

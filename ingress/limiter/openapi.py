@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_commands import field_schema
-from ingress.http.openapi_schemas import TIME_OR_NULL, a_schema, page_of, ref
+from ingress.http.openapi import elements
+from ingress.http.openapi.commands import field_schema
+from ingress.http.openapi.shared import TIME_OR_NULL, a_schema, page_of, ref
 from schemas.limiter.limit_policy_fields import PUBLISH_POLICY
 
 Json = dict[str, Any]

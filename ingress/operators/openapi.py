@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TIME, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from ingress.operators import access_routes, openapi_cases
 from schemas import access_denial, limits
@@ -74,7 +73,7 @@ def _decide(operation_id: str, summary: str, verb: str, body: str, description: 
         "tags": ["operators"],
         "security": [{"bearer": [scope]} for scope in sorted(scopes)],
         "parameters": [kind],
-        "requestBody": {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(body)}}},
+        "requestBody": {"required": True, "content": {elements.JSON: {"schema": shared.ref(body)}}},
         "responses": {
             "200": elements.answer(summary, elements.JSON, "AccessDecided"),
             **elements.refusals(_REFUSED),
@@ -95,12 +94,12 @@ def components() -> dict[str, Json]:
     }
     decided = {"kind": kinds, "name": STRING, "state": {"enum": ["denied", "lifted"]}}
     return {
-        "AccessDenial": openapi_schemas.a_schema(row),
-        "AccessDenials": openapi_schemas.list_of(openapi_schemas.ref("AccessDenial")),
-        "AccessDecided": openapi_schemas.a_schema({"result": openapi_schemas.a_schema(decided)}),
-        "DenyAccess": openapi_schemas.a_schema(
+        "AccessDenial": shared.a_schema(row),
+        "AccessDenials": shared.list_of(shared.ref("AccessDenial")),
+        "AccessDecided": shared.a_schema({"result": shared.a_schema(decided)}),
+        "DenyAccess": shared.a_schema(
             {**said, "tokens_so_far": {"type": "boolean", "default": False}}, ["name", "reason"], closed=True
         ),
-        "LiftAccessDenial": openapi_schemas.a_schema(said, closed=True),
+        "LiftAccessDenial": shared.a_schema(said, closed=True),
         **openapi_cases.components(),
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_reads import OF_ONE, a_list, read
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, WORD, a_schema, page_of, ref
+from ingress.http.openapi import elements
+from ingress.http.openapi.reads import OF_ONE, a_list, read
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL, WORD, a_schema, page_of, ref
 from ingress.identity.roles import by_operators
 from ingress.operators import cases
 

@@ -16,8 +16,9 @@ import structlog
 
 from ingress.http import metrics
 from schemas import errors, maintenance
-from schemas.payments import limits, risk_policy, routing
-from schemas.payments.risk_policy import Velocity
+from schemas.payments import limits
+from schemas.payments.policies import risk_policy, routing
+from schemas.payments.policies.risk_policy import Velocity
 from sinks import cancelled
 
 if TYPE_CHECKING:

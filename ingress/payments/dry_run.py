@@ -22,8 +22,9 @@ from dataflows.payments.domain.stored import payments_of
 from ingress.commands.admission import DRY_RUN
 from ingress.http import answers, problems
 from schemas import errors, records
-from schemas.payments import rendering, risk_policy
-from schemas.payments import routing as routing_policy
+from schemas.payments import rendering
+from schemas.payments.policies import risk_policy
+from schemas.payments.policies import routing as routing_policy
 from sinks.postgres.arrays import text_array
 from sinks.postgres.sql_files import queries
 

@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from ingress.http import openapi_elements, openapi_schemas, reading
-from ingress.http.openapi_schemas import TIME
+from ingress.http import reading
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import TIME
 from schemas import errors, limits, validation, value_types
 from schemas.column import declared
 from schemas.payments import limits as payments_limits
@@ -109,8 +110,8 @@ def asked(request: Request, record: type[Struct], *, of_intent: bool) -> Filters
 
 def parameters(record: type[Struct], *, of_intent: bool) -> list[Json]:
     """The same as OpenAPI tells it."""
-    query = openapi_elements.query
-    of_payment = [query("payment_intent", openapi_schemas.OBJECT_ID, "Only those of this payment")] if of_intent else []
+    query = elements.query
+    of_payment = [query("payment_intent", shared.OBJECT_ID, "Only those of this payment")] if of_intent else []
     listed = [
         query(f.name, value_types.text_schema(_length_max(f)), f"Only those with this {f.name}")
         for f in declared(record)

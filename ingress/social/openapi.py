@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, a_schema, page_of, ref
+from ingress.http.openapi import elements
+from ingress.http.openapi.shared import OBJECT_ID, a_schema, page_of, ref
 from schemas.social import limits
 from schemas.social.service import READ
 from schemas.social.value_types import USER, VISIBILITY

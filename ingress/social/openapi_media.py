@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, TIME_OR_NULL, a_schema, ref
+from ingress.http.openapi import elements
+from ingress.http.openapi.shared import OBJECT_ID, TIME_OR_NULL, a_schema, ref
 from ingress.http.reading import NDJSON
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.service import READ

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import codec, errors
+from schemas import errors
+from schemas.avro import codec
 from schemas.sealing import SealBroken
 from schemas.social import limits, sealed_texts
 

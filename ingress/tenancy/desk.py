@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ingress.tenancy import billing_routes, invoice_routes, isolation_routes, support_routes, usage_routes
-from ingress.tenancy.billing import Billing
+from ingress.tenancy import isolation_routes
+from ingress.tenancy.billing import invoice_routes, routes
+from ingress.tenancy.billing.entitlements import Entitlements
+from ingress.tenancy.billing.invoices import Billing
 from ingress.tenancy.config import TenancyConfig
-from ingress.tenancy.entitlements import Entitlements
-from ingress.tenancy.questions import Questions
-from ingress.tenancy.support import SupportAccess
-from ingress.tenancy.usage import Usage
-from ingress.tenancy.usage_producer import UsageProducer
+from ingress.tenancy.support import routes as support_routes
+from ingress.tenancy.support.access import SupportAccess
+from ingress.tenancy.usage import routes as usage_routes
+from ingress.tenancy.usage.producer import UsageProducer
+from ingress.tenancy.usage.questions import Questions
+from ingress.tenancy.usage.sums import Usage
 
 if TYPE_CHECKING:
     from ingress.http_service import Platform
 
 ROUTERS: Final = (
     usage_routes.router,
-    billing_routes.router,
+    routes.router,
     invoice_routes.router,
     support_routes.router,
     isolation_routes.router,

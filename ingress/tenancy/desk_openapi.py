@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_commands
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
+from ingress.http.openapi import commands, elements
+from ingress.http.openapi.shared import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
 from ingress.identity.roles import by_operators
-from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
+from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM, STATES
 from ingress.tenancy.openapi import committed, read
-from ingress.tenancy.usage import AGGREGATIONS, GROUPS, WINDOWS
+from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS
 from schemas.services import OPERATIONS
 from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
@@ -214,7 +213,7 @@ def components() -> Json:
     named = {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": STRING}
     paid = a_schema(named | amounts | {"payment_intent": TEXT_OR_NULL, "last_payment_error": TEXT_OR_NULL})
     payloads = {
-        f"{operation.record}Payload": openapi_commands.payload(operation, without=_SAID_BY_ROUTE)
+        f"{operation.record}Payload": commands.payload(operation, without=_SAID_BY_ROUTE)
         for operation in DESK.values()
         if operation.audited
     }

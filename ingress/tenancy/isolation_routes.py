@@ -18,7 +18,7 @@ from ingress.http.parts import parts_of
 from ingress.operators import decisions
 from ingress.tenancy.callers import require_staff
 from ingress.tenancy.safe_mode import SafeMode
-from ingress.tenancy.usage import Usage
+from ingress.tenancy.usage.sums import Usage
 from schemas import decision_note
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import STAFF

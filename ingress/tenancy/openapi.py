@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
+from ingress.http.openapi import elements
+from ingress.http.openapi.shared import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
 from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
 
 Json = dict[str, Any]

@@ -17,8 +17,8 @@ from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.stores import TenantStores
-from ingress.tenancy.support_calls import SupportCalls
-from ingress.tenancy.support_gate import SupportGate
+from ingress.tenancy.support.calls import SupportCalls
+from ingress.tenancy.support.gate import SupportGate
 from ingress.tenancy.tenants import Tenants
 from schemas.tenancy.service import SERVICE
 from sinks.tenancy.contexts import Contexts

@@ -15,7 +15,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from reconciliation import limits as reconciliation_limits
 from reconciliation.contract.store_comparison import Sums, summed, totals
-from schemas import codec
+from schemas.avro import codec
 from schemas.errors import Unavailable
 from sinks import limits as sinks_limits
 from sinks.clickhouse.plans import Fence

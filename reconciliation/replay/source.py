@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reconciliation import limits as reconciliation_limits
-from schemas import codec
+from schemas.avro import codec
 from sinks import limits as sinks_limits
 from sinks.streams.intake import UNKNOWN_SEQ, Accepted, Position
 from sinks.streams.reader import EventReader, read_until

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from schemas import codec
+from schemas.avro import codec
 from schemas.errors import Corrupt
 from schemas.records import Command
 from schemas.senders import PARKED, Headers

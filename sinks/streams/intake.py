@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from schemas import codec, errors
+from schemas import errors
+from schemas.avro import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,8 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from schemas import codec, errors
+from schemas import errors
+from schemas.avro import codec
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.newest_records import NewestRecords
 

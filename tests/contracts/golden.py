@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from schemas import codec
+from schemas.avro import codec
 from tests.contracts import golden_accounts, golden_limiter, golden_social, golden_tenancy
 
 FOLDER: Final = Path(__file__).parent / "golden_files"

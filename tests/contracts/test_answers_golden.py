@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from schemas import codec, errors, services, stored_answer
+from schemas import errors, services, stored_answer
+from schemas.avro import codec
 from schemas.payments import frozen_answers, rendering
 from schemas.payments.records import PaymentIntent
 from tests.contracts import golden

@@ -11,7 +11,8 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import avro_decoder, avro_encoder, codec, errors
+from schemas import errors
+from schemas.avro import codec, decoder, encoder
 from tests.contracts import golden
 from tests.gate import examples
 
@@ -43,8 +44,8 @@ SCHEMAS["every type"] = {
     ],
 }
 PARSED = {stem: parse_schema(schema) for stem, schema in SCHEMAS.items()}
-ENCODE = {stem: avro_encoder.compiled(schema) for stem, schema in SCHEMAS.items()}
-DECODE = {stem: avro_decoder.compiled(schema) for stem, schema in SCHEMAS.items()}
+ENCODE = {stem: encoder.compiled(schema) for stem, schema in SCHEMAS.items()}
+DECODE = {stem: decoder.compiled(schema) for stem, schema in SCHEMAS.items()}
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "string": texts,
@@ -110,15 +111,15 @@ def test_what_we_take_of_damaged_bytes_fastavro_takes_alike(stem: str, data: st.
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**40])
 def test_a_number_beyond_a_long_is_not_written(value: int) -> None:
     with pytest.raises(OverflowError):
-        avro_encoder.long(value)
+        encoder.long(value)
 
 
 @pytest.mark.parametrize("length", [-1, -64, -(2**63), 12, 2**62])
 def test_a_length_is_within_the_record(length: int) -> None:
     """A negative one would send the reader backwards, a huge one would ask for memory."""
-    data = avro_encoder.long(length).ljust(11, b"x")
+    data = encoder.long(length).ljust(11, b"x")
     with pytest.raises(ValueError, match="beyond the record"):
-        avro_decoder.length_at(data, 0)
+        decoder.length_at(data, 0)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "text", {}, {"payment_method": 1}])
@@ -130,7 +131,7 @@ def test_a_value_that_is_not_of_the_schema_is_not_written(wrong: Any) -> None:
 def test_a_type_that_the_compilers_do_not_know_is_refused_at_start() -> None:
     for kind in ("double", ["string", "null"], {"type": "map", "values": "long"}):
         schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
-        for compiled in (avro_encoder.compiled, avro_decoder.compiled):
+        for compiled in (encoder.compiled, decoder.compiled):
             with pytest.raises((ValueError, KeyError)):
                 compiled(schema)
 
@@ -140,8 +141,8 @@ def test_caches_are_bounded() -> None:
     record = golden.RECORDS["ConfirmPaymentIntent"]
     for n in range(20_000):
         codec.encode("ConfirmPaymentIntent", record | {"scope": f"m_{n}", "issued_at": n})
-    assert len(avro_encoder._TEXTS) <= avro_encoder._TEXTS_MAX
-    assert len(avro_encoder._LONGS) <= avro_encoder._LONGS_MAX
+    assert len(encoder._TEXTS) <= encoder._TEXTS_MAX
+    assert len(encoder._LONGS) <= encoder._LONGS_MAX
 
 
 @pytest.mark.parametrize("bomb", [b"\x02" * 10_000, b"\xfe\xff\xff\xff\x0f" * 2_000, b"\x00" * 10_000])

@@ -11,7 +11,7 @@ import pytest
 from fastavro import parse_schema, schemaless_reader
 from fastavro.read import SchemaResolutionError
 
-from schemas import codec
+from schemas.avro import codec
 from tests.contracts import golden
 
 SCHEMAS = list(codec.schemas_by_id().values())

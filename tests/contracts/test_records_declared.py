@@ -15,7 +15,9 @@ from reconciliation.payments.current_tables import (
     PayoutCurrent,
     PayoutDestinationCurrent,
 )
-from schemas import avro_schemas, codec, services
+from schemas import services
+from schemas.avro import codec
+from schemas.avro import declared as declared_schemas
 from schemas.column import declared
 from schemas.payments import records
 from sinks.clickhouse.services import SINKS
@@ -90,7 +92,7 @@ def test_an_event_has_an_id_for_what_its_records_declare(service: Any, event_typ
     """A field with a later ``since`` makes a version of the schema: it needs its row in ids.json."""
     newest = codec.schema_named(event_type.record).version
     body = event_type.body
-    assert avro_schemas.newest_event_version(body) <= newest
+    assert declared_schemas.newest_event_version(body) <= newest
 
 
 @pytest.mark.parametrize("record", TABLES.values(), ids=lambda record: record.__name__)

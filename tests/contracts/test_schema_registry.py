@@ -24,7 +24,7 @@ from ingress.social.config import SocialConfig
 from ingress.state import Ingress
 from ingress.tenancy.config import TenancyConfig
 from ingress.trust import Trust
-from schemas import codec
+from schemas.avro import codec
 from schemas.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 from tests.contracts import golden

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from ingress import openapi
-from ingress.http import openapi_examples
-from ingress.http.openapi_examples import bodies
+from ingress.http.openapi import examples as openapi_examples
+from ingress.http.openapi.examples import bodies
 from tests.e2e.tokens_by_scope import SCOPES, kind_for, tenant_of
 from tests.eventually import becomes, patient
 from tests.gate import PROOF, examples

@@ -16,7 +16,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from dataflows.owner.supervise import supervise
 from dataflows.payments.service import payments_service
-from schemas import codec, topics
+from schemas import topics
+from schemas.avro import codec
 from schemas.payments import topics as payments_topics
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from tests import asked

@@ -15,7 +15,8 @@ from confluent_kafka import Producer
 from msgspec import structs
 
 from dataflows import limits
-from schemas import codec, topics
+from schemas import topics
+from schemas.avro import codec
 from schemas.payments import facts
 from schemas.payments import topics as payments_topics
 from schemas.senders import INGRESS, OPERATORS, PROCESSOR_WORKER, RECONCILE, Sender

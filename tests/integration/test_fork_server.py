@@ -29,8 +29,8 @@ print(json.dumps({
     "environment": dict(os.environ), "drawn": random.random(), "threads": threading.active_count(),
     "open": sorted(int(n) for n in os.listdir("/proc/self/fd"))[:-1], "blocked": list(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     "modules": "compose.services.owner" in sys.modules,
-    "compiled": "schemas.codec" in sys.modules and all(
-        "decoder" in vars(schema) for schema in sys.modules["schemas.codec"].schemas_by_id().values()),
+    "compiled": "schemas.avro.codec" in sys.modules and all(
+        "decoder" in vars(schema) for schema in sys.modules["schemas.avro.codec"].schemas_by_id().values()),
     "command": open("/proc/self/cmdline").read(), "proc_environment": open("/proc/self/environ").read(),
 }), flush=True)
 """

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from reconciliation.parked import Decision, Place, parked_discard, parked_list, parked_retry
-from schemas import codec, errors
+from schemas import errors
+from schemas.avro import codec
 from schemas.records import Command
 from sinks.kafka.connection import KafkaConnection
 from tests.worlds.senders import signing

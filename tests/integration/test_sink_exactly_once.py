@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from schemas import codec, currency, errors
+from schemas import currency, errors
+from schemas.avro import codec
 from sinks import limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.block import EventBlock

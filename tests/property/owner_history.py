@@ -24,7 +24,8 @@ from dataflows.owner import fail_points
 from dataflows.owner.drivers import Driver
 from dataflows.owner.retried import Retried
 from dataflows.owner.supervise import supervise
-from schemas import codec, limits, stored_answer, topics
+from schemas import limits, stored_answer, topics
+from schemas.avro import codec
 from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, patient

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingress.http import openapi_commands
-from schemas import codec
+from ingress.http.openapi import commands
+from schemas.avro import codec
 from schemas.operation import Operation
 from schemas.services import OPERATIONS
 from tests.contracts import golden
@@ -27,7 +27,7 @@ def test_what_is_taken_travels_and_is_documented(operation: Operation, data: st.
     if errors:  # of what fields must fulfil together
         assert operation.together is not None
         return
-    schema = openapi_commands.payload(operation)
+    schema = commands.payload(operation)
     jsonschema_rs.validator_for(schema).validate(json.loads(json.dumps(given_)))
     envelope = golden.RECORDS[operation.record]
     _, fields = codec.decode(codec.encode(operation.record, envelope | {"payload": normal}))

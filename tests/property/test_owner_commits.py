@@ -23,7 +23,8 @@ from dataflows.owner.commit import Committer, Share
 from dataflows.owner.leases import Lease, Leases
 from dataflows.owner.parking import commit_or_park, committed_together
 from dataflows.payments.service import payments_service
-from schemas import codec, identity, topics
+from schemas import identity, topics
+from schemas.avro import codec
 from schemas.errors import ClockOff, Fenced, OwnershipLost, UndecodableRecord
 from schemas.payments import topics as payments_topics
 from schemas.payments import vouched

@@ -16,7 +16,8 @@ from dataflows.owner.process import OwnerProcess
 from dataflows.owner.supervise import supervise
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.service import payments_service
-from schemas import codec, topics
+from schemas import topics
+from schemas.avro import codec
 from schemas.errors import Fenced, OwnershipLost
 from schemas.payments import topics as payments_topics
 from tests.eventually import becomes, eventually, patient

@@ -15,7 +15,8 @@ import pytest
 from dataflows import limits
 from dataflows.owner.drivers import Driver
 from dataflows.owner.progress import Progress
-from schemas import codec, services
+from schemas import services
+from schemas.avro import codec
 from tests.gate import RUN_SEED, examples
 from tests.migrated import clone_database
 from tests.property.owner_history import Stored, Stream, end_as_modelled

@@ -15,7 +15,7 @@ FUNCTION_LINES_MAX = 70
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|base|common|misc)(_|$)", re.IGNORECASE)
 # Files that may catch every exception, and why each must.
 CATCH_ALL = {
-    "schemas/codec.py": "hostile bytes fail in many ways that all mean one thing: park the record",
+    "schemas/avro/codec.py": "hostile bytes fail in many ways that all mean one thing: park the record",
     "dataflows/owner/drivers.py": "Bytewax wraps whatever user code raised",
     "dataflows/owner/parking.py": "whatever a command can provoke must not stop its partition",
     "dataflows/owner/process.py": "a lane hands its failure to the thread that started it",

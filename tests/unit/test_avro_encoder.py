@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import avro_decoder, avro_encoder, codec
+from schemas.avro import codec, decoder, encoder
 from schemas.payments.records import Dispute, LedgerEntry, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund
 
 SCHEMAS = {schema.name: schema for schema in codec.schemas_by_id().values()}
@@ -136,26 +136,26 @@ def test_structs_are_written_as_the_dicts_of_their_fields() -> None:
 
     body_fields = json.loads(SCHEMAS["PaymentSystemCommitted"].text)["fields"][-1]["type"]["fields"]
     line = next(field for field in body_fields if field["name"] == "ledger_txns")["type"]["items"]
-    encode_entry = avro_encoder.compiled(line["fields"][-1]["type"]["items"])
+    encode_entry = encoder.compiled(line["fields"][-1]["type"]["items"])
     assert encode_entry(Reordered("USD", 0, 5, entry.account_id)) == encode_entry(entry)
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64, -(2**64), 2**80])
 def test_a_number_of_more_than_64_bits_is_refused(value: int) -> None:
     with pytest.raises(OverflowError):
-        avro_encoder.long(value)
+        encoder.long(value)
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 9 + b"\x02", b"\xff" * 11, b"\x80" * 10 + b"\x00"])
 def test_a_number_of_too_many_bytes_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="a long of more than"):
-        avro_decoder.long_at(data, 0)
+        decoder.long_at(data, 0)
 
 
 def test_the_smallest_and_the_largest_number_come_back() -> None:
     for value in (-(2**63), 2**63 - 1, 0, -1):
-        data = avro_encoder.long(value)
-        assert avro_decoder.long_at(data, 0) == (value, len(data))
+        data = encoder.long(value)
+        assert decoder.long_at(data, 0) == (value, len(data))
 
 
 def test_caches_are_bounded_and_a_full_one_still_answers_right() -> None:
@@ -163,10 +163,10 @@ def test_caches_are_bounded_and_a_full_one_still_answers_right() -> None:
     record = {"reply_id": 1, "outcome": "committed", "replayed": False, "body": b"x"}
     for n in range(20_000):
         assert codec.encode("ResultBatch", {"results": [record | {"body": b"y" * (n % 900)}]})
-        avro_encoder._TEXTS[f"text {n}"]
-        avro_encoder._LONGS[n]
-    assert max(len(avro_encoder._TEXTS), len(avro_encoder._LONGS), len(avro_encoder._UPPER)) <= 4_096
-    assert avro_encoder._TEXTS["text 1"] == b"\x0ctext 1"
+        encoder._TEXTS[f"text {n}"]
+        encoder._LONGS[n]
+    assert max(len(encoder._TEXTS), len(encoder._LONGS), len(encoder._UPPER)) <= 4_096
+    assert encoder._TEXTS["text 1"] == b"\x0ctext 1"
 
 
 @pytest.mark.parametrize("kind", ["boolean", "long", {"type": "enum", "name": "E", "symbols": ["a", "b"]}])
@@ -177,18 +177,18 @@ def test_other_types_that_may_be_null(kind: Any, value: int | None) -> None:
     given = value if value is None or kind == "long" else bool(value) if kind == "boolean" else "ab"[value]
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"f": given})
-    data = avro_encoder.compiled(schema)({"f": given})
+    data = encoder.compiled(schema)({"f": given})
     assert data == out.getvalue()
-    assert avro_decoder.compiled(schema)(data, 0) == ({"f": given}, len(data))
+    assert decoder.compiled(schema)(data, 0) == ({"f": given}, len(data))
 
 
 @pytest.mark.parametrize("kind", ["double", ["string", "long"], {"type": "map", "values": "long"}])
 def test_a_type_that_is_not_supported_is_refused_when_compiled(kind: Any) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
     with pytest.raises(ValueError, match="no encoder for"):
-        avro_encoder.compiled(schema)
+        encoder.compiled(schema)
     with pytest.raises(ValueError, match="no decoder for"):
-        avro_decoder.compiled(schema)
+        decoder.compiled(schema)
 
 
 def test_a_record_without_fields_is_no_bytes() -> None:
@@ -196,5 +196,5 @@ def test_a_record_without_fields_is_no_bytes() -> None:
     empty = {"type": "record", "name": "Nothing", "fields": []}
     outer = {"type": "record", "name": "Outer", "fields": [{"name": "n", "type": "int"}, {"name": "of", "type": empty}]}
     for schema, value, written in ((empty, {}, b""), (outer, {"n": 3, "of": {}}, b"\x06")):
-        assert avro_encoder.compiled(schema)(value) == written
-        assert avro_decoder.compiled(schema)(written, 0) == (value, len(written))
+        assert encoder.compiled(schema)(value) == written
+        assert decoder.compiled(schema)(written, 0) == (value, len(written))

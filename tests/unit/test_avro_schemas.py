@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fastavro import parse_schema
 
-from schemas import avro_schemas, codec
+from schemas.avro import codec, declared
 from schemas.operation import Operation
 from schemas.services import OPERATIONS
 from schemas.validation import Field
@@ -19,7 +19,7 @@ ALL = list(OPERATIONS.values())
 @pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
 def test_what_an_operation_declares_has_an_id(operation: Operation) -> None:
     """A field that came later makes a version: without a row for it in ids.json, nobody could be told of the field."""
-    assert codec.schema_named(operation.record).version == avro_schemas.newest_version(operation)
+    assert codec.schema_named(operation.record).version == declared.newest_version(operation)
 
 
 @pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
@@ -39,8 +39,8 @@ def test_a_later_field_is_behind_all_earlier_ones_and_null_in_older_records() ->
     grown = replace(
         operation, payload={"came": Field(TEXT, "later", None, nullable=True, since=2), **operation.payload}
     )
-    assert avro_schemas.command(grown, 1) == avro_schemas.command(operation, 1)
-    payload = next(f for f in avro_schemas.command(grown, 2)["fields"] if f["name"] == "payload")["type"]["fields"]
+    assert declared.command(grown, 1) == declared.command(operation, 1)
+    payload = next(f for f in declared.command(grown, 2)["fields"] if f["name"] == "payload")["type"]["fields"]
     assert [field["name"] for field in payload] == ["refund", "came"]
     assert payload[-1] == {"name": "came", "type": ["null", "string"], "doc": "later", "default": None}
-    parse_schema(avro_schemas.command(grown, 2))
+    parse_schema(declared.command(grown, 2))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from schemas import codec, services
+from schemas import services
+from schemas.avro import codec
 from schemas.payments import rendering
 from schemas.records import Event
 from sinks.clickhouse import tables

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import codec, errors, records
+from schemas import errors, records
+from schemas.avro import codec
 from schemas.services import OPERATIONS
 from tests.contracts import golden
 from tests.worlds.payments import payment_cases as cases

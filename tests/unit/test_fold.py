@@ -16,7 +16,8 @@ from dataflows.owner.service import Committed, NewEvent, OwnedService
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.service import payments_service
-from schemas import codec, limits, stored_answer
+from schemas import limits, stored_answer
+from schemas.avro import codec
 from schemas.errors import UndecodableRecord
 from schemas.payments import frozen_answers, rendering
 from schemas.records import Command, Rejection

@@ -13,8 +13,10 @@ import pytest
 
 from ingress import app, openapi
 from ingress import limits as ingress_limits
-from ingress.http import openapi_commands, openapi_examples, openapi_schemas, problems
-from ingress.http.openapi_examples import bodies
+from ingress.http import problems
+from ingress.http.openapi import commands, examples
+from ingress.http.openapi import shared as shared_schemas
+from ingress.http.openapi.examples import bodies
 from ingress.payments.openapi import objects
 from ingress.services import HTTP_SERVICES
 from schemas import limits
@@ -45,7 +47,7 @@ def test_no_two_operations_or_schemas_have_one_name() -> None:
     names = [operation["operationId"] for item in DOCUMENT["paths"].values() for operation in item.values()]
     assert [name for name, count in Counter(names).items() if count > 1] == []
     made = Counter(name for service in HTTP_SERVICES for name in service.components())
-    made.update(openapi_schemas.components().keys())
+    made.update(shared_schemas.components().keys())
     assert [name for name, count in made.items() if count > 1] == []
 
 
@@ -64,7 +66,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
 def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
-    schema = openapi_commands.components()[f"{operation.record}Payload"]
+    schema = commands.components()[f"{operation.record}Payload"]
     if operation.document:  # the caller's own object
         assert "properties" not in schema
         return
@@ -141,7 +143,7 @@ def test_every_body_has_an_example_that_its_schema_takes() -> None:
 def test_an_example_says_what_its_operation_needs(name: str) -> None:
     """A version where none is a refusal, and something to do where no field alone has to be there."""
     operation, schemas = OPERATIONS[name], DOCUMENT["components"]["schemas"]
-    shown = openapi_examples.example({"$ref": f"#/components/schemas/{operation.record}Command"}, schemas)
+    shown = examples.example({"$ref": f"#/components/schemas/{operation.record}Command"}, schemas)
     assert ("expected_version" in shown) == operation.needs_version
     if name in {"publish_post", "edit_post", "change_profile"}:
         named = {operation.path_field: "po_1"} if operation.path_field else {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from schemas import access_denial, errors, legible_text, maintenance, services, validation
-from schemas.payments import policies
+from schemas.payments.policies import kinds
 from schemas.validation import ValueType
 
 #: the first and last of every kind that no line holds
@@ -124,7 +124,7 @@ def test_documents_of_operators_are_legible() -> None:
 
 def _refused(kind: str, document: dict[str, Any]) -> list[str]:
     with pytest.raises(errors.InvalidCommand) as refused:
-        policies.canonical(kind, document, ())
+        kinds.canonical(kind, document, ())
     return [fault["field"] for fault in refused.value.errors]
 
 

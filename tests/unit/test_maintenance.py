@@ -12,13 +12,14 @@ from ingress import limits as ingress_limits
 from ingress.http import problems
 from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits, maintenance, services
-from schemas.payments import operations, policies
+from schemas.payments import operations
+from schemas.payments.policies import kinds
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
 
-ON = ("maintenance", 1, policies.canonical("maintenance", {"on": True, "reason": "disks"}, ()))
-OFF = ("maintenance", 2, policies.canonical("maintenance", {"on": False, "reason": "done"}, ()))
+ON = ("maintenance", 1, kinds.canonical("maintenance", {"on": True, "reason": "disks"}, ()))
+OFF = ("maintenance", 2, kinds.canonical("maintenance", {"on": False, "reason": "done"}, ()))
 
 
 class Published:
@@ -100,7 +101,7 @@ def test_callers_hear_when_to_come_back_and_not_why() -> None:
 )
 def test_what_is_no_switch_is_not_published(document: dict[str, Any], field: str) -> None:
     with pytest.raises(errors.InvalidCommand) as refused:
-        policies.canonical("maintenance", document, ())
+        kinds.canonical("maintenance", document, ())
     assert [fault["field"] for fault in refused.value.errors] == [field]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ingress.identity.roles import FINANCE, OPERATOR, OPERATORS, PLATFORM, RISK, ROLES, SUPPORT, scopes_for
 from schemas.payments.operations import ON_ACCOUNTS
-from schemas.payments.policies import READERS
+from schemas.payments.policies.kinds import READERS
 
 DECIDED = {
     FINANCE: (

@@ -10,7 +10,7 @@ from dataflows.owner.decoding import record_of
 from dataflows.owner.senders import Senders
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
-from schemas import codec
+from schemas.avro import codec
 from schemas.senders import INGRESS, Sender
 from sinks.kafka.sender_keys import SenderKeys
 from tests.worlds.payments import payment_cases as cases

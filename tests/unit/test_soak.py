@@ -19,10 +19,10 @@ from compose.proof.soak.shop import Shop
 from compose.proof.soak.verdict import Verdict
 from compose.simulator.modes import MODES
 from dataflows.payments.domain import risk, routing
-from reconciliation.payments.settlement.camt053 import read_statements
-from reconciliation.payments.settlement.camt053_statement import Entry, Statement
 from reconciliation.payments.settlement.file_result import Discrepancy
-from schemas.payments import policies
+from reconciliation.payments.settlement.reports.camt053 import read_statements
+from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement
+from schemas.payments.policies import kinds as policies
 from tests.worlds.payments.risk_cases import NOTHING_KNOWN
 
 if TYPE_CHECKING:

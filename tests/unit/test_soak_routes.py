@@ -12,7 +12,7 @@ from compose.simulator.modes import MODES
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Decision
 from dataflows.payments.domain.policies import Policies
-from schemas.payments import policies
+from schemas.payments.policies import kinds
 from tests.worlds.payments import payment_cases as cases
 
 NAMES = ("simulator", "simulator_b")
@@ -87,7 +87,7 @@ def test_without_a_plan_that_makes_a_processor_fail_nothing_is_proved() -> None:
 def test_the_published_rules_try_elsewhere_what_every_processor_refuses(pins: bool) -> None:
     """And the attempt then says what the verdict reads."""
     assert MODES[REFUSED_EVERYWHERE].decline_code == TRIED_ELSEWHERE
-    document = policies.canonical("routing", routing_document(NAMES, pins=pins), NAMES)
+    document = kinds.canonical("routing", routing_document(NAMES, pins=pins), NAMES)
     policy = routing.read_policy(1 + pins, document)
     context = structs.replace(cases.CONTEXT, policies=Policies(routing=policy))
     payment = None

@@ -9,7 +9,7 @@ import msgspec
 from dataflows.payments.domain import account
 from dataflows.payments.domain.decision import Decision
 from dataflows.payments.domain.journal import JournalEntry
-from schemas import codec
+from schemas.avro import codec
 from schemas.payments.records import LedgerTxn
 from schemas.records import Command
 

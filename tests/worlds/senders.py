@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from schemas import codec
+from schemas.avro import codec
 from schemas.errors import Corrupt
 from schemas.senders import PARKED, ROLES, Headers, Sender, speaks_for
 from schemas.services import OPERATIONS

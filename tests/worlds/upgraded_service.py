@@ -9,7 +9,7 @@ import dataclasses
 from typing import Final
 
 from compose.services.__main__ import main
-from schemas import codec
+from schemas.avro import codec
 
 #: in no ids.json of ours
 NEXT_SCHEMA_ID: Final = 1_000_000

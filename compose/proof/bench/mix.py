@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from compose.proof.bench.model import Model
-from schemas import codec, identity, records, topics
+from schemas import identity, records, topics
+from schemas.avro import codec
 from schemas.payments import operations
 from schemas.payments import topics as payments_topics
 from schemas.senders import Headers

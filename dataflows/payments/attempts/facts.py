@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dataflows.payments.attempts.adapter import DEFINITIVE_STATUSES
-from schemas import codec
+from schemas.avro import codec
 from schemas.payments import facts
 from schemas.payments.facts import FAILED_LATER
 from schemas.records import Command

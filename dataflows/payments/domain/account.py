@@ -17,8 +17,8 @@ from dataflows.payments.domain.posting import Posting
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.operations import OPERATIONS
+from schemas.payments.policies.reference_rates import ReferenceRates
 from schemas.payments.records import MerchantAccount, Payout, PayoutDestination
-from schemas.payments.reference_rates import ReferenceRates
 from schemas.records import Command, Rejection
 
 NOT_FOUND: Final = Rejection("not_found", "No such object.", {})

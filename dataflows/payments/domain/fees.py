@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from schemas.payments import fee_policy
-from schemas.payments.fee_policy import FeePolicy
+from schemas.payments.policies import fee_policy
+from schemas.payments.policies.fee_policy import FeePolicy
 
 _BPS = 10_000  # basis points in one
 

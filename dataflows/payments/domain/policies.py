@@ -8,9 +8,9 @@ from msgspec import Struct, field
 
 from dataflows.payments.domain.fees import FeeVersion
 from dataflows.payments.domain.risk import RiskPolicy
-from schemas.payments import reference_rates
-from schemas.payments.reference_rates import ReferenceRates
-from schemas.payments.routing import RoutingPolicy
+from schemas.payments.policies import reference_rates
+from schemas.payments.policies.reference_rates import ReferenceRates
+from schemas.payments.policies.routing import RoutingPolicy
 
 
 class ProcessorHealth(Struct, frozen=True, kw_only=True):

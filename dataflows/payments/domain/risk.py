@@ -15,10 +15,11 @@ from msgspec import Struct, field
 
 from dataflows.payments.domain.risk_rules import Facts, look
 from schemas import identity
-from schemas.payments import limits, risk_policy
-from schemas.payments.entry_list import EntryList, entry_list
+from schemas.payments import limits
+from schemas.payments.policies import risk_policy
+from schemas.payments.policies.entry_list import EntryList, entry_list
+from schemas.payments.policies.risk_policy import RiskDocument, RiskRule
 from schemas.payments.records import PaymentIntent, RiskAssessment, RiskOutcome, RiskReason
-from schemas.payments.risk_policy import RiskDocument, RiskRule
 
 _VELOCITY: Final = "velocity:"
 _DIGITS_MAX: Final = 18  # of a count from another process

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas.payments import risk_policy
-from schemas.payments.entry_list import EntryList
-from schemas.payments.risk_policy import Condition
+from schemas.payments.policies import risk_policy
+from schemas.payments.policies.entry_list import EntryList
+from schemas.payments.policies.risk_policy import Condition
 
 
 class Facts(Struct, frozen=True, kw_only=True):

@@ -21,9 +21,9 @@ from dataflows.payments.domain.decision import Context, Payment
 from dataflows.payments.domain.policies import ProcessorHealth
 from schemas import identity
 from schemas.payments import limits
+from schemas.payments.policies.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.payments.processors import adapter_of
 from schemas.payments.records import PaymentIntent, ProcessorAttempt
-from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.records import Command
 
 #: the signal by which an approval repeats what the confirm said

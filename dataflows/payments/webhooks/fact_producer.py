@@ -9,7 +9,8 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaException, Producer
 
-from schemas import codec, limits
+from schemas import limits
+from schemas.avro import codec
 from schemas.payments import limits as payments_limits
 from schemas.payments import topics
 from schemas.records import Command

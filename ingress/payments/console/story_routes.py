@@ -18,7 +18,8 @@ from ingress.identity.caller import NAME
 from ingress.payments.console import search, story
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies
-from schemas import codec, errors, stored_answer, validation
+from schemas import errors, stored_answer, validation
+from schemas.avro import codec
 from schemas.payments import topics
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import msgspec
 from dataflows.payments.domain.fees import FeeSchedule
 from schemas import rendering
 from schemas.payments import limits
-from schemas.payments.fee_policy import FeeTerms
+from schemas.payments.policies.fee_policy import FeeTerms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

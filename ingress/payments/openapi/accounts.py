@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_commands, openapi_schemas
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
+from ingress.http.openapi import commands, elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.caller import NAME
 from ingress.identity.roles import by_operators
 from ingress.payments.merchants.reports import FORMATS, REPORTS
@@ -123,10 +122,10 @@ def _report() -> Json:
 
 
 def _operate(operation: Operation, parameter: Json) -> Json:
-    bare = openapi_commands.payload(operation, without=(operation.path_field or "",))
+    bare = commands.payload(operation, without=(operation.path_field or "",))
     # The key may come in the header.
-    key = {"idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]}}
-    envelope = openapi_schemas.a_schema(key | {"payload": bare}, ["payload"], closed=True)
+    key = {"idempotency_key": {**shared.IDEMPOTENCY_KEY, "type": ["string", "null"]}}
+    envelope = shared.a_schema(key | {"payload": bare}, ["payload"], closed=True)
     found = elements.answer("Committed", elements.JSON, operation.result, elements.COMMITTED_HEADERS)
     accepted = elements.answer("Accepted, not decided yet", elements.JSON, "Accepted", elements.ACCEPTED_HEADERS)
     responses = money.PROPOSED if operation.name in money_by_hand.BY_HAND else {"200": found, "202": accepted}
@@ -142,7 +141,7 @@ def _operate(operation: Operation, parameter: Json) -> Json:
 
 def components() -> dict[str, Json]:
     """The named schemas of these routes."""
-    account = openapi_schemas.resource(records.MerchantAccount, "merchant_account")
+    account = shared.resource(records.MerchantAccount, "merchant_account")
     never = dict.fromkeys(("created_at", "updated_at"), TIME_OR_NULL)  # of an account that nobody has touched
     rows = {"type": "array", "items": {"type": "object"}, "description": "One row for each line; see the CSV header"}
     report = {
@@ -155,12 +154,12 @@ def components() -> dict[str, Json]:
         "has_more": {"type": "boolean"},
         "next_cursor": TEXT_OR_NULL,
     }
-    a_schema, ref = openapi_schemas.a_schema, openapi_schemas.ref
-    destination = openapi_schemas.resource(records.PayoutDestination, "payout_destination")
+    a_schema, ref = shared.a_schema, shared.ref
+    destination = shared.resource(records.PayoutDestination, "payout_destination")
     to_pay = a_schema({**destination["properties"], "account_number": STRING})
     return {
-        "Payout": openapi_schemas.resource(records.Payout, "payout"),
-        "PayoutPage": openapi_schemas.page_of(ref("Payout")),
+        "Payout": shared.resource(records.Payout, "payout"),
+        "PayoutPage": shared.page_of(ref("Payout")),
         "CommittedPayout": a_schema({"result": ref("Payout"), "event": ref("Event")}),
         "PayoutDestination": destination,
         "PayoutDestinationList": a_schema({"data": {"type": "array", "items": ref("PayoutDestination")}}),

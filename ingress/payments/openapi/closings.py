@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME_OR_NULL
 from ingress.payments.openapi.proposals import DECIDED, KEY, NOTE, Json, call, decided
 from schemas.payments import case_closing
 
@@ -72,7 +71,7 @@ def components() -> dict[str, Json]:
         "reopen_note": TEXT_OR_NULL,
     }
     return {
-        "CaseClosing": openapi_schemas.a_schema(closing),
-        "CaseClosings": openapi_schemas.list_of(openapi_schemas.ref("CaseClosing")),
-        "CaseClosingRequest": openapi_schemas.a_schema({"reason": reason, "note": NOTE}, closed=True),
+        "CaseClosing": shared.a_schema(closing),
+        "CaseClosings": shared.list_of(shared.ref("CaseClosing")),
+        "CaseClosingRequest": shared.a_schema({"reason": reason, "note": NOTE}, closed=True),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingress.http import openapi_elements as elements
+from ingress.http.openapi import elements
 from ingress.payments.openapi import (
     accounts,
     closings,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.payments.merchants import endpoint_values, endpoints
 from schemas import limits
 from schemas.legible_text import LEGIBLE
@@ -103,17 +102,15 @@ def components() -> dict[str, Json]:
         "pattern": LEGIBLE,
     }
     return {
-        "CreateWebhookEndpoint": openapi_schemas.a_schema(
+        "CreateWebhookEndpoint": shared.a_schema(
             {"url": url, "events": _EVENTS, "description": description}, ["url"], closed=True
         ),
-        "WebhookEndpoint": openapi_schemas.a_schema(shown),
-        "MadeWebhookEndpoint": openapi_schemas.a_schema(
-            {"result": openapi_schemas.a_schema({**shown, "secret": secret}, list(shown))}
-        ),
-        "WebhookDelivery": openapi_schemas.a_schema(delivery),
-        "ResentWebhookDelivery": openapi_schemas.a_schema({"result": openapi_schemas.ref("WebhookDelivery")}),
-        "WebhookEndpointPage": openapi_schemas.page_of(openapi_schemas.ref("WebhookEndpoint")),
-        "WebhookDeliveryPage": openapi_schemas.page_of(openapi_schemas.ref("WebhookDelivery")),
+        "WebhookEndpoint": shared.a_schema(shown),
+        "MadeWebhookEndpoint": shared.a_schema({"result": shared.a_schema({**shown, "secret": secret}, list(shown))}),
+        "WebhookDelivery": shared.a_schema(delivery),
+        "ResentWebhookDelivery": shared.a_schema({"result": shared.ref("WebhookDelivery")}),
+        "WebhookEndpointPage": shared.page_of(shared.ref("WebhookEndpoint")),
+        "WebhookDeliveryPage": shared.page_of(shared.ref("WebhookDelivery")),
     }
 
 
@@ -145,7 +142,7 @@ def _create() -> Json:
     signed = list(elements.SIGNATURE_HEADERS)
     made = _operation("create_webhook_endpoint", "Be told", signed, codes, "MadeWebhookEndpoint", "payments:write")
     made["responses"]["201"] = made["responses"].pop("200")
-    schema = openapi_schemas.ref("CreateWebhookEndpoint")
+    schema = shared.ref("CreateWebhookEndpoint")
     return made | {
         "description": _DOC,
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": schema}}},

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME_OR_NULL
 from ingress.payments.openapi.proposals import DECIDED, Json, call, decided
 from schemas.payments import money_by_hand
 
@@ -51,6 +50,6 @@ def components() -> dict[str, Json]:
         "settled_at": TIME_OR_NULL,
     }
     return {
-        "MoneyProposal": openapi_schemas.a_schema(proposal),
-        "MoneyProposals": openapi_schemas.list_of(openapi_schemas.ref("MoneyProposal")),
+        "MoneyProposal": shared.a_schema(proposal),
+        "MoneyProposals": shared.list_of(shared.ref("MoneyProposal")),
     }

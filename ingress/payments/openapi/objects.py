@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from ingress.http.openapi_schemas import (
+from ingress.http.openapi.shared import (
     INTEGER,
     STRING,
     SUM,

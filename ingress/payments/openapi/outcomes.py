@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME_OR_NULL
 from ingress.payments.openapi.proposals import DECIDED, KEY, NOTE, Json, call, decided
 from schemas.payments import attempt_outcome
 
@@ -58,7 +57,7 @@ def paths() -> Json:
 
 def components() -> dict[str, Json]:
     """The schemas of outcomes."""
-    optional_amount = {"anyOf": [openapi_schemas.AMOUNT, {"type": "null"}]}
+    optional_amount = {"anyOf": [shared.AMOUNT, {"type": "null"}]}
     fact = {
         "status": {"enum": list(attempt_outcome.STATUSES)},
         "amount": optional_amount,
@@ -74,7 +73,7 @@ def components() -> dict[str, Json]:
         "payment_intent": STRING,
         "attempt": {"type": "integer"},
         "processor": STRING,
-        "fact": openapi_schemas.a_schema(fact),
+        "fact": shared.a_schema(fact),
         "note": STRING,
         "author": STRING,
         "state": {"enum": ["proposed", "approved", "rejected", "recorded", "refused"]},
@@ -83,8 +82,8 @@ def components() -> dict[str, Json]:
         "recorded_at": TIME_OR_NULL,
     }
     return {
-        "AttemptAsked": openapi_schemas.a_schema({"operation_id": STRING, "status": {"const": "asked"}}),
-        "AttemptOutcome": openapi_schemas.a_schema(outcome),
-        "AttemptOutcomes": openapi_schemas.list_of(openapi_schemas.ref("AttemptOutcome")),
-        "AttemptOutcomeProposal": openapi_schemas.a_schema(fact | {"note": NOTE}, ["status", "note"], closed=True),
+        "AttemptAsked": shared.a_schema({"operation_id": STRING, "status": {"const": "asked"}}),
+        "AttemptOutcome": shared.a_schema(outcome),
+        "AttemptOutcomes": shared.list_of(shared.ref("AttemptOutcome")),
+        "AttemptOutcomeProposal": shared.a_schema(fact | {"note": NOTE}, ["status", "note"], closed=True),
     }

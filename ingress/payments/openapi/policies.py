@@ -8,14 +8,21 @@ from typing import Any, Final
 import msgspec
 
 from ingress import limits as ingress_limits
-from ingress.http import openapi_commands, openapi_schemas
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME
+from ingress.http.openapi import commands, elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME
 from ingress.identity.roles import by_operators
 from schemas import maintenance
-from schemas.payments import bank_rules, fee_policy, policies, processor_fees, reference_rates, risk_policy, routing
 from schemas.payments import limits as payments_limits
 from schemas.payments.operations import OPERATIONS
+from schemas.payments.policies import (
+    bank_rules,
+    fee_policy,
+    kinds,
+    processor_fees,
+    reference_rates,
+    risk_policy,
+    routing,
+)
 
 Json = dict[str, Any]
 
@@ -67,13 +74,13 @@ def _paths_of(kind: str) -> Json:
     headers = {name: elements.COMMITTED_HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
     made = {"201": elements.answer("Published", elements.JSON, shown, headers)}
     proposals: Json = {}
-    if kind in policies.OF_TWO_PERSONS:
+    if kind in kinds.OF_TWO_PERSONS:
         made["202"] = elements.answer("Proposed: a second person publishes it", elements.JSON, "PolicyProposed")
         waiting = {"200": elements.answer("Oldest first", elements.JSON, f"{kind.title()}PolicyProposals")}
         listed = _call(f"list_{kind}_policy_proposals", f"What waits of the {name}", [], waiting, _READ)
         proposals[f"/v1/{kind}/policies/proposals"] = {"get": listed}
     publish = _call(f"publish_{kind}_policy", f"Publish a {name}", [], made, _WRITTEN, f"{kind}_policy.publish")
-    body = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(f"{kind.title()}Publication")}}}
+    body = {"required": True, "content": {elements.JSON: {"schema": shared.ref(f"{kind.title()}Publication")}}}
     return proposals | {
         f"/v1/{kind}/policies": {
             "get": _call(f"list_{kind}_policies", f"Every version of the {name}", page, many, _READ),
@@ -86,11 +93,11 @@ def _paths_of(kind: str) -> Json:
 
 
 def _review(intent: Json) -> Json:
-    payload = openapi_schemas.ref("ReviewPayload")
-    envelope = openapi_schemas.a_schema(
+    payload = shared.ref("ReviewPayload")
+    envelope = shared.a_schema(
         {
-            "request_id": {**openapi_schemas.REQUEST_ID, "type": ["string", "null"]},
-            "idempotency_key": {**openapi_schemas.IDEMPOTENCY_KEY, "type": ["string", "null"]},
+            "request_id": {**shared.REQUEST_ID, "type": ["string", "null"]},
+            "idempotency_key": {**shared.IDEMPOTENCY_KEY, "type": ["string", "null"]},
             "expected_version": {
                 "type": ["integer", "null"],
                 "minimum": 0,
@@ -149,7 +156,7 @@ def components() -> dict[str, Json]:
         body = found[document["$ref"].rpartition("/")[2]]
         given = {name: value for name, value in body["properties"].items() if name != "version"}
         properties = {"expected_version": expected, **given}
-        found[f"{kind.title()}Publication"] = openapi_schemas.a_schema(
+        found[f"{kind.title()}Publication"] = shared.a_schema(
             properties, ["expected_version", *body.get("required", [])], closed=True
         )
         shown = {
@@ -167,13 +174,13 @@ def components() -> dict[str, Json]:
             "proposed_at": TIME,
             "policy": document,
         }
-        data = {"type": "array", "items": openapi_schemas.a_schema(waiting)}
-        found[f"{kind.title()}PolicyProposals"] = openapi_schemas.a_schema({"data": data})
-        found[f"{kind.title()}PolicyVersion"] = openapi_schemas.a_schema(shown)
-        version = openapi_schemas.ref(f"{kind.title()}PolicyVersion")
-        found[f"{kind.title()}PolicyVersionPage"] = openapi_schemas.page_of(version)
+        data = {"type": "array", "items": shared.a_schema(waiting)}
+        found[f"{kind.title()}PolicyProposals"] = shared.a_schema({"data": data})
+        found[f"{kind.title()}PolicyVersion"] = shared.a_schema(shown)
+        version = shared.ref(f"{kind.title()}PolicyVersion")
+        found[f"{kind.title()}PolicyVersionPage"] = shared.page_of(version)
     proposed = {"object": STRING, "state": {"const": "proposed"}, "author": STRING}
-    return found | {"PolicyProposed": openapi_schemas.a_schema(proposed)} | _of_risk()
+    return found | {"PolicyProposed": shared.a_schema(proposed)} | _of_risk()
 
 
 def _of_risk() -> dict[str, Json]:
@@ -185,12 +192,12 @@ def _of_risk() -> dict[str, Json]:
         "outcome": {"enum": ["allow", "review", "block"]},
         "score": _NUMBER,
         "policy_version": _NUMBER,
-        "reasons": {"type": "array", "items": openapi_schemas.a_schema(reason)},
+        "reasons": {"type": "array", "items": shared.a_schema(reason)},
         "created_at": TIME,
     }
-    data = {"type": "array", "items": openapi_schemas.ref("RiskAssessment")}
+    data = {"type": "array", "items": shared.ref("RiskAssessment")}
     return {
-        "RiskAssessment": openapi_schemas.a_schema(assessment),
-        "RiskAssessments": openapi_schemas.a_schema({"data": data}),
-        "ReviewPayload": openapi_commands.payload(_REVIEW, without=("reviewer",)),
+        "RiskAssessment": shared.a_schema(assessment),
+        "RiskAssessments": shared.a_schema({"data": data}),
+        "ReviewPayload": commands.payload(_REVIEW, without=("reviewer",)),
     }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import TEXT_OR_NULL, TIME, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from schemas import limits
 from schemas.legible_text import SAYS_SOMETHING
@@ -22,7 +21,7 @@ _REFUSED: Final = (
     "unsupported_media_type",
     "invalid_command",
 )
-KEY: Final = elements.parameter("Idempotency-Key", openapi_schemas.IDEMPOTENCY_KEY, "The body is the bare payload")
+KEY: Final = elements.parameter("Idempotency-Key", shared.IDEMPOTENCY_KEY, "The body is the bare payload")
 NOTE: Final[Json] = {
     "type": "string",
     "minLength": 1,
@@ -83,10 +82,10 @@ def call(
         "responses": responses | elements.refusals(_REFUSED),
     }
     if body is not None:
-        forms = [openapi_schemas.ref(body)]
+        forms = [shared.ref(body)]
         if KEY in parameters:
-            envelope = {"idempotency_key": openapi_schemas.IDEMPOTENCY_KEY, "payload": forms[0]}
-            forms.append(openapi_schemas.a_schema(envelope, closed=True))
+            envelope = {"idempotency_key": shared.IDEMPOTENCY_KEY, "payload": forms[0]}
+            forms.append(shared.a_schema(envelope, closed=True))
         required = body != "RepairDecision"
         made["requestBody"] = {"required": required, "content": {elements.JSON: {"schema": {"anyOf": forms}}}}
     return made

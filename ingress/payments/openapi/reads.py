@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_reads import OF_A_LIST, OF_ONE, a_list, read
+from ingress.http.openapi import elements
+from ingress.http.openapi.reads import OF_A_LIST, OF_ONE, a_list, read
 from ingress.operators.openapi_cases import for_operators
 from ingress.payments import expansion, filters
 from ingress.payments.resources import DISPUTES, INTENTS, REFUNDS, Kind

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME_OR_NULL
 from ingress.payments.openapi.proposals import DECIDED, KEY, NOTE, Json, call, decided
 from schemas import limits
 from schemas.payments import limits as payments_limits
@@ -66,9 +65,9 @@ def components() -> dict[str, Json]:
     """The schemas of repairs."""
     amount = {"type": "integer", "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX}
     entry = {"account_id": STRING, "debit": amount, "credit": amount, "currency": STRING}
-    entries = {"type": "array", "items": openapi_schemas.a_schema(entry, closed=True)}
+    entries = {"type": "array", "items": shared.a_schema(entry, closed=True)}
     given = entries | {"minItems": 2, "maxItems": payments_limits.JOURNAL_ENTRIES_MAX}
-    account = openapi_schemas.a_schema(
+    account = shared.a_schema(
         {"account_id": STRING, "currency": STRING, "before": _NUMBER, "change": _NUMBER, "after": _NUMBER}
     )
     a_repair = {
@@ -92,7 +91,7 @@ def components() -> dict[str, Json]:
     payload = {
         "template": {"enum": [*repair.TEMPLATES, None]},
         "entries": {"anyOf": [given, {"type": "null"}]},
-        "amount": {"anyOf": [openapi_schemas.AMOUNT, {"type": "null"}]},
+        "amount": {"anyOf": [shared.AMOUNT, {"type": "null"}]},
         "currency": TEXT_OR_NULL,
         "account": TEXT_OR_NULL,
         "processor": TEXT_OR_NULL,
@@ -101,9 +100,9 @@ def components() -> dict[str, Json]:
         "note": NOTE,
     }
     return {
-        "Repair": openapi_schemas.a_schema(a_repair),
-        "Repairs": openapi_schemas.list_of(openapi_schemas.ref("Repair")),
-        "RepairProposal": openapi_schemas.a_schema(payload, ["note"], closed=True),
-        "RepairDecision": openapi_schemas.a_schema({"note": {"anyOf": [NOTE, {"type": "null"}]}}, [], closed=True),
-        "RepairReversal": openapi_schemas.a_schema({"note": NOTE}, closed=True),
+        "Repair": shared.a_schema(a_repair),
+        "Repairs": shared.list_of(shared.ref("Repair")),
+        "RepairProposal": shared.a_schema(payload, ["note"], closed=True),
+        "RepairDecision": shared.a_schema({"note": {"anyOf": [NOTE, {"type": "null"}]}}, [], closed=True),
+        "RepairReversal": shared.a_schema({"note": NOTE}, closed=True),
     }

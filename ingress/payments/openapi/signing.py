@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ingress import limits as ingress_limits
-from ingress.http import openapi_elements as elements
-from ingress.http import openapi_schemas
-from ingress.http.openapi_schemas import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
+from ingress.http.openapi import elements, shared
+from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity import signing_keys
 from ingress.identity.roles import scopes_for
 from ingress.payments.merchants import signing_key_routes
@@ -161,15 +160,15 @@ def components() -> dict[str, Json]:
     }
     pem = {"type": "string", "maxLength": ingress_limits.SIGNING_KEY_PEM_LENGTH_MAX, "pattern": "BEGIN PUBLIC KEY"}
     description = {**_REASON, "type": ["string", "null"]}
-    a_schema = openapi_schemas.a_schema
+    a_schema = shared.a_schema
     return {
         "SigningKey": a_schema(key),
-        "MadeSigningKey": a_schema({"result": openapi_schemas.ref("SigningKey")}),
-        "SigningKeyPage": openapi_schemas.page_of(openapi_schemas.ref("SigningKey")),
+        "MadeSigningKey": a_schema({"result": shared.ref("SigningKey")}),
+        "SigningKeyPage": shared.page_of(shared.ref("SigningKey")),
         "RegisterSigningKey": a_schema({"public_key": pem, "description": description}, ["public_key"], closed=True),
         "RevokeSigningKeyOf": a_schema({"reason": _REASON}, closed=True),
         "SignatureRequirement": a_schema(requirement),
-        "MadeSignatureRequirement": a_schema({"result": openapi_schemas.ref("SignatureRequirement")}),
+        "MadeSignatureRequirement": a_schema({"result": shared.ref("SignatureRequirement")}),
         "SetSignatureRequirement": a_schema({"requirement": _REQUIREMENT}, closed=True),
         "SetSignatureRequirementOf": a_schema({"requirement": _REQUIREMENT, "reason": _REASON}, closed=True),
     }
@@ -188,7 +187,7 @@ def _operation(
     description: str | None = None,
 ) -> Json:
     signs = list(elements.SIGNATURE_HEADERS) if signing_key_routes.MANAGE in scopes else []
-    request = {"required": True, "content": {elements.JSON: {"schema": openapi_schemas.ref(body)}}} if body else None
+    request = {"required": True, "content": {elements.JSON: {"schema": shared.ref(body)}}} if body else None
     return {
         "operationId": name,
         "summary": summary,

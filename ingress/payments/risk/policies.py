@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from schemas import errors, rendering
-from schemas.payments import limits, policies
+from schemas.payments import limits
+from schemas.payments.policies import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -45,7 +46,7 @@ class PolicyVersions:
             reason = "must be the number of the active version, 0 when there is none"
             raise errors.InvalidCommand([{"field": _EXPECTED, "reason": reason}])
         document = {name: value for name, value in payload.items() if name != _EXPECTED}
-        body = policies.canonical(kind, document, self._processors)
+        body = kinds.canonical(kind, document, self._processors)
         parameters = {"kind": kind, "expected": expected, "body": body, "author": author}
         ((word,),) = await self._store.rows("policies_publish", parameters)
         if word.startswith(_CONFLICT):

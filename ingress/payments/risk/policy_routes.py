@@ -17,7 +17,7 @@ from ingress.operators.audit import Audit
 from ingress.payments.risk.policies import PolicyVersions
 from schemas import errors
 from schemas.payments import limits as payments_limits
-from schemas.payments import policies
+from schemas.payments.policies import kinds
 
 router: Final = APIRouter()
 
@@ -54,7 +54,7 @@ def _add_routes(kind: str) -> None:
             found = await parts.get(PolicyVersions).page(kind, limit, reading.query(request, "cursor"))
         return calling.json(found)
 
-    if kind in policies.OF_TWO_PERSONS:
+    if kind in kinds.OF_TWO_PERSONS:
 
         @router.get(f"{root}/proposals", name=f"list_{kind}_policy_proposals")
         async def proposed(request: Request) -> Response:
@@ -72,5 +72,5 @@ def _add_routes(kind: str) -> None:
         return calling.json(found)
 
 
-for _kind in policies.READERS:
+for _kind in kinds.READERS:
     _add_routes(_kind)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ingress.commands.envelope import Request
     from ingress.http.store import Store
     from ingress.payments.active_policies import ActivePolicies
-    from schemas.payments.risk_policy import Velocity
+    from schemas.payments.policies.risk_policy import Velocity
 
 Signals = dict[str, str]
 _CONFIRM: Final = "confirm_payment_intent"

@@ -23,11 +23,11 @@ from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating
 from ingress.operators.audit import Audit
-from ingress.tenancy import invoice_payment
-from ingress.tenancy.billing import Billing
-from ingress.tenancy.invoice_routes import as_biller, ensure_intent
+from ingress.tenancy.billing import invoice_payment
+from ingress.tenancy.billing.invoice_routes import as_biller, ensure_intent
+from ingress.tenancy.billing.invoices import Billing
 from ingress.tenancy.safe_mode import SafeMode
-from ingress.tenancy.usage import Usage
+from ingress.tenancy.usage.sums import Usage
 from schemas import decision_note, errors
 from schemas.services import OPERATIONS
 from schemas.tenancy.desk_operations import REQUEST_SUPPORT_GRANT

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
-from ingress.tenancy import invoice_payment
-from ingress.tenancy.invoice_routes import intent_of
+from ingress.tenancy.billing import invoice_payment
+from ingress.tenancy.billing.invoice_routes import intent_of
 from schemas import errors
 from schemas import limits as schemas_limits
 from schemas.tenancy import entitlements, pricing

@@ -13,7 +13,8 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.cimpl import KafkaException
 
-from schemas import codec, errors, stored_answer
+from schemas import errors, stored_answer
+from schemas.avro import codec
 from schemas.payments import limits as payments_limits
 from schemas.payments import topics
 from sinks import limits as sinks_limits

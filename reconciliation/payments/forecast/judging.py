@@ -16,10 +16,11 @@ from dataflows.payments.domain.decision import Context
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import RiskPolicy
-from schemas.payments import limits, risk_policy
+from schemas.payments import limits
 from schemas.payments.operations import OPERATIONS
+from schemas.payments.policies import risk_policy
+from schemas.payments.policies.routing import RoutingPolicy
 from schemas.payments.records import PaymentIntent
-from schemas.payments.routing import RoutingPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection

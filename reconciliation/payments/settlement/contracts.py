@@ -11,8 +11,9 @@ from msgspec import structs
 from dataflows.payments.domain.fees import FeeSchedule
 from reconciliation.payments.settlement.line import Line
 from reconciliation.payments.settlement.store import execute
-from schemas.payments import limits, processor_fees
-from schemas.payments.processor_fees import Contract, contract_of
+from schemas.payments import limits
+from schemas.payments.policies import processor_fees
+from schemas.payments.policies.processor_fees import Contract, contract_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reconciliation.payments.settlement import simulator_report
-from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.bank.statement import take_in_statements
 from reconciliation.payments.settlement.contracts import contracts_of, plain_bps
 from reconciliation.payments.settlement.file_result import FileResult, state_of
 from reconciliation.payments.settlement.ingest import ReportFile, Taken, rejected_before_resolve, take_in
+from reconciliation.payments.settlement.reports import simulator
 from reconciliation.payments.settlement.sources import (
     READERS,
     GivenFile,
@@ -95,7 +95,7 @@ class Intake:
     def _take_report(self, report: ReportFile, path: Path) -> Taken:
         read = READERS[report.format]
         if report.format == "simulator" and plain_bps(contracts_of(self._connection, report.processor)) is None:
-            read = simulator_report.read_lines  # the fee depends on the line: none of them is plain
+            read = simulator.read_lines  # the fee depends on the line: none of them is plain
         with path.open("rb") as stream:
             taken = take_in(self._connection, report, read(stream), self._on_lines)
         self.new_lines += taken.lines

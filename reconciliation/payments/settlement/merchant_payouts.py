@@ -17,7 +17,7 @@ from schemas.payments.facts import RECONCILIATION_SCOPE, fact_command, trace_of
 if TYPE_CHECKING:
     import psycopg
 
-    from reconciliation.payments.settlement.camt053_statement import Entry
+    from reconciliation.payments.settlement.reports.camt053_statement import Entry
     from schemas.records import Command
 
 #: in the column ``counterpart`` of a bank line; no processor has a colon in its name

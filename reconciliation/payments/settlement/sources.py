@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 import httpx
 import msgspec
 
-from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
 from reconciliation.payments.settlement.ingest import ReportFile
+from reconciliation.payments.settlement.reports import adyen, simulator, stripe
 from schemas.errors import Unavailable
 from schemas.payments import limits
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 FileFormat = Literal["simulator", "stripe", "adyen", "camt053"]
 READERS: Final[dict[str, Callable[[BinaryIO], Iterator[Line | PlainRow | Defect]]]] = {
-    "simulator": simulator_report.read_rows,
-    "stripe": stripe_report.read_lines,
-    "adyen": adyen_report.read_lines,
+    "simulator": simulator.read_rows,
+    "stripe": stripe.read_lines,
+    "adyen": adyen.read_lines,
 }
 
 
@@ -101,7 +101,7 @@ def given_file(given: GivenFile) -> ReportFile:
 
 def lines_of_file(given: GivenFile) -> Iterator[Line | PlainRow | Defect]:
     """What a given report says, line by line and none of them plain. Raises line.UnreadableReport."""
-    read = simulator_report.read_lines if given.format == "simulator" else READERS[given.format]
+    read = simulator.read_lines if given.format == "simulator" else READERS[given.format]
     with given.path.open("rb") as stream:
         yield from read(stream)
 

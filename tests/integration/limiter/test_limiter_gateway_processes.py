@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compose.cli.limiter_gateways import look
+from compose.cli.limiter.gateways import look
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from limiter.frames.frame_client import FrameClient

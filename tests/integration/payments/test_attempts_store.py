@@ -17,7 +17,7 @@ from dataflows.payments.attempts.health import Counts, Health
 from dataflows.payments.attempts.settlement import settle
 from dataflows.payments.webhooks import releases
 from dataflows.payments.webhooks.inbox_store import InboxStore
-from schemas import codec
+from schemas.avro import codec
 from schemas.payments import limits
 from schemas.payments.records import PaymentIntent
 from sinks.postgres.owner_connection import connect

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.bank.statement import take_in_statements
 from tests.worlds.payments.settlement_world import SettlementWorld, settlement_world
 
 if TYPE_CHECKING:

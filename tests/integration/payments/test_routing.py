@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from dataflows.payments.policies import PolicyBook
-from schemas.payments import policies
+from schemas.payments.policies import kinds
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.console_world import visitors
 from tests.worlds.public_system import merchant, public
@@ -196,7 +196,7 @@ def test_fees_are_of_the_terms_that_a_payment_was_made_under(
             "insert into policy_version (kind, version, body, state, author)"
             " select 'fees', coalesce(max(version), 0) + 1, %s, 'active', 'x' from policy_version where kind = 'fees'"
             " returning version",
-            (policies.canonical("fees", document, ()),),
+            (kinds.canonical("fees", document, ()),),
         )
 
     def taken() -> list[tuple[int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.bank.statement import take_in_statements
 from reconciliation.payments.settlement.ingest import Taken, take_in, take_in_waiting
 from reconciliation.payments.settlement.sources import READERS, GivenFile, digest, given_file
 from reconciliation.payments.settlement.store import execute

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.bank.statement import take_in_statements
 from reconciliation.payments.settlement.commands import Due, command_of
 from schemas import identity
 from tests.worlds.payments.settlement_world import SettlementWorld, settlement_world

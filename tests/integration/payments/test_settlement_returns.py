@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reconciliation.payments.settlement.bank import take_in_statements
+from reconciliation.payments.settlement.bank.statement import take_in_statements
 from reconciliation.payments.settlement.commands import Due, command_of
 from reconciliation.payments.settlement.ingest import early_lines_wait, take_in_waiting
 from reconciliation.payments.settlement.store import execute

@@ -14,8 +14,8 @@ from dataflows.tenancy.billing.invoicing import SQL, Failed, connected, make_ask
 from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
 from ingress.http import store as stores
 from ingress.http.cursors import Cursors
-from ingress.tenancy.billing import Billing
-from ingress.tenancy.questions import Questions
+from ingress.tenancy.billing.invoices import Billing
+from ingress.tenancy.usage.questions import Questions
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import Snapshot
 from reconciliation.tenancy.usage import changed_invoices

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from schemas import codec
+from schemas.avro import codec
 from schemas.records import Command
 from schemas.senders import PARKED
 from schemas.tenancy.operations import OPERATIONS, scope_of

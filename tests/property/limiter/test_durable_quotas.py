@@ -21,7 +21,8 @@ from limiter.store.durable_counters import prune
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import snapshot
 from reconciliation.limiter.durable_quotas import quota_violations
-from schemas import codec, topics
+from schemas import topics
+from schemas.avro import codec
 from schemas.calendar_windows import Calendar, window_at
 from schemas.errors import OwnershipLost
 from schemas.limiter import limits

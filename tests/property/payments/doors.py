@@ -29,7 +29,7 @@ from dataflows.payments.webhooks import commands as webhooks
 from dataflows.payments.webhooks import vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange
 from reconciliation.payments.settlement import commands as settlement
-from schemas import codec
+from schemas.avro import codec
 from schemas.payments.facts import FAILED_LATER, outcome_key
 from schemas.payments.topics import PARTITIONS
 from schemas.records import Command, Event

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schemas import codec
+from schemas.avro import codec
 from sinks.postgres.ledger_chain import GENESIS, link_hash
 from tests.property.payments.model import Answer, Model
 

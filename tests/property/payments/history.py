@@ -15,10 +15,11 @@ from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
 from schemas import identity, topics, validation
-from schemas.payments import limits, policies
+from schemas.payments import limits
 from schemas.payments.facts import RECONCILIATION_SCOPE
 from schemas.payments.operations import OPERATIONS
-from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
+from schemas.payments.policies import kinds
+from schemas.payments.policies.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command
 from tests.property.owner_history import Step
 from tests.property.payments.model import NO, RETRYABLE, SUCCESS, Model
@@ -306,7 +307,7 @@ def published(candidates: tuple[str, ...]) -> PolicyBook:
         {"name": outcome, "when": [{"type": "amount_above", "currency": currency, "amount": BOUND}], "outcome": outcome}
         for currency, outcome in STOPPED.items()
     ]
-    risk = read_policy(1, policies.canonical("risk", {"rules": bounds}, ()))
+    risk = read_policy(1, kinds.canonical("risk", {"rules": bounds}, ()))
     return PolicyBook(Policies(routing=policy, risk=risk)) if candidates else PolicyBook()
 
 

@@ -17,7 +17,7 @@ from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from dataflows.payments.domain.posting import is_balanced
 from dataflows.payments.domain.processor_attempt import OPEN
-from ingress.http.openapi_elements import codes_of
+from ingress.http.openapi.elements import codes_of
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases

@@ -16,8 +16,8 @@ from msgspec import structs
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.policies import Policies
+from schemas.payments.policies.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.payments.records import ProcessorAttempt
-from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command
 from tests.gate import examples
 from tests.worlds.payments import payment_cases as cases

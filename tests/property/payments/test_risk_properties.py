@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dataflows.payments.domain import risk
 from dataflows.payments.domain.risk_rules import Facts
-from schemas.payments import policies
+from schemas.payments.policies import kinds
 
 RANK = {"allow": 0, "review": 1, "block": 2}
 WINDOWS = (60, 3_600)
@@ -69,7 +69,7 @@ facts = st.builds(
 
 
 def read(document: dict[str, Any]) -> risk.RiskPolicy:
-    return risk.read_policy(1, policies.canonical("risk", document, ()))
+    return risk.read_policy(1, kinds.canonical("risk", document, ()))
 
 
 @given(documents, facts)

@@ -12,8 +12,16 @@ from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Context
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from schemas.payments import limits
+from schemas.payments.policies.routing import (
+    AmountRange,
+    Candidate,
+    Conditions,
+    RoutingPolicy,
+    RoutingRule,
+    canonical,
+    faults,
+)
 from schemas.payments.records import PaymentIntent
-from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule, canonical, faults
 from tests.gate import examples
 from tests.worlds.payments import payment_cases as cases
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
-from reconciliation.payments.settlement.camt053 import read_statements
-from reconciliation.payments.settlement.camt053_statement import Entry, Statement
 from reconciliation.payments.settlement.line import Defect, Line, UnreadableReport
+from reconciliation.payments.settlement.reports import adyen, simulator, stripe
+from reconciliation.payments.settlement.reports.camt053 import read_statements
+from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement
 from schemas.payments import limits
 from tests.unit.payments.test_camt053 import HEAD, TAIL, entry, statement
 from tests.unit.payments.test_settlement_readers import Endless
@@ -37,9 +37,9 @@ ADYEN = (
     b"NAME,pi_a,Settled,MOD1,EUR,,10.00,EUR,,9.94,0.06,,,,1\n",
 )
 READERS = {
-    "simulator": (simulator_report, SIMULATOR),
-    "stripe": (stripe_report, STRIPE),
-    "adyen": (adyen_report, ADYEN),
+    "simulator": (simulator, SIMULATOR),
+    "stripe": (stripe, STRIPE),
+    "adyen": (adyen, ADYEN),
 }
 every_reader = pytest.mark.parametrize("name", READERS)
 

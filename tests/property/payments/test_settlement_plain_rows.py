@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciliation.payments.settlement.line import Defect
-from reconciliation.payments.settlement.simulator_report import COLUMNS, read_lines, read_rows
+from reconciliation.payments.settlement.reports.simulator import COLUMNS, read_lines, read_rows
 from reconciliation.payments.settlement.stage import stage_row
 from schemas import limits
 

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import openapi_elements as elements
-from ingress.http.openapi_schemas import OBJECT_ID, a_schema
+from ingress.http.openapi import elements
+from ingress.http.openapi.shared import OBJECT_ID, a_schema
 from ingress.http.pages import NewestFirst
 from ingress.http.parts import parts_of
 from ingress.http.store import Store

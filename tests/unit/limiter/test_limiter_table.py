@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compose.cli.limiter_table import print_table
+from compose.cli.limiter.table import print_table
 
 ROW: dict[str, Any] = {
     "policy_id": "pl_52rgf4kdqlixlye3kt76mmdgnu",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import errors
-from schemas.payments import bank_rules, policies
+from schemas.payments.policies import bank_rules, kinds
 
 RULES: list[dict[str, Any]] = [
     {
@@ -25,7 +25,7 @@ RULES: list[dict[str, Any]] = [
 
 
 def rule_of(amount: int, text: str = "", party: str = "", iban: str = "") -> str | None:
-    document = bank_rules.read(policies.canonical("bank_rules", {"rules": RULES}, ()))
+    document = bank_rules.read(kinds.canonical("bank_rules", {"rules": RULES}, ()))
     found = bank_rules.rule_of(
         document.rules, amount=amount, currency="EUR", text=text, parties=(party,), ibans=(iban,)
     )
@@ -54,5 +54,5 @@ def test_the_first_rule_of_which_all_conditions_hold_counts() -> None:
 )
 def test_a_document_that_says_nothing_certain_is_refused(rules: list[dict[str, Any]], field: str) -> None:
     with pytest.raises(errors.InvalidCommand) as refused:
-        policies.canonical("bank_rules", {"rules": rules}, ())
+        kinds.canonical("bank_rules", {"rules": rules}, ())
     assert [fault["field"] for fault in refused.value.errors] == [field]

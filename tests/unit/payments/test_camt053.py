@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reconciliation.payments.settlement.camt053 import read_statements
-from reconciliation.payments.settlement.camt053_statement import Entry, Statement, UnreadEntry
 from reconciliation.payments.settlement.line import UnreadableReport
+from reconciliation.payments.settlement.reports.camt053 import read_statements
+from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement, UnreadEntry
 from schemas.payments import limits
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "camt"

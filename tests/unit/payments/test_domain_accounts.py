@@ -13,7 +13,7 @@ from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.fx import agrees
 from dataflows.payments.domain.policies import Policies
 from schemas import errors, identity, limits
-from schemas.payments import policies, reference_rates
+from schemas.payments.policies import kinds, reference_rates
 from schemas.records import Command, Rejection
 from tests.worlds.payments import account_cases as cases
 from tests.worlds.payments import payment_cases
@@ -261,7 +261,7 @@ RATES = {
 )
 def test_reference_rates_are_read_strictly(changed: dict[str, Any], field: str | None) -> None:
     try:
-        body = policies.canonical("reference_rates", RATES | changed, ())
+        body = kinds.canonical("reference_rates", RATES | changed, ())
     except errors.InvalidCommand as error:
         assert error.errors[0]["field"].startswith(str(field))
         return

@@ -11,7 +11,7 @@ from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from schemas.payments import vouched
-from schemas.payments.routing import Candidate, RoutingPolicy, RoutingRule
+from schemas.payments.policies.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, Rejection
 from tests.worlds.payments import payment_cases as cases
 

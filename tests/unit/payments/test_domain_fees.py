@@ -15,7 +15,7 @@ from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
 from dataflows.payments.domain.policies import Policies
 from schemas.errors import InvalidCommand
-from schemas.payments import fee_policy, policies
+from schemas.payments.policies import fee_policy, kinds
 from tests.worlds.payments import payment_cases as cases
 
 OTHERWISE = FeeSchedule(platform_bps=150, processor_bps=60)
@@ -28,7 +28,7 @@ def document(effective_at: str = EARLY, **merchants: Any) -> dict[str, Any]:
 
 
 def version(number: int, **changes: Any) -> FeeVersion:
-    return fees.read_version(number, policies.canonical("fees", document(**changes), ()))
+    return fees.read_version(number, kinds.canonical("fees", document(**changes), ()))
 
 
 def at(moment: str) -> int:
@@ -139,12 +139,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("wrong", "place"), WRONG)
 def test_what_an_owner_could_not_evaluate_is_refused_at_the_door(wrong: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidCommand) as refused:
-        policies.canonical("fees", wrong, ())
+        kinds.canonical("fees", wrong, ())
     (fault,) = refused.value.errors
     assert fault["field"] == place
 
 
 def test_a_document_reads_as_it_was_stored() -> None:
-    body = policies.canonical("fees", document("2026-01-01T02:00:00+02:00", m_1={"bps": 1}), ())
+    body = kinds.canonical("fees", document("2026-01-01T02:00:00+02:00", m_1={"bps": 1}), ())
     assert msgspec.json.decode(body)["effective_at"] == EARLY
     assert fee_policy.canonical(fee_policy.read(body)) == body

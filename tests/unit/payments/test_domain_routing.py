@@ -11,7 +11,7 @@ from dataflows.payments.domain import routing
 from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from dataflows.payments.domain.routing import Card, serves
 from schemas.payments import limits
-from schemas.payments.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
+from schemas.payments.policies.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests.worlds.payments import payment_cases as cases
 
 NOW = cases.CONTEXT.now

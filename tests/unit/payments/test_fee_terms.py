@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
 from ingress.payments.merchants import fee_terms
-from schemas.payments.fee_policy import FeePolicy, FeeTerms
+from schemas.payments.policies.fee_policy import FeePolicy, FeeTerms
 
 NOW = 1_000
 _times = st.lists(st.integers(0, 2 * NOW), max_size=6)

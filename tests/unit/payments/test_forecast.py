@@ -7,7 +7,8 @@ from typing import Any
 from dataflows.payments.domain import routing
 from reconciliation.payments.forecast.history import Decided
 from reconciliation.payments.forecast.judging import Forecast, judge_freeze, judge_risk, judge_routing
-from schemas.payments import limits, policies, rendering
+from schemas.payments import limits, rendering
+from schemas.payments.policies import kinds
 from tests.worlds.payments import payment_cases as cases
 from tests.worlds.payments.risk_cases import above, policy, rule
 
@@ -78,7 +79,7 @@ def test_charges_are_routed_as_an_owner_would_and_what_went_nowhere_is_not() -> 
             {"name": "german", "when": {"country": ["DE"]}, "candidates": [{"processor": "simulator_b"}]},
         ]
     }
-    rules = routing.read_policy(0, policies.canonical("routing", document, NAMES))
+    rules = routing.read_policy(0, kinds.canonical("routing", document, NAMES))
     decided = [
         confirmed(1, signals={"network": "visa"}),
         confirmed(2, signals={"network": "mastercard"}),

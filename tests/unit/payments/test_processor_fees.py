@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reconciliation.payments.settlement.contracts import plain_bps, priced, proposed
 from reconciliation.payments.settlement.line import Line
 from schemas import errors
-from schemas.payments import policies, processor_fees
-from schemas.payments.processor_fees import Contract
+from schemas.payments.policies import kinds, processor_fees
+from schemas.payments.policies.processor_fees import Contract
 
 
 def line(gross: int, fee: int, scheme: str | None = "visa", tier: str | None = "credit", **given: Any) -> Line:
@@ -23,7 +23,7 @@ def line(gross: int, fee: int, scheme: str | None = "visa", tier: str | None = "
 
 
 def fees(contracts: list[dict[str, Any]], *lines: Line) -> list[int | None]:
-    body = policies.canonical("processor_fees", {"contracts": contracts}, ())
+    body = kinds.canonical("processor_fees", {"contracts": contracts}, ())
     return [
         found.contract_fee for found in priced(processor_fees.read(body).contracts, lines) if isinstance(found, Line)
     ]
@@ -60,7 +60,7 @@ def test_only_a_contract_of_every_line_alike_is_plain() -> None:
 def test_a_document_that_cannot_be_so_is_refused(contract: dict[str, Any], field: str) -> None:
     made = {"processor": "stripe", "bps": 1, "first_day": "2026-01-02"} | contract
     with pytest.raises(errors.InvalidCommand) as refused:
-        policies.canonical("processor_fees", {"contracts": [made]}, ())
+        kinds.canonical("processor_fees", {"contracts": [made]}, ())
     assert [fault["field"] for fault in refused.value.errors] == [f"contracts[0].{field}"]
 
 
@@ -74,7 +74,7 @@ def test_a_proposal_finds_the_contract_that_a_report_was_made_by(bps: int, fixed
     lines = [line(amount, contract.fee_minor(amount, "EUR")) for amount in amounts]
     (found,) = proposed("stripe", [*lines, line(-500, 0)])
     assert found["lines"] == len(amounts)
-    document = policies.canonical("processor_fees", {"contracts": [found["contract"]]}, ())
+    document = kinds.canonical("processor_fees", {"contracts": [found["contract"]]}, ())
     (read,) = processor_fees.read(document).contracts
     if max(amounts) - min(amounts) > 100_000 and len(amounts) > 20:
         assert abs(read.bps - bps) <= 1

@@ -9,7 +9,8 @@ import pytest
 
 from dataflows.payments.domain import risk
 from schemas import errors
-from schemas.payments import limits, policies, risk_policy
+from schemas.payments import limits
+from schemas.payments.policies import kinds, risk_policy
 
 GOOD: dict[str, Any] = {
     "rules": [
@@ -93,16 +94,16 @@ def changed(where: tuple[Any, ...], value: Any) -> dict[str, Any]:
 
 
 def test_a_good_document_is_read_again_as_it_is_stored() -> None:
-    body = policies.canonical("risk", GOOD, ())
+    body = kinds.canonical("risk", GOOD, ())
     assert risk_policy.faults(risk_policy.read(body)) == []
-    assert policies.canonical("risk", policies.msgspec.json.decode(body), ()) == body
-    assert policies.canonical("risk", {}, ()) == policies.canonical("risk", {"rules": [], "shadow": False}, ())
+    assert kinds.canonical("risk", kinds.msgspec.json.decode(body), ()) == body
+    assert kinds.canonical("risk", {}, ()) == kinds.canonical("risk", {"rules": [], "shadow": False}, ())
 
 
 @pytest.mark.parametrize(("where", "value", "field"), WRONG)
 def test_every_wrong_field_is_refused_and_named(where: tuple[Any, ...], value: Any, field: str) -> None:
     with pytest.raises(errors.InvalidCommand) as refused:
-        policies.canonical("risk", changed(where, value), ())
+        kinds.canonical("risk", changed(where, value), ())
     assert field in [fault["field"] for fault in refused.value.errors], refused.value.errors
     assert all(fault["reason"] for fault in refused.value.errors)
 
@@ -112,7 +113,7 @@ def test_nothing_is_allowed_for_what_is_not_known_of_it(word: str) -> None:
     document = changed((*RULE, "outcome"), "allow")
     document["rules"][0]["when_unknown"] = word
     with pytest.raises(errors.InvalidCommand):
-        policies.canonical("risk", document, ())
+        kinds.canonical("risk", document, ())
 
 
 def test_the_counters_of_a_policy_are_bounded() -> None:
@@ -123,12 +124,12 @@ def test_the_counters_of_a_policy_are_bounded() -> None:
         for s in windows
     ]
     with pytest.raises(errors.InvalidCommand):
-        policies.canonical("risk", {"rules": rules}, ())
-    assert policies.canonical("risk", {"rules": rules[1:]}, ())
+        kinds.canonical("risk", {"rules": rules}, ())
+    assert kinds.canonical("risk", {"rules": rules[1:]}, ())
 
 
 def test_a_body_that_no_publisher_made_is_not_evaluated() -> None:
     """A list that is not there would stop an owner at the first confirm; so the owner keeps the version before."""
-    body = policies.canonical("risk", GOOD, ()).replace('"nets":', '"other":')
-    with pytest.raises(policies.msgspec.DecodeError):
+    body = kinds.canonical("risk", GOOD, ()).replace('"nets":', '"other":')
+    with pytest.raises(kinds.msgspec.DecodeError):
         risk.read_policy(2, body)

@@ -11,8 +11,8 @@ from dataflows.payments.domain import risk
 from dataflows.payments.domain.decision import Context, Decision
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.review_cases import ReviewCases
+from schemas.payments.policies.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.payments.records import RiskAssessment
-from schemas.payments.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from tests.worlds.payments import payment_cases as cases
 from tests.worlds.payments.risk_cases import FACTS, NOTHING_KNOWN, above, known, policy, rule
 

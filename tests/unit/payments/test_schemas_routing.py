@@ -9,7 +9,8 @@ import pytest
 
 from dataflows.payments.domain.routing import read_policy
 from schemas import errors
-from schemas.payments import limits, routing
+from schemas.payments import limits
+from schemas.payments.policies import routing
 
 PROCESSORS = ("simulator", "simulator_b")
 FULL: dict[str, Any] = {

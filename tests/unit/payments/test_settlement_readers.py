@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciliation.payments.settlement import adyen_report, simulator_report, stripe_report
-from reconciliation.payments.settlement.amounts import minor_of_major
 from reconciliation.payments.settlement.line import Defect, Line, Unclassifiable, UnreadableReport
+from reconciliation.payments.settlement.reports import adyen, simulator
+from reconciliation.payments.settlement.reports import stripe as stripe_report
+from reconciliation.payments.settlement.reports.amounts import minor_of_major
 from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
 from schemas.payments import limits as payments_limits
@@ -27,16 +28,16 @@ GOOD = {"line_id": "ln_1", "report_id": "rpt_1", "type": "charge", "operation_id
         "provider_ref": "sim_1", "currency": "USD", "gross": "1000", "fee": "6", "net": "994", "created": "x"}  # fmt: skip
 
 
-def text_of(*rows: dict[str, str], columns: tuple[str, ...] = simulator_report.COLUMNS) -> bytes:
+def text_of(*rows: dict[str, str], columns: tuple[str, ...] = simulator.COLUMNS) -> bytes:
     lines = [",".join(columns), *(",".join(row[name] for name in columns) for row in rows)]
     return ("\n".join(lines) + "\n").encode()
 
 
-def read(data: bytes, reader: Any = simulator_report) -> list[Line | Defect]:
+def read(data: bytes, reader: Any = simulator) -> list[Line | Defect]:
     return list(reader.read_lines(io.BytesIO(data)))
 
 
-def lines_of(data: bytes, reader: Any = simulator_report) -> list[Line]:
+def lines_of(data: bytes, reader: Any = simulator) -> list[Line]:
     found = read(data, reader)
     assert all(isinstance(line, Line) for line in found), found
     return found  # type: ignore[return-value]  # just asserted
@@ -51,7 +52,7 @@ def test_a_line_is_read_as_it_stands() -> None:
     assert (line.line_no, line.gross, line.fee, line.net, line.operation_id) == (2, 1000, 6, 994, "op_a_1")
 
 
-@given(st.permutations(simulator_report.COLUMNS))
+@given(st.permutations(simulator.COLUMNS))
 def test_columns_may_stand_in_any_order(columns: list[str]) -> None:
     assert read(text_of(GOOD, columns=tuple(columns))) == PLAIN
 
@@ -164,7 +165,7 @@ class Endless(io.RawIOBase):
 def test_a_line_of_two_gigabytes_takes_no_memory() -> None:
     tracemalloc.start()
     stream = Endless(text_of(GOOD), 2 * 1024**3, b"\n" + text_of(GOOD).partition(b"\n")[2])
-    found = list(simulator_report.read_lines(stream))  # type: ignore[arg-type]  # all that a reader asks of a stream
+    found = list(simulator.read_lines(stream))  # type: ignore[arg-type]  # all that a reader asks of a stream
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [type(line) for line in found] == [Line, Defect, Line]
@@ -236,14 +237,14 @@ def test_stripe_s_activity_report_with_its_columns_in_another_order() -> None:
     }.items(),
 )
 def test_adyen_s_reports(name: str, expected: list[tuple[str, int, int, int]]) -> None:
-    lines = sample(f"adyen_settlement_detail_report_{name}.csv", adyen_report)
+    lines = sample(f"adyen_settlement_detail_report_{name}.csv", adyen)
     assert [(line.type, line.gross, line.fee, line.net) for line in lines] == expected
 
 
 def test_adyen_s_lines_have_an_identity_of_their_own() -> None:
     names = ("chargeback_reversed", "donation", "invoice_deduction", "refund")
     ids = Counter(
-        line.line_id for name in names for line in sample(f"adyen_settlement_detail_report_{name}.csv", adyen_report)
+        line.line_id for name in names for line in sample(f"adyen_settlement_detail_report_{name}.csv", adyen)
     )
     assert set(ids.values()) == {1}
 
@@ -252,11 +253,11 @@ def test_a_second_chargeback_is_called_as_its_notification_calls_it() -> None:
     columns = ("Psp Reference,Merchant Reference,Type,Modification Reference,Gross Currency,Gross Debit (GC),"
                "Gross Credit (GC),Net Currency,Net Debit (NC),Net Credit (NC)")  # fmt: skip
     rows = (f"P1,,{kind},DSP1,EUR,10.00,,EUR,10.00," for kind in ("Chargeback", "SecondChargeback"))
-    first, second = lines_of("\n".join((columns, *rows, "")).encode(), adyen_report)
+    first, second = lines_of("\n".join((columns, *rows, "")).encode(), adyen)
     assert (first.provider_refs, second.provider_refs) == (("DSP1", "P1"), ("DSP1:second", "P1"))
 
 
-@pytest.mark.parametrize("reader", [stripe_report, adyen_report])
+@pytest.mark.parametrize("reader", [stripe_report, adyen])
 def test_a_line_of_an_unknown_type_keeps_its_money(reader: Any) -> None:
     name = "stripe_payments_activity.csv" if reader is stripe_report else "adyen_settlement_detail_report_donation.csv"
     path = SAMPLES / name
@@ -348,9 +349,9 @@ def test_stripe_s_categories(category: str, kind: str) -> None:
 )
 def test_adyen_s_fees_count_once(fees: str, fee: int) -> None:
     """A report has the parts, their sum (Payment Fees), or both."""
-    names = (*adyen_report._REQUIRED, *adyen_report._FEES, adyen_report._FEES_WHOLE)
+    names = (*adyen._REQUIRED, *adyen._FEES, adyen._FEES_WHOLE)
     row = f"psp,pi_1,Settled,mod,EUR,,10.00,EUR,,9.50,{fees}"
-    (line,) = lines_of(f"{','.join(names)}\n{row}\n".encode(), adyen_report)
+    (line,) = lines_of(f"{','.join(names)}\n{row}\n".encode(), adyen)
     assert line.fee == fee
 
 
@@ -361,5 +362,5 @@ def test_adyen_s_fees_count_once(fees: str, fee: int) -> None:
 )  # fmt: skip
 def test_adyen_s_types(name: str, kind: str) -> None:
     row = f"psp,pi_1,{name},mod,EUR,1.00,,EUR,1.00,"
-    (line,) = lines_of(f"{','.join(adyen_report._REQUIRED)}\n{row}\n".encode(), adyen_report)
+    (line,) = lines_of(f"{','.join(adyen._REQUIRED)}\n{row}\n".encode(), adyen)
     assert (line.type, line.net) == (kind, -100)

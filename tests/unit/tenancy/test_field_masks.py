@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingress.tenancy.support import _call
-from ingress.tenancy.support_gate import masked
+from ingress.tenancy.support.access import _call
+from ingress.tenancy.support.gate import masked
 from schemas import errors
 from schemas.tenancy import field_masks, limits
 from schemas.tenancy.desk_operations import DESK, REQUEST_SUPPORT_GRANT

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
-from ingress.tenancy import invoice_payment
-from ingress.tenancy.invoice_payment import CANCEL, CONFIRM, STATES
+from ingress.tenancy.billing import invoice_payment
+from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM, STATES
 from schemas.payments.records import PaymentIntent
 
 INVOICE = {"invoice_id": "in_1", "total": 100, "currency": "EUR"}

@@ -17,8 +17,8 @@ from ingress.identity.caller import Caller
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.slots import Slots
 from ingress.operators.access_watch import AccessWatch
-from ingress.tenancy.support_calls import SupportCalls
-from ingress.tenancy.support_gate import SupportGate
+from ingress.tenancy.support.calls import SupportCalls
+from ingress.tenancy.support.gate import SupportGate
 from ingress.trust import SUPPORT_ISSUER
 from limiter.edge.asgi import QuotaMiddleware
 from schemas import errors

@@ -21,7 +21,7 @@ from compose.cli import decisions, tenants
 from compose.cli.tenants import calls, directory, given, life, root_keys, shown, usage, watching
 from compose.stack.errors import StackError
 from dataflows.tenancy.domain.migration import ABORTABLE, TO_SOURCE
-from ingress.tenancy import usage as asked_usage
+from ingress.tenancy.usage import sums as asked_usage
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy import value_types
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from dataflows.tenancy.usage.counting import Metered, by_identity, contradictions
 from dataflows.tenancy.usage.records import metered
-from ingress.tenancy.usage import Asked, bounds
+from ingress.tenancy.usage.sums import Asked, bounds
 from schemas import errors
 from schemas.senders import INGRESS
 from schemas.tenancy import attribute_names, limits, pricing

@@ -12,9 +12,9 @@ import pytest
 
 from dataflows.tenancy.billing.invoicing import pause_s
 from ingress import limits as ingress_limits
-from ingress.tenancy.questions import Questions
-from ingress.tenancy.usage import WINDOWS, Asked, Usage, bounds, fraction_of, require_span
-from ingress.tenancy.usage_routes import letters
+from ingress.tenancy.usage.questions import Questions
+from ingress.tenancy.usage.routes import letters
+from ingress.tenancy.usage.sums import WINDOWS, Asked, Usage, bounds, fraction_of, require_span
 from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.instants import parsed

@@ -11,8 +11,8 @@ from dataflows.payments.domain.account_postings import available
 from dataflows.payments.domain.posting import Posting
 from schemas import identity
 from schemas.payments import repair
+from schemas.payments.policies.reference_rates import ReferenceRate, ReferenceRates
 from schemas.payments.records import Payout, PayoutDestination
-from schemas.payments.reference_rates import ReferenceRate, ReferenceRates
 from schemas.records import Command, Rejection
 from tests.worlds.payments.payment_cases import command
 

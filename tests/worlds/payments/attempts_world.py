@@ -22,7 +22,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.cimpl import TopicPartition
 
-from schemas import codec, identity
+from schemas import identity
+from schemas.avro import codec
 from schemas.payments import topics
 from schemas.topics import partition_for
 from sinks.kafka.topics import ensure_topics

@@ -8,7 +8,7 @@ import msgspec
 
 from dataflows.payments.domain import risk
 from dataflows.payments.domain.risk_rules import Facts
-from schemas.payments import policies
+from schemas.payments.policies import kinds
 
 FACTS = Facts(
     merchant="m_1",
@@ -46,7 +46,7 @@ def rule(name: str = "r", when: list[dict[str, Any]] | None = None, **changes: A
 
 def policy(*rules: dict[str, Any], version: int = 1, **document: Any) -> risk.RiskPolicy:
     """A policy as it is after it was published."""
-    body = policies.canonical("risk", {"rules": list(rules)} | document, ())
+    body = kinds.canonical("risk", {"rules": list(rules)} | document, ())
     return risk.read_policy(version, body)
 
 

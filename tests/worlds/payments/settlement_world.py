@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from reconciliation.payments.settlement.ingest import ReportFile, Taken, take_in
-from reconciliation.payments.settlement.simulator_report import COLUMNS, read_rows
+from reconciliation.payments.settlement.reports.simulator import COLUMNS, read_rows
 from reconciliation.payments.settlement.store import found_table, keep_found, missing_find
 from schemas import identity
 from tests import asked

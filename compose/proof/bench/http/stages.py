@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from compose.proof import limits as proof_limits
 from compose.proof.bench.http.latency import Latencies
-from schemas import codec
+from schemas.avro import codec
 from schemas.errors import Corrupt
 from schemas.payments import topics
 from sinks import limits as sinks_limits

@@ -21,7 +21,8 @@ from compose.proof.bench.owner.run import owners, process_groups, wait_until_joi
 from compose.proof.bench.world import World, hold_partitions
 from dataflows import limits as dataflows_limits
 from dataflows.owner.drivers import Driver
-from schemas import codec, topics
+from schemas import topics
+from schemas.avro import codec
 from schemas.payments import topics as payments_topics
 from sinks import limits as sinks_limits
 

@@ -23,7 +23,8 @@ from compose.proof.bench.owner.latency import Answers, summary, wait_for
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from reconciliation.tenancy.tenant_stores import newest
-from schemas import codec, records, topics
+from schemas import records, topics
+from schemas.avro import codec
 from schemas.operation import Named
 from schemas.senders import INGRESS, Headers
 from schemas.tenancy import limits as tenancy_limits

@@ -1,0 +1,1 @@
+"""Usage of tenants: handed in, and asked for."""

@@ -1,0 +1,1 @@
+"""Bank statements: their entries beside the payouts that they tell of."""

@@ -1,0 +1,1 @@
+"""What processors and the bank report, format by format, read into one kind of line."""

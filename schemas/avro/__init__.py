@@ -1,0 +1,1 @@
+"""Avro: schemas from declarations, codecs compiled from schemas; published schemas lie beside them."""
