@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
 from dataflows.owner.batch import Statement
+from schemas.limiter.durable_counter import Charge, OwnedCounter
 from schemas.limiter.limit_policy import policy_of
 from schemas.limiter.quota_fields import kept_by
 from schemas.records import Command

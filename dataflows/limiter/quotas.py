@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from dataflows.limiter import quota_rows
-from dataflows.limiter.domain.durable_quota import Charge, Governed, decide_consume, refund
+from dataflows.limiter.domain.durable_quota import Governed, decide_consume, refund
 from dataflows.limiter.quota_rows import TenantQuotas
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import Committed, NewEvent
 from schemas.errors import TimeZoneUnknown
+from schemas.limiter.durable_counter import Charge
 from schemas.limiter.limit_policy import LimitPolicy, counted_by, limit_of, policy_of
 from schemas.limiter.quota_fields import kept_by, quotas_of, scope_of
 from schemas.records import Command, Denial, Rejection

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from dataflows.limiter.domain.exact_counter import FIXED, TOKEN_BUCKET, ExactCounter
 from limiter.spending.decision import Decision
+from schemas.limiter.exact_counter import FIXED, TOKEN_BUCKET, ExactCounter
 
 if TYPE_CHECKING:
     from schemas.limiter.limit_terms import Terms

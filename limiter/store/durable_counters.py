@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.limiter.domain.durable_quota import OwnedCounter
 from limiter.store.store import Counted
 from schemas.limiter import limits
+from schemas.limiter.durable_counter import OwnedCounter
 from schemas.limiter.quota_fields import kept_by, quotas_of
 from sinks.postgres.sql_files import queries
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.limiter.domain.durable_quota import Charge, OwnedCounter
+from schemas.limiter.durable_counter import Charge, OwnedCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

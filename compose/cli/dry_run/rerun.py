@@ -11,9 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.stack.errors import StackError
-from dataflows.limiter.domain.exact_counter import ALGORITHMS, ExactCounter
 from limiter.policy.keys import parts_of
 from schemas.limiter import limits
+from schemas.limiter.exact_counter import ALGORITHMS, ExactCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,63 +1,23 @@
 """Consuming and refunding the durable quotas of a tenant: every level that governs a request is charged, or none.
 
-Pure: the counters that a decision changed are new ones, so a refusal leaves nothing behind. A counter keeps, beside
-what it holds, an earlier state of itself (``base``): from there the charges that are stored lead to what it holds,
-however long ago older ones were pruned. ``millrace check`` computes it again.
+Pure: the counters that a decision changed are new ones, so a refusal leaves nothing behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from dataflows.limiter.domain.exact_counter import ExactCounter
 from schemas.limiter import limits
+from schemas.limiter.durable_counter import Charge, OwnedCounter
+from schemas.limiter.exact_counter import ExactCounter
 from schemas.limiter.limit_policy import LimitPolicy
 from schemas.limiter.limit_terms import terms
 from schemas.records import Denial
 
 _RETENTION_US: Final = limits.LIMIT_DURABLE_RETENTION_S * 1_000_000
-
-
-class Charge(Struct, kw_only=True):
-    """One consumed identity: what it took from which counters, and when."""
-
-    identity: str
-    cost: int
-    charged_at: int  # microseconds
-    version: int  # of the tenant's quotas with this charge
-    counters: list[tuple[str, str]]  # policy and the values that it counts by, as rows have them
-    refunded_version: int | None = None
-    refunded_at: int | None = None
-
-
-class OwnedCounter(Struct, kw_only=True):
-    """One counter of one policy, as the owner of its tenant stores it."""
-
-    policy_version: int  # the newest that decided: its terms hold
-    counter: ExactCounter
-    base: ExactCounter
-    base_version: int  # of the tenant's quotas when ``base`` was taken: later charges lead from it to ``counter``
-    base_at: int  # microseconds
-
-    def replayed(self, charges: Iterable[Charge]) -> ExactCounter:
-        """What the charges of this counter make of its base: ``counter``, or the books are wrong."""
-        done: list[tuple[int, int, Charge]] = []
-        for charge in charges:
-            done.append((charge.version, charge.charged_at, charge))
-            if charge.refunded_version is not None and charge.refunded_at is not None:
-                done.append((charge.refunded_version, charge.refunded_at, charge))
-        counter = self.base.copy()
-        for version, at, charge in sorted(done, key=lambda row: row[0]):
-            if version <= self.base_version:
-                continue
-            if version == charge.version:
-                counter.charge(at, charge.cost)
-            else:
-                counter.give_back(at, charge.charged_at, charge.cost)
-        return counter
 
 
 class Governed(Struct, frozen=True):

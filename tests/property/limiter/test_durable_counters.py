@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dataflows.limiter.domain.durable_quota import Charge, Consumption, Governed, OwnedCounter, decide_consume, refund
-from dataflows.limiter.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
+from dataflows.limiter.domain.durable_quota import Consumption, Governed, decide_consume, refund
 from limiter.policy.policies import PolicySet
 from limiter.store.durable_counters import counted
 from schemas.limiter import limits
+from schemas.limiter.durable_counter import Charge, OwnedCounter
+from schemas.limiter.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
 from schemas.limiter.limit_policy import LimitPolicy
 from schemas.limiter.limit_terms import Terms
 from schemas.records import Denial

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.policy.level import Level
 from limiter.policy.policies import PolicySet
 from schemas.calendar_windows import LONGEST_S, Calendar, CalendarWindows, window_at, windows_from
 from schemas.limiter import limits
+from schemas.limiter.exact_counter import ExactCounter
 from schemas.limiter.limit_terms import Terms
 from tests.gate import examples
 from tests.property.limiter.test_limiter_script import DENIED, LEASE_TICKS, NO_KEY, OK, WRONG, Counter, call, server

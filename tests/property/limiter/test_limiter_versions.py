@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dataflows.limiter.domain.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
+from schemas.limiter.exact_counter import FIXED, SLIDING, TOKEN_BUCKET, ExactCounter
 from schemas.limiter.limit_terms import Terms
 from tests.gate import examples
 from tests.property.limiter.test_limiter_script import BASE, DENIED, OK, Counter

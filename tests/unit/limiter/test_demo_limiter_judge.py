@@ -12,8 +12,8 @@ from compose.proof.demo.limiter.accounts import Booked, balance
 from compose.proof.demo.limiter.judge import Judge
 from compose.proof.demo.limiter.oracle import bound
 from compose.proof.demo.limiter.policies import DOWNLOADS, FEEDS, PAGES, Asked, first_policies, later_policies
-from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.frames.frames import ALLOWED, DUPLICATE, Answer
+from schemas.limiter.exact_counter import ExactCounter
 from schemas.limiter.limit_terms import Terms
 from tests.gate import examples
 from tests.seeds import seeds

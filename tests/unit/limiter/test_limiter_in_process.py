@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.limiter.domain.exact_counter import ExactCounter
 from limiter.decide.in_process import InProcessLimiter, made_policy
 from schemas import errors
 from schemas.limiter import limits
+from schemas.limiter.exact_counter import ExactCounter
 from schemas.limiter.limit_terms import terms
 
 TOKENS = {"algorithm": "token_bucket", "capacity": 10, "refill_rate": 7, "refill_period_ms": 3}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import redis
 
 from compose.proof.demo.limiter.gateways import STORE_TIMEOUT_S, lease_owner
-from dataflows.limiter.domain.exact_counter import SLIDING, TOKEN_BUCKET
 from limiter.spending.buckets import Bucket
 from limiter.store.store import CounterStore
+from schemas.limiter.exact_counter import SLIDING, TOKEN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

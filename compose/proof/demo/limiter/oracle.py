@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dataflows.limiter.domain.exact_counter import FIXED, TOKEN_BUCKET, ExactCounter
+from schemas.limiter.exact_counter import FIXED, TOKEN_BUCKET, ExactCounter
 
 if TYPE_CHECKING:
     from schemas.limiter.limit_terms import Terms
