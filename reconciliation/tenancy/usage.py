@@ -80,10 +80,9 @@ def changed_invoices(view: Snapshot, sql: str) -> Iterator[dict[str, Any]]:
     """The invoices that are not what their events, entries and prices make."""
     for row in list(view.rows(sql)):
         place = InvoicePlace(*(row[name] for name in InvoicePlace._fields))
-        (terms,) = view.tuples(_SQL["run_terms"], **place.asked())
+        (terms,) = view.whole(_SQL["run_terms"], **place.asked())
         own, late, entries = (
-            list(view.tuples(_SQL[query], **place.asked()))
-            for query in ("used_in_period", "used_late", "entries_taken")
+            view.whole(_SQL[query], **place.asked()) for query in ("used_in_period", "used_late", "entries_taken")
         )
         again = made(basis(place, terms, own, late, entries))
         if (again.document, again.credit_left) != (bytes(row["document"]), row["credit_left"]):
