@@ -63,7 +63,7 @@ class Doors:
         self._http = ApiConnection(base_url, limits.ISOLATION_ANSWER_S)
         self._tokens: dict[str, tuple[str, float]] = {}
         self._remembered: dict[tuple[str, ...], tuple[Any, float]] = {}
-        self._metered: dict[str, str] = {}  # the day of which the usage of a tenant was sent
+        self._metered: dict[str, tuple[str, float]] = {}  # the day of a tenant's usage, and when it is sent again
 
     def close(self) -> None:
         """Disconnects, until the next question."""
@@ -130,9 +130,10 @@ class Doors:
         return hmac.new(self._marking_key, f"isolation {what} {tenant_id}".encode(), hashlib.sha256).hexdigest()
 
     def _meter(self, tenant_id: str, subject: str) -> None:
-        """One event of usage a day, whoever sends it again."""
+        """One event of usage a day, which is counted once. It is sent again: Kafka has a new record to be looked at."""
         day = datetime.now(UTC).date().isoformat()
-        if self._metered.get(tenant_id) == day:
+        sent_day, again_at = self._metered.get(tenant_id, ("", 0.0))
+        if sent_day == day and time.monotonic() < again_at:
             return
         event: dict[str, Any] = {
             "specversion": "1.0",
@@ -146,7 +147,7 @@ class Doors:
         answer = self.ask(tenant_id, "POST", "/v1/usage/events", done=HTTPStatus.ACCEPTED, **sent)
         if answer.status_code != HTTPStatus.ACCEPTED:
             raise Unavailable(f"POST /v1/usage/events: {answer.status_code}")
-        self._metered[tenant_id] = day
+        self._metered[tenant_id] = (day, time.monotonic() + limits.ISOLATION_METERED_AGAIN_S)
 
     def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:
         answer = self.ask(tenant_id, method, path, json={"idempotency_key": key, "payload": payload})

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compose.isolation.canaries import Canary
+    from compose.isolation.counter_probes import CounterProbes
     from compose.isolation.egress import Egress
     from compose.isolation.found import Found
+    from compose.isolation.stream_probes import StreamProbes
     from compose.settings.addresses import Addresses
     from ingress.identity.issuer import KeyFolder
     from sinks.tenancy.contexts import Contexts
@@ -52,6 +54,8 @@ class Monitor:
         issuer: KeyFolder,
         contexts: Contexts,
         egress: Egress,
+        streams: StreamProbes,
+        counters: CounterProbes,
         marking_key: bytes,
     ) -> None:
         self._dsn = dsn
@@ -59,6 +63,8 @@ class Monitor:
         self._issuer = issuer
         self._contexts = contexts
         self._egress = egress
+        self._streams = streams
+        self._counters = counters
         self._analytics = AnalyticsProbe(addresses.clickhouse_url)
         self._marking_key = marking_key
         self._stop = threading.Event()
@@ -78,6 +84,7 @@ class Monitor:
         """Rounds until ``stop``; what is away is waited for."""
         with (
             closing(self._analytics),
+            closing(self._counters),
             closing(Doors(self._addresses.base_url, self._issuer, self._marking_key)) as doors,
         ):
             while not self._stop.is_set():
@@ -100,7 +107,9 @@ class Monitor:
         ) as connection:
             for lint in LINTS:
                 self._lint(connection, lint)
-            probes = len(LINTS)
+            if (beyond := doors.remembered(("rules of Kafka",), self._streams.rules_beyond)) is not None:
+                self._linted(connection, "kafka_rules", beyond)
+            probes = len(LINTS) + (beyond is not None)
             for found in chain(statement_probes(connection), self._asked(connection, doors)):
                 self._keep(connection, found)
                 probes += 1
@@ -121,6 +130,8 @@ class Monitor:
         placement = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()["placement"]
         yield from store_probes(reader, self._contexts, asks, other, placement["generation"], self._placements)
         yield from self._analytics.ask(asks, other)
+        yield from self._streams.probes((asks, other))
+        yield from self._counters.probes(asks, other)
 
     def _keep(self, connection: psycopg.Connection[Any], found: Found) -> None:
         if found.evidence is None:
@@ -135,6 +146,10 @@ class Monitor:
 
     def _lint(self, connection: psycopg.Connection[Any], lint: str) -> None:
         amiss = [str(name) for (name,) in connection.execute(SQL[lint].encode(), {}).fetchall()]
+        self._linted(connection, lint.removeprefix("lint_"), amiss)
+
+    @staticmethod
+    def _linted(connection: psycopg.Connection[Any], lint_id: str, amiss: list[str]) -> None:
         named = ", ".join(amiss[: compose_limits.ISOLATION_NAMED_MAX])
-        found = {"lint_id": lint.removeprefix("lint_"), "gaps": len(amiss), "named": named}
+        found = {"lint_id": lint_id, "gaps": len(amiss), "named": named}
         connection.execute(SQL["lint_done"].encode(), found)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from compose.isolation.counter_probes import CounterProbes
 from compose.isolation.egress import Egress
 from compose.isolation.monitor import Monitor
+from compose.isolation.stream_probes import StreamProbes
 from compose.settings.settings import load_settings
 from sinks.tenancy import secrets_file
 from sinks.tenancy.contexts import Contexts
@@ -20,5 +22,14 @@ def build(place: WorkerPlace) -> Monitor:
     keys = settings.the_home().path / "keys"
     secrets = secrets_file.read(keys)
     egress = Egress(settings.the_home().logs)
-    issuer, contexts = settings.monitor_issuer(keys), Contexts(secrets)
-    return Monitor(place.postgres_dsn, settings.addresses(), issuer, contexts, egress, secrets.context_key)
+    streams = StreamProbes(place.kafka, place.client_id, has_rules=settings.kafka_bootstrap is None)
+    return Monitor(
+        place.postgres_dsn,
+        settings.addresses(),
+        settings.monitor_issuer(keys),
+        Contexts(secrets),
+        egress,
+        streams,
+        CounterProbes(place.redis_url),
+        secrets.context_key,
+    )

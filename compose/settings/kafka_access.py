@@ -14,8 +14,9 @@ from schemas import senders
 from schemas.limiter import topics as limiter_topics
 from schemas.payments import topics as payments_topics
 from schemas.services import OPERATIONS, SERVICES, TOPICS
+from schemas.tenancy.service import MONITOR
 from schemas.topics import RESULTS
-from sinks.kafka.user import READER
+from sinks.kafka.user import READER, KafkaUser
 
 if TYPE_CHECKING:
     from schemas.service import Service
@@ -30,6 +31,23 @@ class KafkaAccess:
     groups: tuple[str, ...] = ()
     watched: tuple[str, ...] = ()  # groups whose members it may see, and not be one of
     answers: tuple[str, ...] = ()  # topics that it writes beside those of its roles
+    sees_rules: bool = False  # who may do what
+
+    def user(self, name: str, password: str, prefix: str) -> KafkaUser:
+        """Such a process as the broker knows it; ``prefix`` begins all names there."""
+
+        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(prefix + name for name in names)
+
+        return KafkaUser(
+            name=name,
+            password=password,
+            writes=named(self.writes),
+            reads=named(self.reads),
+            groups=named(self.groups),
+            watched=named(self.watched),
+            sees_rules=self.sees_rules,
+        )
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -92,8 +110,10 @@ def _of_owner(service: Service) -> KafkaAccess:
 
 
 def _of_worker(service: Service, name: str) -> KafkaAccess:
-    """Its service's streams, in groups of its name."""
-    return KafkaAccess(roles=(senders.of_worker(name),), reads=_streams(service), groups=(name.replace("_", "-"),))
+    """Its service's streams, in groups of its name. Who watches that tenants are apart sees who may do what."""
+    groups, sees_rules = (name.replace("_", "-"),), name == MONITOR.name
+    roles = (senders.of_worker(name),)
+    return KafkaAccess(roles=roles, reads=_streams(service), groups=groups, sees_rules=sees_rules)
 
 
 ACCESS: Final[dict[str, KafkaAccess]] = {

@@ -84,21 +84,7 @@ class KafkaSettings(StoreTransport, HomeSettings):
     def kafka_users(self) -> list[KafkaUser]:
         """Whom the embedded broker knows: for the supervisor alone."""
         home = self.the_home()
-
-        def named(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(self.kafka_prefix + name for name in names)
-
-        users = [
-            KafkaUser(
-                name=name,
-                password=home.secret(f"kafka_{name}"),
-                writes=named(access.writes),
-                reads=named(access.reads),
-                groups=named(access.groups),
-                watched=named(access.watched),
-            )
-            for name, access in ACCESS.items()
-        ]
+        users = [a.user(name, home.secret(f"kafka_{name}"), self.kafka_prefix) for name, a in ACCESS.items()]
         return [*users, KafkaUser(name=OPERATOR, password=home.secret(f"kafka_{OPERATOR}"))]
 
 

@@ -66,7 +66,7 @@ class TenancyAdmission(Admission):
         known = await self._tenants.active(caller, writes=True)
         resource_id = request.payload.get("resource_id") or resource_of(caller.principal, request.idempotency_key)
         plain = _encode(request.payload["document"])
-        key_version, sealed = self._tenants.seal(known, resource_id, plain)
+        key_version, sealed = self._tenants.seal(known, "resources", resource_id, plain)
         return {
             "resource_id": resource_id,
             "key_version": key_version,
@@ -114,6 +114,7 @@ class TenancyAdmission(Admission):
         result = answer.get("result")
         if not isinstance(result, dict) or "sealed" not in result:
             return body
-        plain = self._tenants.open(known, result["resource_id"], seals.from_text(result.pop("sealed")))
+        sealed = seals.from_text(result.pop("sealed"))
+        plain = self._tenants.open(known, "resources", result["resource_id"], sealed)
         result["payload"] = msgspec.Raw(plain)
         return _encode(answer)

@@ -72,7 +72,8 @@ class Lives:
             rows = await self._store.rows("tenant_export_part", named | {"part": part})
             if not rows:
                 break
-            text = self._tenants.open(await shown(), f"{export['export_id']}:{part}", bytes(rows[0][0]))
+            place = f"{export['export_id']}:{part}"
+            text = self._tenants.open(await shown(), "exports", place, bytes(rows[0][0]))
             digest.update(text)
             yield text
         if digest.hexdigest() != export["sha256"]:

@@ -107,7 +107,7 @@ class Resources:
             "tenant_id": known.tenant.tenant_id,
             "resource_id": resource_id,
             "version": version,
-            "payload": msgspec.Raw(self._tenants.open(known, resource_id, sealed)),
+            "payload": msgspec.Raw(self._tenants.open(known, "resources", resource_id, sealed)),
         }
 
 

@@ -14,12 +14,14 @@ from schemas.sealing import SealBroken
 from schemas.tenancy import limits
 from schemas.tenancy.rendering import tenant_document
 from sinks.tenancy import seals
+from sinks.tenancy.seals import TenantKey
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
     from ingress.tenancy.safe_mode import SafeMode
     from sinks.tenancy.root_keys import RootKeys
+    from sinks.tenancy.seals import Purpose
 
 UNKNOWN: Final = "unknown"
 _FIRST_KEY: Final = 1  # every tenant is made with it, and no row of a key is removed while it lives
@@ -65,7 +67,7 @@ class Known(Struct, frozen=True):
     keys: tuple[WrappedKey, ...]
     read_at: float
     dual_target: DualTarget | None = None
-    opened: dict[int, bytes] = field(default_factory=dict)  # keys in the clear, no longer than this is kept
+    opened: dict[int, TenantKey] = field(default_factory=dict)  # keys in the clear, no longer than this is kept
 
     def __repr__(self) -> str:
         return f"Known({self.tenant.tenant_id!r})"
@@ -132,7 +134,7 @@ class Tenants:
             raise errors.TenantNotActive(tenant.state)
         return found
 
-    def key(self, known: Known, key_version: int) -> bytes:
+    def key(self, known: Known, key_version: int) -> TenantKey:
         """A key in the clear. Raises KeyShredded when it was destroyed, Unavailable when it or its root key is away."""
         if key_version in known.opened:
             return known.opened[key_version]
@@ -143,33 +145,32 @@ class Tenants:
         if row.wrapped is None:
             raise errors.KeyShredded
         try:
-            key = self._root_keys.unwrap(tenant_id, key_version, row.root_key_id, bytes(row.wrapped))
+            plain = self._root_keys.unwrap(tenant_id, key_version, row.root_key_id, bytes(row.wrapped))
         except SealBroken as error:  # of another root key under that name, or changed
             raise errors.Unavailable("The tenant's key does not open.", tenant=tenant_id) from error
-        known.opened[key_version] = key
+        key = known.opened[key_version] = TenantKey(tenant_id, key_version, plain)
         return key
 
-    def seal(self, known: Known, place: str, plain: bytes) -> tuple[int, bytes]:
+    def seal(self, known: Known, purpose: Purpose, place: str, plain: bytes) -> tuple[int, bytes]:
         """The plaintext under the tenant's active key, and that key's version. Raises KeyShredded, Unavailable."""
         if known.is_shredded:
             raise errors.KeyShredded
         active = next((key.key_version for key in known.keys if key.state == "active"), 0)
-        return active, seals.seal(plain, self.key(known, active), active, known.tenant.tenant_id, place)
+        return active, self.key(known, active).seal(purpose, place, plain)
 
     def keyed_hash(self, known: Known, plain: bytes) -> bytes:
         """A hash of what is secret, under the tenant's first key: a retry hashes alike after a rotation.
 
         Raises KeyShredded, and Unavailable without that key: under any other one a retry would be another request.
         """
-        return seals.keyed_hash(self.key(known, _FIRST_KEY), plain)
+        return self.key(known, _FIRST_KEY).keyed_hash(plain)
 
-    def open(self, known: Known, place: str, sealed: bytes) -> bytes:
+    def open(self, known: Known, purpose: Purpose, place: str, sealed: bytes) -> bytes:
         """The plaintext of what is sealed for that place of the tenant. Raises KeyShredded, Unavailable."""
         if known.is_shredded:
             raise errors.KeyShredded
         try:
-            key = self.key(known, seals.key_version_of(sealed))
-            return seals.unseal(sealed, key, known.tenant.tenant_id, place)
+            return self.key(known, seals.key_version_of(sealed)).unseal(purpose, place, sealed)
         except SealBroken as error:
             raise errors.Unavailable("What is stored does not open.", tenant=known.tenant.tenant_id) from error
 

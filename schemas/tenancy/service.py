@@ -31,7 +31,12 @@ MOVER: Final = Worker(name="tenancy_mover", module="dataflows.tenancy.mover.work
 METERING: Final = Worker(
     name="tenancy_metering", module="dataflows.tenancy.usage.worker", role="millrace_tenancy_metering"
 )
-MONITOR: Final = Worker(name="tenancy_monitor", module="compose.isolation.worker", role="millrace_tenancy_monitor")
+MONITOR: Final = Worker(
+    name="tenancy_monitor",
+    module="compose.isolation.worker",
+    role="millrace_tenancy_monitor",
+    secrets=("redis",),
+)
 SERVICE: Final = Service(
     name=SERVICE_NAME,
     code="t",

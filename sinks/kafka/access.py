@@ -7,7 +7,7 @@ own, which come and go while the broker runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from sinks.kafka.user import KafkaUser
 
 _ITERATIONS: Final = 4_096  # the least that Kafka takes: passwords are drawn from 192 bits
 _ANY_HOST: Final = "*"
+_CLUSTER: Final = "kafka-cluster"  # what the cluster is called in rules about itself
 
 
 def ensure_users(client: dict[str, Any], users: Sequence[KafkaUser]) -> None:
@@ -71,6 +72,36 @@ def remove_outside(client: dict[str, Any], name: str) -> None:
             _await(lambda: not _known(admin, [name]))
 
 
+def rules_beyond(client: dict[str, Any], users: Iterable[KafkaUser], outside: Container[str]) -> list[str]:
+    """What anybody may do that is not declared for these users, in words; programs outside may write ``outside``.
+
+    ``client`` are the settings of a user that sees the rules. Raises Unavailable.
+    """
+    declared = {rule for user in users for rule in rules_of(user)}
+    with _told("does not say who may use it"):
+        found = _rules(AdminClient(client))
+    if not found:  # so the client tells a refusal
+        raise Unavailable("Kafka does not show its rules to this user.")
+    return sorted(_in_words(rule) for rule in found if rule not in declared and not _is_of_outside(rule, outside))
+
+
+def _is_of_outside(rule: AclBinding, outside: Container[str]) -> bool:
+    """Whether it lets a program outside write what such programs may."""
+    return (
+        rule.principal.startswith(_principal(OUTSIDE))
+        and (rule.restype, rule.resource_pattern_type) == (ResourceType.TOPIC, ResourcePatternType.LITERAL)
+        and rule.operation == AclOperation.WRITE
+        and rule.name in outside
+    )
+
+
+def _in_words(rule: AclBinding) -> str:
+    operation, kind = AclOperation(rule.operation).name.lower(), ResourceType(rule.restype).name.lower()
+    what = f"{operation} {kind} {rule.name}"
+    starts = "..." if rule.resource_pattern_type == ResourcePatternType.PREFIXED else ""
+    return f"{rule.principal} may {what}{starts}"
+
+
 @contextmanager
 def _told(trouble: str) -> Iterator[None]:
     """What the client raises, as ours."""
@@ -88,6 +119,8 @@ def rules_of(user: KafkaUser) -> set[AclBinding]:
     wanted += [(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, AclOperation.READ) for name in user.reads]
     wanted += [(ResourceType.GROUP, name, ResourcePatternType.PREFIXED, AclOperation.READ) for name in user.groups]
     wanted += [(ResourceType.GROUP, name, ResourcePatternType.LITERAL, AclOperation.DESCRIBE) for name in user.watched]
+    if user.sees_rules:
+        wanted.append((ResourceType.BROKER, _CLUSTER, ResourcePatternType.LITERAL, AclOperation.DESCRIBE))
     return {
         AclBinding(kind, name, pattern, _principal(user.name), _ANY_HOST, operation, AclPermissionType.ALLOW)
         for kind, name, pattern, operation in wanted

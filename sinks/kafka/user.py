@@ -24,6 +24,7 @@ class KafkaUser(Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     watched: tuple[str, ...] = ()  # groups whose members it may see, and not be one of
+    sees_rules: bool = False  # who may do what
 
     def __repr__(self) -> str:
         return f"KafkaUser({self.name!r})"

@@ -1,4 +1,8 @@
-"""Seals: a payload under its tenant's key. AES-256-GCM, bound to what it is of.
+"""Seals: what is kept of a tenant, each purpose under a key of its own. AES-256-GCM, bound to what it is of.
+
+A version of a tenant's key seals nothing itself: the keys of its purposes are derived from it (HKDF-Expand, RFC 5869).
+So a key of one purpose opens nothing of another, and all of them end with the one key that the root key wraps. What was
+sealed before there were purposes lies under the tenant's key itself: it is opened, and nothing more is sealed so.
 
 Nonces are random: a key seals far fewer than 2^32 payloads between two rotations.
 """
@@ -8,11 +12,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from typing import Final
+from typing import Final, Literal
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from schemas import sealing
 
-_VERSION_BYTES: Final = 8
+#: resources: payloads, wherever they lie or travel; exports: the parts of exports
+Purpose = Literal["resources", "exports"]
+#: by which number what is sealed names its purpose, for ever; 0 is of what was sealed before there were any
+PURPOSES: Final[dict[Purpose, int]] = {"resources": 1, "exports": 2}
+_HEAD_BYTES: Final = 8  # the number of the purpose, and the version of the key
+_VERSION: Final = slice(1, _HEAD_BYTES)
 
 
 def bound(*names: object) -> bytes:
@@ -20,26 +32,55 @@ def bound(*names: object) -> bytes:
     return sealing.SEPARATOR.join(("millrace/tenancy", *map(str, names))).encode()
 
 
-def seal(plain: bytes, key: bytes, key_version: int, tenant_id: str, place: str) -> bytes:
-    """The plaintext under a tenant's key, for one place (a resource); the version of the key stands before it."""
-    closed = sealing.encrypt(key, plain, bound("payload", tenant_id, place, key_version))
-    return key_version.to_bytes(_VERSION_BYTES, "big") + closed
+class TenantKey:
+    """One version of a tenant's key in the clear, with the keys of its purposes. No text of this shows one."""
+
+    __slots__ = ("_key", "_of_purposes", "_tenant_id", "key_version")
+
+    def __init__(self, tenant_id: str, key_version: int, key: bytes) -> None:
+        self._tenant_id = tenant_id
+        self._key = key
+        self._of_purposes: dict[Purpose, bytes] = {}
+        self.key_version = key_version
+
+    def seal(self, purpose: Purpose, place: str, plain: bytes) -> bytes:
+        """The plaintext for one place (a resource, a part of an export); purpose and version stand before it."""
+        closed = sealing.encrypt(self._of(purpose), plain, self._bound(purpose, place))
+        return self._head(PURPOSES[purpose]) + closed
+
+    def unseal(self, purpose: Purpose, place: str, sealed: bytes) -> bytes:
+        """The plaintext. Raises SealBroken for what was changed, or sealed for another tenant, purpose or place."""
+        head, closed = sealed[:_HEAD_BYTES], sealed[_HEAD_BYTES:]
+        if head == self._head(PURPOSES[purpose]):
+            return sealing.decrypt(self._of(purpose), closed, self._bound(purpose, place))
+        if head == self._head(0):
+            return sealing.decrypt(self._key, closed, bound("payload", self._tenant_id, place, self.key_version))
+        raise sealing.SealBroken
+
+    def keyed_hash(self, plain: bytes) -> bytes:
+        """HMAC-SHA-256 of a hash: tells a retry from another request, and says nothing of the payload without the key.
+
+        It is the function that derives the keys of purposes, under a name of its own: the same hash in every release.
+        """
+        return hmac.new(self._key, bound("request_hash") + plain, hashlib.sha256).digest()
+
+    def _of(self, purpose: Purpose) -> bytes:
+        found = self._of_purposes.get(purpose)
+        if found is None:
+            named = bound("purpose", purpose, self._tenant_id, self.key_version)
+            found = self._of_purposes[purpose] = HKDFExpand(SHA256(), sealing.KEY_BYTES, named).derive(self._key)
+        return found
+
+    def _bound(self, purpose: Purpose, place: str) -> bytes:
+        return bound("sealed", purpose, self._tenant_id, place, self.key_version)
+
+    def _head(self, purpose: int) -> bytes:
+        return bytes([purpose]) + self.key_version.to_bytes(_HEAD_BYTES - 1, "big")
 
 
 def key_version_of(sealed: bytes) -> int:
     """Which version of the tenant's key opens it."""
-    return int.from_bytes(sealed[:_VERSION_BYTES], "big")
-
-
-def unseal(sealed: bytes, key: bytes, tenant_id: str, place: str) -> bytes:
-    """The plaintext. Raises SealBroken for what was changed, or sealed for another tenant or place."""
-    place_of_it = bound("payload", tenant_id, place, key_version_of(sealed))
-    return sealing.decrypt(key, sealed[_VERSION_BYTES:], place_of_it)
-
-
-def keyed_hash(key: bytes, plain: bytes) -> bytes:
-    """HMAC-SHA-256 of a hash: tells a retry from another request, and says nothing of the payload without the key."""
-    return hmac.new(key, bound("request_hash") + plain, hashlib.sha256).digest()
+    return int.from_bytes(sealed[_VERSION], "big")
 
 
 def as_text(sealed: bytes) -> str:

@@ -19,10 +19,15 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
+from msgspec import structs
 from typer.testing import CliRunner
 
+from compose import limits
 from compose.cli import app
+from compose.isolation.canaries import Canary
+from compose.isolation.stream_probes import StreamProbes
 from compose.settings.kafka_access import ACCESS, written_outside
+from schemas.errors import Unavailable
 from schemas.services import TOPICS
 from sinks.kafka.access import add_outside, ensure_users, remove_outside
 from sinks.kafka.connection import KafkaConnection
@@ -37,6 +42,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 NAMES = [topic.name for topic in TOPICS]
 _RECORDS_READ_MAX = 10_000
+MONITOR = "tenancy_monitor"
+_RUN = uuid.uuid4().hex
+ONE, TWO = (Canary(f"tn_{n}", f"rs_{n}_{_RUN}", f"marker {n} {_RUN}", f"usage {n} {_RUN}") for n in ("one", "two"))
 REFUSED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
@@ -170,6 +178,72 @@ def test_a_rule_that_is_not_declared_any_more_is_taken_away(servers: Settings) -
     remove_outside(broker, "producer.test")
     with pytest.raises(KafkaException):
         AdminClient(of_outside.admin() | {"log_level": 0}).list_topics(timeout=3)
+
+
+def test_the_isolation_monitor_sees_who_may_do_more_than_was_declared(servers: Settings) -> None:
+    """Of everybody by the rules, and of its own user by what the broker shows to it."""
+    broker = servers.addresses().kafka.admin() | credentials(BROKER, servers.the_home().secret("kafka_broker"))
+    broker |= {"sasl.mechanism": "PLAIN"}
+    declared = servers.kafka_users()
+    ensure_users(broker, declared)
+    probes = StreamProbes(_as(servers, MONITOR), "test-isolation", has_rules=True)
+
+    def foreign() -> list[str]:
+        return [found.evidence for found in probes.probes((ONE, TWO)) if found.evidence]
+
+    assert (probes.rules_beyond(), foreign()) == ([], [])
+    outside = KafkaUser(name="producer.test", password="o", writes=("commands.payments.v1",))
+    add_outside(broker, outside)
+    assert probes.rules_beyond() == []
+    (own,) = [user for user in declared if user.name == MONITOR]
+    ensure_users(
+        broker,
+        [
+            *(user for user in declared if user.name != MONITOR),
+            structs.replace(own, reads=(*own.reads, "commands.tenancy.v1"), writes=("results.v1",)),
+            KafkaUser(name="former", password="f", groups=("owner-",)),
+        ],
+    )
+    add_outside(broker, structs.replace(outside, reads=("events.tenancy.v1",), writes=("results.v1",)))
+    assert probes.rules_beyond() == [
+        "User:former may read group owner-...",
+        "User:producer.test may read topic events.tenancy.v1",
+        "User:producer.test may write topic results.v1",
+        "User:tenancy_monitor may read topic commands.tenancy.v1",
+        "User:tenancy_monitor may write topic results.v1",
+    ]
+    assert foreign() == ["this process may use commands.tenancy.v1, results.v1"]
+    remove_outside(broker, outside.name)
+    ensure_users(broker, declared)
+    assert (probes.rules_beyond(), foreign()) == ([], [])
+    assert StreamProbes(_as(servers, MONITOR), "test-isolation", has_rules=False).rules_beyond() is None
+    with pytest.raises(Unavailable):  # no other user sees the rules
+        StreamProbes(_as(servers, "owner"), "test-isolation", has_rules=True).rules_beyond()
+
+
+def test_the_isolation_monitor_finds_what_is_one_canarys_under_the_key_of_another(servers: Settings) -> None:
+    """What was there before it looked first, what came since, and of much the newest; each record is told once."""
+    kafka = servers.addresses().kafka
+    producer = Producer(kafka.producer("test-isolation"))
+    probes = StreamProbes(_as(servers, MONITOR), "test-isolation", has_rules=False)
+
+    def told(*records: tuple[str, str, str]) -> list[tuple[str | None, bool]]:
+        for topic, key, value in records:
+            producer.produce(topic, value, key)
+        assert producer.flush(patient(30)) == 0
+        return [(found.evidence, found.is_leak) for found in probes.probes((ONE, TWO))]
+
+    usage, events = "tenancy.usage.v1", "events.tenancy.v1"
+    mixed = "what is tn_one's is in tenancy.usage.v1 under the key of tn_two"
+    assert told((usage, "tn_two:00", f'{{"subject": "{ONE.subject}"}}')) == [(mixed, True)]
+    assert told() == [(None, False)]
+    assert told((events, "tn_else", ONE.resource_id), (usage, "tn_one:00", ONE.subject)) == [
+        ("what is tn_one's is in events.tenancy.v1 under the key of tn_else", True)
+    ]
+    assert told((usage, "tn_two:00", TWO.subject), (events, "tn_one", ONE.resource_id)) == [(None, False)]
+    assert told((events, "tn_one", ONE.marker)) == [("a canary's payload is in events.tenancy.v1, unsealed", True)]
+    many = [(usage, "tn_two:00", "more")] * limits.ISOLATION_RECORDS_MAX
+    assert told((usage, "tn_two:00", ONE.subject), *many) == [(None, False)]  # what is not looked at is a bound
 
 
 def test_a_program_outside_gets_what_it_needs_and_loses_it(servers: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

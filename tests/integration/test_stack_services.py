@@ -68,7 +68,9 @@ OPENED: dict[str, set[str]] = {
     "tenancy_mover": {"kafka_tenancy_mover", "millrace_tenancy_mover"},
     "tenancy_metering": {"kafka_tenancy_metering", "millrace_tenancy_metering"},
     # what it probes, it asks as those who serve it would
-    "tenancy_monitor": {"kafka_tenancy_monitor", "millrace_tenancy_monitor", "postgres_ingress_password", "clickhouse"},
+    "tenancy_monitor": {
+        *("kafka_tenancy_monitor", "millrace_tenancy_monitor", "postgres_ingress_password", "clickhouse", "redis"),
+    },
     "social_fanout": {"kafka_social_fanout", "millrace_social_worker", "redis"},
     "social_propagation": {"kafka_social_propagation", "millrace_social_propagation", "media_urls_secret"},
     "social_eraser": {"kafka_social_eraser", "millrace_social_eraser", "media_urls_secret", "redis"},

@@ -11,9 +11,11 @@ import pytest
 from dataflows.tenancy.mover import endings
 from dataflows.tenancy.mover.tenant_rows import Places
 from sinks.postgres.migrate import migrate
-from sinks.tenancy import contexts, seals, secrets_file
+from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.root_keys import RootKeys
+from sinks.tenancy.seals import TenantKey
+from tests.worlds.tenancy_world import sealed_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +52,7 @@ class MoverWorld:
         mover = world.addresses.postgres_dsns["millrace_tenancy_mover"]
         self.control = psycopg.connect(mover, autocommit=True)
         self.places = Places(self.control, mover, self._held)
-        self._keys: dict[str, bytes] = {}
+        self._keys: dict[str, TenantKey] = {}
 
     def close(self) -> None:
         """Disconnects."""
@@ -69,7 +71,7 @@ class MoverWorld:
         self.superuser.execute(_TENANT, (name, state, placement))
         self.superuser.execute("insert into tenancy.gate values (%s, 1, 'rw')", (name,))
         root, wrapped = self.root_keys.new_wrapped(name, 1)
-        self._keys[name] = self.root_keys.unwrap(name, 1, root, wrapped)
+        self._keys[name] = TenantKey(name, 1, self.root_keys.unwrap(name, 1, root, wrapped))
         self.superuser.execute("insert into tenant_key values (%s, 1, %s, %s, 'active', 0)", (name, root, wrapped))
         for n in range(resources):
             self.written(name, f"rs_{n:03}", 1)
@@ -78,13 +80,20 @@ class MoverWorld:
     def written(self, tenant: str, resource: str, version: int, *, further: str | None = None, at: int = 1) -> None:
         """As an owner commits it: head, row, and image for another placement; the payload says which version it is."""
         plain = json.dumps({"version": version}).encode()
-        sealed = seals.seal(plain, self._keys[tenant], 1, tenant, resource)
+        sealed = self._keys[tenant].seal("resources", resource, plain)
         named = {"t": tenant, "r": resource, "v": version, "s": sealed, "further": further, "at": at}
         with self.superuser.transaction():
             self.superuser.execute(_HEAD, named)
             self.superuser.execute(_ROW.format("tenancy_pool").encode(), named)
             if further is not None:
                 self.superuser.execute(_FEED, named)
+
+    def written_before(self, tenant: str, resource: str, version: int) -> None:
+        """What lies there is sealed as releases did before there were purposes."""
+        root, wrapped = self.one("select root_key_id, wrapped from tenant_key where tenant_id = %s", tenant)
+        key, plain = self.root_keys.unwrap(tenant, 1, root, bytes(wrapped)), json.dumps({"version": version}).encode()
+        changed = "update tenancy_pool.resource set payload = %s where tenant_id = %s and resource_id = %s"
+        self.superuser.execute(changed, (sealed_before(key, tenant, resource, plain), tenant, resource))
 
     def own_store(self, tenant: str, placement: str, mode: str = "partitioned") -> str:
         """A placement of the tenant's own that is asked for: a schema, or a database."""
@@ -122,7 +131,7 @@ class MoverWorld:
         asked = "select part, sealed from tenant_export_part where tenant_id = %s order by part"
         parts = self.superuser.execute(asked, (tenant,)).fetchall()
         key = self._keys[tenant]
-        texts = [seals.unseal(bytes(sealed), key, tenant, f"ex_{tenant}:{part}") for part, sealed in parts]
+        texts = [key.unseal("exports", f"ex_{tenant}:{part}", bytes(sealed)) for part, sealed in parts]
         return [json.loads(line) for line in b"".join(texts).splitlines()]
 
 

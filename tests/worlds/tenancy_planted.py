@@ -29,6 +29,23 @@ PLANTED: Final = {
     "tenancy_usage_stores": "update usage_event set subject = 'another' where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
+#: the same over tenants and their rows alone
+BY_SQL: Final = {
+    "tenancy_quotas_counted": "update quota_usage set used = used + 1",
+    "tenancy_rows_at_heads": "delete from tenancy_pool.resource",
+    "tenancy_gates": "update tenancy.gate set generation = generation + 1",
+    "tenancy_keys": "update tenant_key set state = 'decrypt_only' where state = 'active'",
+    "tenancy_deleted_is_empty": "update tenant set state = 'deleted' where state = 'active'",
+    "tenancy_moves": "update tenant_migration set fenced = true",
+    "tenancy_fences_end": "update tenant_migration set fenced = true, fence_until = 1",
+    "tenancy_sealed": "update tenancy_pool.resource set payload = '{\"mark\": 1}' where not deleted",
+}
+#: further ways to be sealed so that a shred may not end it: for another purpose, under a key that the tenant never had
+NOT_SEALED: Final = (
+    "update tenancy_pool.resource set payload = set_byte(payload, 0, 2) where not deleted",
+    "update tenancy_pool.resource set payload = set_byte(payload, 7, 9) where not deleted",
+    "update tenancy_pool.resource set payload = '{}' where not deleted",
+)
 #: by way of a view that shows no tenant; the other one stays, and is no gap
 COPIES: Final = """create view all_rows as select payload from tenancy_pool.resource;
 create materialized view everything as select * from all_rows;

@@ -14,8 +14,9 @@ import httpx
 import psycopg
 
 from ingress.identity.issuer import KeyFolder, issue_token
-from schemas import limits
+from schemas import limits, sealing
 from schemas.tenancy.operations import STAFF
+from sinks.tenancy import seals
 from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
@@ -28,9 +29,20 @@ TRY_AGAIN: Final = (202, 503, 504)
 #: what SQL alone decides about tenants, beside what others watch
 INVARIANTS: Final = (
     *("tenancy_quotas_counted", "tenancy_rows_at_heads", "tenancy_gates", "tenancy_keys", "tenancy_deleted_is_empty"),
-    "tenancy_moves",
-    "tenancy_fences_end",
+    *("tenancy_moves", "tenancy_fences_end", "tenancy_sealed"),
 )
+
+
+#: of each purpose, in the certificate of a shred
+PROVED: Final = {
+    ("postgres:tenant_key", "no wrapped key is left; from it came the keys of resources, exports, retries"),
+    ("postgres:tenant_export_part", "1 parts of exports lie without a key"),
+}
+
+
+def sealed_before(key: bytes, tenant: str, place: str, plain: bytes) -> bytes:
+    """As releases sealed before there were purposes: under the tenant's key itself, of version 1."""
+    return (1).to_bytes(8, "big") + sealing.encrypt(key, plain, seals.bound("payload", tenant, place, 1))
 
 
 class Caller:
@@ -119,6 +131,20 @@ class Tenancy:
             return found if found["state"] in states else None
 
         return eventually(read, 60)
+
+    def export(self, of: Caller) -> str:
+        """Where one is that is asked for now."""
+        path = f"/v1/tenants/{of.name}/export"
+        return f"{path}s/{self.staff.done('POST', path)['export_id']}"
+
+    def shredded(self, tenant: Caller, exported: str) -> set[tuple[str, str]]:
+        """The keys of a tenant are destroyed once that export is there: what the certificate says of each store."""
+        self.becomes(exported, "ready")
+        path, staff = f"/v1/tenants/{tenant.name}", self.staff
+        assert staff.http.get(f"{exported}/content").text
+        staff.done("POST", f"{path}/keys/shred", {"reason": "asked for"})
+        certificate = eventually(lambda: staff.get(f"{path}/keys")["certificate_id"], 30)
+        return {(one["store"], one["proof"]) for one in staff.get(f"{path}/certificates/{certificate}")["stores"]}
 
     @contextmanager
     def mover(self, fail_point: str = "") -> Iterator[subprocess.Popen[bytes]]:

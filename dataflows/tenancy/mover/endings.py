@@ -15,6 +15,7 @@ from schemas.tenancy import limits
 from schemas.tenancy.rendering import moment
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import seals
+from sinks.tenancy.seals import TenantKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SQL: Final = queries("dataflows.tenancy.mover", "mover.sql")
 _SECOND_US: Final = 1_000_000
 _LEAVES: Final = "offboarding"  # its tenant writes no more, and is exported next
+_OF_ALL: Final = ", ".join((*seals.PURPOSES, "retries"))
 _BACKUPS: Final = {"store": "backups of the database", "proof": "no process opens keys of this tenant that come back"}
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -75,27 +77,27 @@ def _write(places: Places, root_keys: RootKeys, named: dict[str, str]) -> dict[s
         text = b"".join(lines)
         digest.update(text)
         resources += len(lines)
-        sealed = seals.seal(text, keys[newest], newest, place.tenant_id, f"{named['export_id']}:{part}")
+        sealed = keys[newest].seal("exports", f"{named['export_id']}:{part}", text)
         places.control.execute(SQL["export_part"].encode(), named | {"part": part, "sealed": sealed})
     return {"resources": resources, "sha256": digest.hexdigest()}
 
 
-def _keys(places: Places, root_keys: RootKeys, tenant_id: str) -> dict[int, bytes]:
+def _keys(places: Places, root_keys: RootKeys, tenant_id: str) -> dict[int, TenantKey]:
     """The tenant's keys in the clear. Raises KeyShredded, and Unavailable where no row says so."""
     rows = _key_rows(places, tenant_id)
-    keys = {v: root_keys.unwrap(tenant_id, v, root, bytes(wrapped)) for v, root, wrapped, _ in rows if wrapped}
+    plain = {v: root_keys.unwrap(tenant_id, v, root, bytes(wrapped)) for v, root, wrapped, _ in rows if wrapped}
     if not rows:
         raise errors.Unavailable("The keys of this tenant are missing.", tenant=tenant_id)
-    if not keys:
+    if not plain:
         raise errors.KeyShredded
-    return keys
+    return {key_version: TenantKey(tenant_id, key_version, key) for key_version, key in plain.items()}
 
 
 def _key_rows(places: Places, tenant_id: str) -> list[tuple[Any, ...]]:
     return places.control.execute(SQL["keys_of"].encode(), {"tenant_id": tenant_id}).fetchall()
 
 
-def _pages(places: Places, place: Place, keys: dict[int, bytes]) -> Iterator[list[bytes]]:
+def _pages(places: Places, place: Place, keys: dict[int, TenantKey]) -> Iterator[list[bytes]]:
     """The lines of all live resources in the order of their ids, some at a time."""
     after = ""
     while True:
@@ -112,7 +114,7 @@ def _pages(places: Places, place: Place, keys: dict[int, bytes]) -> Iterator[lis
             if deleted:
                 continue
             sealed = bytes(image) if image is not None else _of_version(stored.get(id_), id_, version)
-            plain = _opened(sealed, keys, place.tenant_id, id_)
+            plain = _opened(sealed, keys, id_)
             lines.append(_encode({"resource_id": id_, "version": version, "payload": msgspec.Raw(plain)}) + b"\n")
         yield lines
 
@@ -125,11 +127,11 @@ def _of_version(row: Row | None, id_: str, version: int) -> bytes:
     return row[2]
 
 
-def _opened(sealed: bytes, keys: dict[int, bytes], tenant_id: str, id_: str) -> bytes:
+def _opened(sealed: bytes, keys: dict[int, TenantKey], id_: str) -> bytes:
     key_version = seals.key_version_of(sealed)
     if key_version not in keys:
         raise errors.Unavailable(f"Version {key_version} of the tenant's key is missing: {id_} is sealed with it.")
-    return seals.unseal(sealed, keys[key_version], tenant_id, id_)
+    return keys[key_version].unseal("resources", id_, sealed)
 
 
 def delete(places: Places, certificates: CertificateKeys, shredded: Shredded, now: int) -> bool:
@@ -184,12 +186,14 @@ def _certify_shredded(
     if left:
         raise errors.InvariantViolation("A destroyed key is still there.")
     rows = hashlib.sha256(b"".join(sealed for _, _, sealed, _ in sample)).hexdigest()
+    (parts,) = places.control.execute(SQL["export_parts"].encode(), {"tenant_id": place.tenant_id}).fetchone() or (0,)
     stores = [
-        {"store": "postgres:tenant_key", "proof": "no wrapped key is left"},
+        {"store": "postgres:tenant_key", "proof": f"no wrapped key is left; from it came the keys of {_OF_ALL}"},
         {
             "store": f"{place.mode}:{place.placement_id}",
             "proof": f"{len(sample)} rows lie without a key: {rows}",
         },
+        {"store": "postgres:tenant_export_part", "proof": f"{parts} parts of exports lie without a key"},
         {
             "store": "kafka, idempotency, outbox",
             "proof": "what they hold was sealed with these keys",

@@ -186,6 +186,10 @@ join tenant t on t.tenant_id = k.tenant_id join placement p on p.placement_id = 
 where t.state not in ('deleting', 'deleted')
 order by random() limit %(limit)s;
 
+-- name: export_parts
+-- endings.certify_shredded: how many parts of exports there are. Primary key.
+select count(*) from tenant_export_part where tenant_id = %(tenant_id)s;
+
 -- name: keys_certified
 -- endings.certify_shredded. Primary key.
 update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(tenant_id)s and certificate_id is null;

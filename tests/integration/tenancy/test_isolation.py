@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+import redis
+from confluent_kafka import Producer
+from msgspec import structs
 
+from compose.isolation import counter_probes
+from compose.isolation.canaries import Canary
+from compose.isolation.counter_probes import POLICY, CounterProbes
 from compose.operator_access import check_settings
+from schemas.tenancy.usage_topic import USAGE
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.tenancy import secrets_file
 from tests.eventually import becomes
 from tests.worlds.desk_world import OPEN, Caller, a_tenant, an_event, staff, usage_sink
 from tests.worlds.public_system import system_of_its_own
@@ -145,3 +155,88 @@ def test_a_monitor_that_does_not_look_is_a_gap_where_it_should(
     settings = replace(check_settings(system.settings), monitored_s=runs_for_s)
     begun = "insert into isolation_round (as_of, probes) values (now(), 0) on conflict (only_one) do nothing"
     assert finding_of(settings, dsn, "tenancy_watched", begun, rounds).gaps == gaps
+
+
+ONE, TWO = Canary("tn_one", "rs_one", "marker of one", "usage of one"), Canary("tn_two", "rs_two", "marker of two", "u")
+
+
+def in_valkey(system: PublicSystem, policy: Any = POLICY) -> dict[str, str]:
+    """Proof that probes find there, by probe."""
+    probes = CounterProbes(system.settings.addresses().redis_url, policy)
+    try:
+        return {found.probe: found.evidence for found in probes.probes(ONE, TWO) if found.evidence and found.is_leak}
+    finally:
+        probes.close()
+
+
+def test_a_counter_or_an_identity_that_two_tenants_share_is_found(
+    system: PublicSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it would be if names left the tenant out."""
+    assert in_valkey(system) == {}
+    shared = "one tenant's counter holds what another was charged"
+    assert in_valkey(system, structs.replace(POLICY, per=("user",))) == {"counters in Valkey": shared}
+    monkeypatch.setattr(counter_probes.keys, "limit_key", lambda parts: parts["user"])
+    assert in_valkey(system) == {"identities in Valkey": "one tenant's identity is taken for another's"}
+
+
+PLANTED_KEYS: dict[str, tuple[Any, ...]] = {
+    "text": ("SET", "cached", "... marker of two ..."),
+    "name": ("SET", "of marker of one", "1"),
+    "field": ("HSET", "cached", "marker of one", "1"),
+    "value of a field": ("HSET", "cached", "n", "marker of two"),
+    "list": ("RPUSH", "cached", "n", "marker of one"),
+    "set": ("SADD", "cached", "n", "marker of one"),
+    "sorted set": ("ZADD", "cached", "1", "marker of one"),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED_KEYS.values(), ids=PLANTED_KEYS)
+def test_a_payload_is_found_in_whatever_key_it_lies(system: PublicSystem, planted: tuple[Any, ...]) -> None:
+    with redis.Redis.from_url(system.settings.addresses().redis_url) as client:
+        client.execute_command(*planted)
+        try:
+            assert in_valkey(system) == {"keys in Valkey": "a canary's payload is in a key"}
+        finally:
+            client.delete(planted[1])
+
+
+def test_what_only_a_canary_has_is_found_where_it_gets_to_in_kafka_and_in_valkey(system: PublicSystem) -> None:
+    """By the running monitor: evidence where another may have sent it, safe mode where nobody can."""
+    ops, tenant, addresses = staff(system, "tenants:admin"), a_tenant(system), system.settings.addresses()
+    key = secrets_file.read(system.settings.the_home().path / "keys").context_key
+    becomes(lambda: status_of(ops), "ok")
+    with (
+        psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
+        redis.Redis.from_url(addresses.redis_url) as client,
+    ):
+        ((one, _),) = connection.execute("select canaries from isolation_safe_mode").fetchone() or ((),)
+        subject, marker = (
+            hmac.new(key, f"isolation {what} {one}".encode(), hashlib.sha256).hexdigest()
+            for what in ("usage", "canary")
+        )
+
+        def evidence() -> list[tuple[str, str]]:
+            open_ = "select probe, evidence from isolation_violation where resolved_at is null order by number"
+            return connection.execute(open_.encode()).fetchall()
+
+        def resolved() -> str:
+            connection.execute("update isolation_violation set resolved_at = now() where resolved_at is null")
+            return status_of(ops)
+
+        producer = Producer(addresses.kafka.producer("test-isolation"))
+        producer.produce(addresses.kafka.topic(USAGE), f'{{"subject": "{subject}"}}', f"{tenant.name}:00")
+        assert producer.flush(30) == 0
+        where = f"what is {one}'s is in {USAGE} under the key of {tenant.name}"
+        becomes(evidence, [("records in Kafka", where)])
+        assert ops.http.get("/v1/isolation").json()["safe_mode"]["on"] is False
+        becomes(resolved, "ok")
+        client.set("cached", marker)
+        becomes(lambda: tenant.http.get("/v1/resources").status_code, 503)
+        assert evidence() == [("keys in Valkey", "a canary's payload is in a key")]
+        client.delete("cached")
+        becomes(resolved, "ok")
+        ann, bob = (operator(system, name) for name in ("ann", "bob"))
+        becomes(lambda: lifted(ann), "proposed")
+        becomes(lambda: lifted(bob), "lifted")
+        becomes(lambda: tenant.http.get("/v1/resources").status_code, 200)

@@ -61,6 +61,7 @@ def test_a_line_has_the_payload_of_its_version_and_a_tenant_that_writes_is_expor
     world: MoverWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant = world.tenant("tn_busy", 3)
+    world.written_before(tenant, "rs_002", 1)
     world.export(tenant)
 
     def writes() -> None:

@@ -19,7 +19,8 @@ from sinks.tenancy import databases, store_files
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
 from tests.worlds.public_system import system_of_its_own
-from tests.worlds.tenancy_world import INVARIANTS, Caller, Tenancy
+from tests.worlds.tenancy_planted import BY_SQL, NOT_SEALED
+from tests.worlds.tenancy_world import INVARIANTS, PROVED, Caller, Tenancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,6 +261,7 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
     assert other.send("POST", "/v1/resources", {"mark": "guessed"}, "kept").json()["code"] == "key_reused"
     guess = identity.request_hash(CREATE_RESOURCE, other.name, {"document": {"mark": "shredded"}, "path_id": None})
     assert tenancy.system.rows("select count(*) from idempotency where request_hash = %s", guess) == [(0,)]
+    exported = tenancy.export(other)
     with tenancy.mover():
         tenancy.becomes(path, "exported")
         content = f"{path}/exports/{export}/content"
@@ -277,16 +279,15 @@ def test_a_life_ends_with_nothing_left_and_shredded_keys_open_nothing(tenancy: T
         assert (half.status_code, half.json()["code"]) == (404, "not_found")
         staff.done("POST", f"{path}/delete", {"reason": "left"})
         deleted = tenancy.becomes(path, "deleted")
-        staff.done("POST", f"/v1/tenants/{other.name}/keys/shred", {"reason": "asked for"})
-        keys = f"/v1/tenants/{other.name}/keys"
-        eventually(lambda: staff.get(keys)["certificate_id"], 30)
+        assert tenancy.shredded(other, exported) > PROVED
     assert staff.get(f"{path}/certificates/{deleted['certificate_id']}")["kind"] == "deletion"
     support = Caller(tenancy.system, "m_support", "merchant", ("support",))
     asked = support.send("POST", f"{path}/support_grants", {"reason": "a look", "ticket": "T-1"})
     assert (asked.status_code, asked.json()["code"]) == (409, "state_conflict")
     support.http.close()
     retried = other.send("POST", "/v1/resources", {"mark": "shredded"}, "kept")
-    for answer in (other.http.get("/v1/resources"), other.http.get(f"/v1/resources/{kept['resource_id']}"), retried):
+    read = [other.http.get(at) for at in ("/v1/resources", f"/v1/resources/{kept['resource_id']}")]
+    for answer in (*read, staff.http.get(f"{exported}/content"), retried):  # one of each purpose
         assert (answer.status_code, answer.json()["code"]) == (410, "key_shredded")
     assert other.http.get(one).status_code == 404
     assert tenancy.broken_invariants() == {}
@@ -372,26 +373,15 @@ def test_who_asks_is_in_the_token_alone(tenancy: Tenancy) -> None:
     assert caller.http.get("/v1/tenants").status_code == 403
 
 
-PLANTED = {
-    "tenancy_quotas_counted": "update quota_usage set used = used + 1",
-    "tenancy_rows_at_heads": "delete from tenancy_pool.resource",
-    "tenancy_gates": "update tenancy.gate set generation = generation + 1",
-    "tenancy_keys": "update tenant_key set state = 'decrypt_only' where state = 'active'",
-    "tenancy_deleted_is_empty": "update tenant set state = 'deleted' where state = 'active'",
-    "tenancy_moves": "update tenant_migration set fenced = true",
-    "tenancy_fences_end": "update tenant_migration set fenced = true, fence_until = 1",
-}
-
-
 def test_each_invariant_finds_what_is_planted(tenancy: Tenancy) -> None:
-    assert PLANTED.keys() == set(INVARIANTS)
+    assert BY_SQL.keys() == set(INVARIANTS)
     caller = tenancy.tenant()
     caller.done("POST", "/v1/resources", {"n": 1})
     moved = "insert into tenant_migration (tenant_id, migration_id, state, source, target, from_generation, rows_per_second,"
     moved += " version, created_at, updated_at) values ('tn_x', 'mg_x', 'completed', 'a', 'b', 1, 1, 1, 1, 1)"
     with psycopg.connect(tenancy.system.settings.addresses().postgres_superuser_dsn) as connection:
         connection.execute(moved.replace("'tn_x'", f"'{caller.name}'").encode())
-        for name, statement in PLANTED.items():
+        for name, statement in (*BY_SQL.items(), *(("tenancy_sealed", planted) for planted in NOT_SEALED)):
             assert tenancy.found_by(connection, name) == []
             connection.execute("savepoint clean")
             connection.execute(statement.encode())

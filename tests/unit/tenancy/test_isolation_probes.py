@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.server
 import re
+import socketserver
 import threading
+import time
 from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,21 +14,28 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from compose import limits
+from compose.isolation import canaries
 from compose.isolation.api_connection import ApiConnection
 from compose.isolation.canaries import Canary, Doors
+from compose.isolation.counter_probes import CounterProbes
 from compose.isolation.monitor import Monitor
 from compose.isolation.object_probes import ROUTES, object_probes
 from compose.isolation.object_probes import SQL as OTHERS
 from compose.isolation.route_probes import _ghost, route_probes
 from compose.isolation.store_probes import AnalyticsProbe
+from compose.isolation.stream_probes import misplaced
 from ingress.identity.issuer import KeyFolder
 from schemas.errors import Unavailable
+from schemas.tenancy.service import SERVICE
+from schemas.tenancy.usage_topic import USAGE
 from tests.eventually import becomes, patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+EVENTS = SERVICE.events_topic
 ONE = Canary("tn_a1", "rs_a1", "marker of a", "usage of a")
 TWO = Canary("tn_b2", "rs_b2", "marker of b", "usage of b")
 
@@ -184,6 +193,10 @@ def test_canaries_are_made_again_after_a_round_that_failed(doors: Doors, monkeyp
     doors.forget()
     doors.canary(doors.tenant("a"))
     assert made == ["/v1/tenants", "/v1/usage/events", "/v1/resources", "/v1/tenants", "/v1/resources"]
+    later = time.monotonic() + limits.ISOLATION_METERED_AGAIN_S
+    monkeypatch.setattr(canaries.time, "monotonic", lambda: later)
+    doors.canary(doors.tenant("a"))
+    assert made[5:] == ["/v1/tenants", "/v1/usage/events", "/v1/resources"]  # for who looks at records of Kafka
 
 
 def test_there_is_a_next_canary_where_somebody_ended_one(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,3 +300,53 @@ def test_usage_proves_something_where_the_canary_has_some(rows: tuple[int, int],
     probe._client = Client()  # type: ignore[assignment] # as much of one as is used
     assert [one.is_leak for one in probe.ask(ONE, TWO)] == found
     assert asked == {"tenant": "tn_a1", "own": "usage of a", "others": "usage of b"}
+
+
+class _Anyone(socketserver.StreamRequestHandler):
+    """Valkey as it answers whoever comes, or who has said a password alone."""
+
+    needs_password = False
+
+    def handle(self) -> None:
+        for line in self.rfile:
+            if line.startswith(b"*"):  # a command begins
+                self.wfile.write(b"-NOAUTH Authentication required.\r\n" if self.needs_password else b"+OK\r\n")
+
+
+@pytest.mark.parametrize(("needs_password", "evidence"), [(True, None), (False, "it answers who has none")])
+def test_a_store_that_asks_for_no_password_is_evidence_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, needs_password: bool, evidence: str | None
+) -> None:
+    monkeypatch.setattr(_Anyone, "needs_password", needs_password)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Anyone) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.server_address[1]}"
+        (found,) = CounterProbes(f"redis://:secret@{place}/3")._without_password()
+        assert (found.evidence, found.is_leak) == (evidence, False)
+        assert list(CounterProbes(f"redis://{place}/3")._without_password()) == []  # nobody set one
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value", "is_leak"),
+    [
+        (USAGE, b"tn_a1:0f", b'{"subject": "usage of a"}', None),
+        (USAGE, b"tn_c3:0f", b'{"subject": "anything"}', None),
+        (EVENTS, b"tn_b2", b"tn_b2 rs_b2", None),
+        (USAGE, b"tn_b2:0f", b'{"subject": "usage of a"}', True),
+        (USAGE, b"tn_c3:0f", b'{"subject": "usage of a"}', False),  # whoever read it in ClickHouse can send that
+        (USAGE, b"tn_c3:0f", b'{"subject": "rs_a1"}', False),
+        (USAGE, b"tn_a10:0f", b'{"subject": "usage of a"}', False),  # a name that only begins alike
+        (EVENTS, b"tn_c3", b"... rs_a1 ...", True),
+        (EVENTS, b"tn_a1", b"... rs_b2 ...", True),
+        (EVENTS, b"", b"... rs_b2 ...", True),
+        (EVENTS, b"tn_a1", b'{"marker": "marker of a"}', True),  # its own, and not sealed
+        (USAGE, b"\xffmarker of b", b"", True),
+    ],
+)
+def test_a_record_under_anothers_key_is_evidence_and_proof_where_nobody_else_can_have_sent_it(
+    topic: str, key: bytes, value: bytes, is_leak: bool | None
+) -> None:
+    found = misplaced(topic, key, value, (ONE, TWO))
+    assert (None if found is None else found.is_leak) is is_leak
+    assert found is None or (topic in (found.evidence or "") and "marker" not in (found.evidence or ""))

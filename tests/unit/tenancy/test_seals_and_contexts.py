@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import itertools
 import secrets
+from typing import get_args
 
 import pytest
 from joserfc import jws
@@ -17,28 +19,64 @@ from sinks import certificates
 from sinks.certificates import CertificateKeys
 from sinks.tenancy import root_keys, seals, secrets_file, store_files
 from sinks.tenancy import shredded as shredded_file
+from sinks.tenancy.seals import Purpose, TenantKey
 from sinks.tenancy.shredded import Shredded
 
 KEY = secrets.token_bytes(sealing.KEY_BYTES)
 
 
-def test_a_payload_opens_for_its_tenant_and_resource_under_its_key_alone() -> None:
-    sealed = seals.seal(b"payload", KEY, 3, "tn_a", "rs_1")
-    assert seals.unseal(sealed, KEY, "tn_a", "rs_1") == b"payload"
+@pytest.mark.parametrize("purpose", seals.PURPOSES)
+def test_what_is_sealed_opens_for_its_tenant_purpose_and_place_under_its_key_alone(purpose: Purpose) -> None:
+    key = TenantKey("tn_a", 3, KEY)
+    sealed = key.seal(purpose, "rs_1", b"payload")
+    assert key.unseal(purpose, "rs_1", sealed) == b"payload"
     assert seals.key_version_of(sealed) == 3
     assert b"payload" not in sealed
-    other_version = (4).to_bytes(8, "big") + sealed[8:]
-    for bytes_, key, tenant, place in (
-        (sealed, KEY, "tn_b", "rs_1"),  # transplanted to another tenant
-        (sealed, KEY, "tn_a", "rs_2"),  # to another resource
-        (sealed, secrets.token_bytes(sealing.KEY_BYTES), "tn_a", "rs_1"),
-        (other_version, KEY, "tn_a", "rs_1"),
-        (sealed[:-1] + bytes([sealed[-1] ^ 1]), KEY, "tn_a", "rs_1"),
-        (b"short", KEY, "tn_a", "rs_1"),
+    (other,) = seals.PURPOSES.keys() - {purpose}
+    relabelled = bytes([seals.PURPOSES[other]]) + sealed[1:]
+    for bytes_, opens, as_, place in (
+        (sealed, TenantKey("tn_b", 3, KEY), purpose, "rs_1"),  # transplanted to another tenant
+        (sealed, key, purpose, "rs_2"),  # to another resource
+        (sealed, key, other, "rs_1"),  # to another purpose, be it as it is
+        (relabelled, key, other, "rs_1"),  # or with that purpose written on it
+        (b"\7" + sealed[1:], key, purpose, "rs_1"),  # to none that there is
+        (b"\0" + sealed[1:], key, purpose, "rs_1"),  # or as one of before there were purposes
+        (sealed, TenantKey("tn_a", 3, secrets.token_bytes(sealing.KEY_BYTES)), purpose, "rs_1"),
+        (sealed, TenantKey("tn_a", 4, KEY), purpose, "rs_1"),
+        (sealed[:7] + b"\4" + sealed[8:], TenantKey("tn_a", 4, KEY), purpose, "rs_1"),
+        (sealed[:-1] + bytes([sealed[-1] ^ 1]), key, purpose, "rs_1"),
+        (b"short", key, purpose, "rs_1"),
+        (b"", key, purpose, "rs_1"),
     ):
         with pytest.raises(SealBroken):
-            seals.unseal(bytes_, key, tenant, place)
-    assert seals.seal(b"payload", KEY, 3, "tn_a", "rs_1") != sealed
+            opens.unseal(as_, place, bytes_)
+    assert key.seal(purpose, "rs_1", b"payload") != sealed
+
+
+@pytest.mark.parametrize("purpose", seals.PURPOSES)
+def test_what_was_sealed_before_there_were_purposes_opens_in_its_place(purpose: Purpose) -> None:
+    """As releases before wrote it: the version, and the payload under the tenant's key itself."""
+    closed = sealing.encrypt(KEY, b"payload", b"millrace/tenancy\x1fpayload\x1ftn_a\x1frs_1\x1f3")
+    before = (3).to_bytes(8, "big") + closed
+    assert seals.key_version_of(before) == 3
+    assert TenantKey("tn_a", 3, KEY).unseal(purpose, "rs_1", before) == b"payload"
+    for tenant, place, first in (("tn_b", "rs_1", 0), ("tn_a", "rs_2", 0), ("tn_a", "rs_1", 1), ("tn_a", "rs_1", 7)):
+        with pytest.raises(SealBroken):
+            TenantKey(tenant, 3, KEY).unseal(purpose, place, bytes([first]) + before[1:])
+
+
+def test_keys_of_purposes_are_derived_for_ever_alike_and_none_is_another() -> None:
+    """By RFC 5869's own formula: a release that derived others would open nothing of what is stored."""
+    assert set(get_args(Purpose)) == seals.PURPOSES.keys()
+    assert seals.PURPOSES == {"resources": 1, "exports": 2}  # what is sealed names them by these, for ever
+    key = TenantKey("tn_a", 3, KEY)
+    said = {p: f"millrace/tenancy\x1fpurpose\x1f{p}\x1ftn_a\x1f3".encode() + b"\1" for p in seals.PURPOSES}
+    derived = {purpose: hmac.digest(KEY, text, "sha256") for purpose, text in said.items()}
+    assert len({KEY, *derived.values(), key.keyed_hash(b"")}) == len(derived) + 2
+    for purpose, number in seals.PURPOSES.items():
+        bound_to = f"millrace/tenancy\x1fsealed\x1f{purpose}\x1ftn_a\x1frs_1\x1f3".encode()
+        sealed = bytes([number]) + (3).to_bytes(7, "big") + sealing.encrypt(derived[purpose], b"payload", bound_to)
+        assert key.unseal(purpose, "rs_1", sealed) == b"payload"
 
 
 def test_who_reads_the_keys_of_a_home_makes_none(tmp_path) -> None:  # type: ignore[no-untyped-def] # a path
@@ -79,7 +117,7 @@ def test_what_was_shredded_is_opened_by_nobody_whatever_the_database_has(tmp_pat
     assert {"tn_a", "tn_b"} < Shredded(tmp_path).all()
     assert file.read_text().split().count("tn_b") == 1
     for _ in range(2):
-        with pytest.raises(errors.KeyShredded):
+        with pytest.raises(errors.KeyShredded):  # from which alone the keys of all purposes come
             roots.unwrap("tn_a", 1, newest, wrapped)
         file.unlink(missing_ok=True)
     shredded.add(["tn_c"])
@@ -177,8 +215,12 @@ def test_a_comparison_tells_each_kind_of_difference_and_takes_no_wrong_pair_for_
 
 
 def test_a_keyed_hash_is_of_its_key_and_of_what_was_hashed() -> None:
-    found = {seals.keyed_hash(key, plain) for key in (b"a" * 32, b"b" * 32) for plain in (b"x", b"y")}
+    """And the same in every release, or a retry after an upgrade would be another request."""
+    keys = (b"a" * 32, b"b" * 32)
+    found = {TenantKey("tn_a", 1, key).keyed_hash(plain): (key, plain) for key in keys for plain in (b"x", b"y")}
     assert len(found) == 4
+    for hash_, (key, plain) in found.items():
+        assert hash_ == hmac.digest(key, b"millrace/tenancy\x1frequest_hash" + plain, "sha256")
 
 
 def test_stores_have_the_migrations_that_are_named_so() -> None:

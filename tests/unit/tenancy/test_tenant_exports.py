@@ -19,8 +19,9 @@ from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.tenants import Tenant, Tenants
 from schemas import errors
 from schemas.tenancy import limits
-from sinks.tenancy import seals, secrets_file
+from sinks.tenancy import secrets_file
 from sinks.tenancy.root_keys import RootKeys
+from sinks.tenancy.seals import TenantKey
 
 TENANT = "tn_a"
 PARTS = (b'{"n": 1}\n', b'{"n": 2}\n', b'{"n": 3}\n')
@@ -33,8 +34,8 @@ class Database:
 
     def __init__(self, root_keys: RootKeys) -> None:
         root_key_id, wrapped = root_keys.new_wrapped(TENANT, 1)
-        key = root_keys.unwrap(TENANT, 1, root_key_id, wrapped)
-        self.sealed = [seals.seal(text, key, 1, TENANT, f"ex_1:{part}") for part, text in enumerate(PARTS)]
+        key = TenantKey(TENANT, 1, root_keys.unwrap(TENANT, 1, root_key_id, wrapped))
+        self.sealed = [key.seal("exports", f"ex_1:{part}", text) for part, text in enumerate(PARTS)]
         self.key: tuple[Any, ...] = (1, root_key_id, wrapped, "active", None)
         self.safe_mode = False
         texts = dict.fromkeys(("name", "tier", "timezone", "home_currency", "placement_id", "key_ref", "region"), "x")
