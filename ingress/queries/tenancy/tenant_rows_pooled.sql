@@ -1,7 +1,7 @@
 -- Some rows of a tenant in the pool of this database, under its signed context. Primary key of the store.
--- The context is set by the row that the others are joined to, so it holds when the policy asks; were it asked before, it
--- would refuse.
-select r.resource_id, r.version, r.payload, r.deleted
-from (select set_config('app.ctx', %(context)s::text, true) is not null as is_set, %(tenant_id)s::text as tenant_id offset 0) c
-join tenancy_pool.resource r on r.tenant_id = c.tenant_id and c.is_set
-where r.resource_id = any (%(ids)s::text[])
+-- The context is set by what is asked once, before any row is looked for, so it holds when the policy asks; were that asked
+-- before, it would refuse. The tenant is in a list, for an equality would be asked once, too, with the policy's: either first.
+select resource_id, version, payload, deleted
+from tenancy_pool.resource
+where (select set_config('app.ctx', %(context)s::text, true)) is not null
+  and tenant_id = any (array[%(tenant_id)s::text]) and resource_id = any (%(ids)s::text[])
