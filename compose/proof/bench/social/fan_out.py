@@ -49,7 +49,7 @@ class FanOutBench:
         self._stack = stack
         self._people = people
         self._connection = connection
-        self._url = stack.settings.addresses().redis_url
+        self._url = stack.settings.addresses().social_homes_url
         self._redis = redis.Redis.from_url(self._url)
 
     def run(self, followers: int, posts: int) -> dict[str, Any]:
