@@ -34,7 +34,7 @@ class Worker:
     name: str  # of the process, and of what it follows; unique over all services
     module: str
     role: str  # in Postgres: the migrations of its service say what it may do
-    secrets: tuple[str, ...] = ()  # it needs further ones: "redis", "media_urls"; it is given no others
+    secrets: tuple[str, ...] = ()  # it needs further ones: "homes", "media_urls"; it is given no others
     processes: int = 1  # where ``MILLRACE_WORKER_PROCESSES`` says nothing of it
 
 

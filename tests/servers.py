@@ -146,8 +146,6 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
     where = servers.addresses()
     database = clone_database(where.postgres_superuser_dsn, name)
     _in_clickhouse(where.clickhouse_url, f"create database {name}")
-    number = run_folder.next_number("valkey") + 1  # the first is the run's own
-    assert number < limits.REDIS_DATABASES, "more worlds than databases of the run's Valkey"
     roles = servers.role_passwords()
     kafka = where.kafka.security
     given: dict[str, Any] = {
@@ -158,7 +156,7 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
         "kafka_sasl_password": kafka["sasl.password"],
         "kafka_prefix": f"{name}.",
         "postgres_dsn": database,
-        "redis_url": _with_path(where.redis_url, str(number)),
+        "redis_url": another_valkey_database(),
         "clickhouse_url": _with_path(where.clickhouse_url, name),
         **{f"postgres_{role.removeprefix('millrace_')}_password": roles[role] for role in ROLES},
     }
@@ -171,6 +169,13 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
         yield World(settings)
     finally:
         leases.close()
+
+
+def another_valkey_database() -> str:
+    """One of the run's Valkey that nobody else has."""
+    number = run_folder.next_number("valkey") + 1  # the first is the run's own
+    assert number < limits.REDIS_DATABASES, "more worlds than databases of the run's Valkey"
+    return _with_path(run_servers().addresses().redis_url, str(number))
 
 
 @contextmanager

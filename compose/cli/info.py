@@ -78,6 +78,7 @@ def _found(settings: Settings, addresses: Addresses, *, with_secrets: bool) -> d
         },
         "postgres": shown(addresses.postgres_reader_dsn),
         "valkey": shown(addresses.redis_url),
+        "social_homes": shown(addresses.social_homes_url),
         "clickhouse": shown(addresses.clickhouse_reader_url),
         "metrics": {entry.name: f"{entry.ops_url}/metrics" for entry in entries if entry.ops_url},
         "versions": {"millrace": _version("millrace"), "python": sys.version.split()[0]}

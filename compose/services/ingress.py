@@ -90,6 +90,6 @@ def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
             support_issuer=settings.support_issuer(keys).path,
             certificate_keys=CertificateKeys(keys),
         ),
-        SocialConfig(media=settings.media_origin()),
+        SocialConfig(media=settings.media_origin(), homes_url=settings.addresses().social_homes_url),
         LimiterConfig(merchants_are_bound=settings.is_production, encrypted=settings.is_production),
     )

@@ -37,11 +37,14 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         name=name,
         kafka=settings.kafka_of(name, of_worker(name)),
         postgres_dsn=addresses.postgres_dsns[declared.role],
-        redis_url=addresses.redis_url if "redis" in declared.secrets else "",
         keys=settings.the_home().path / "keys",
         client_id=f"{name.replace('_', '-')}-{socket.gethostname()}-{os.getpid()}-{instance}",
         of_services=(
-            SocialConfig(media=settings.media_origin(signs="media_urls" in declared.secrets), clamd=settings.clamd),
+            SocialConfig(
+                media=settings.media_origin(signs="media_urls" in declared.secrets),
+                homes_url=addresses.social_homes_url if "homes" in declared.secrets else "",
+                clamd=settings.clamd,
+            ),
         ),
     )
     worker: ServiceWorker = import_module(declared.module).build(place)

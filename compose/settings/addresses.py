@@ -33,6 +33,7 @@ class SettingsOfAddresses(Protocol):
     postgres_dsn: SecretStr | None
     postgres_address: str | None
     redis_url: SecretStr | None
+    social_homes_url: SecretStr | None
     clickhouse_url: SecretStr | None
     clickhouse_reader_url: SecretStr | None
     media_cache: Literal["auto", "none", "varnish"]
@@ -119,6 +120,11 @@ class Addresses:
         return secret_text(self._settings.redis_url) or (
             f"redis://:{quote(self._home.secret('redis'), safe='')}@{LOOPBACK}:{self._ports['redis_port']}/0"
         )
+
+    @property
+    def social_homes_url(self) -> str:
+        """Homes of social posts: a store of their own, or the one of the counters."""
+        return secret_text(self._settings.social_homes_url) or self.redis_url
 
     @property
     def clickhouse_url(self) -> str:

@@ -14,10 +14,12 @@ from schemas.this_machine import is_here
 
 _POSTGRES_TLS: Final = ("require", "verify-ca", "verify-full")
 _OF_CLICKHOUSE: Final = (("https", "http"), "https://user:password@host:port/database")
+_OF_VALKEY: Final = (("rediss", "redis", "unix"), "rediss://user:password@host:port/0")
 #: what a URL may begin with, and how one looks
 _FORMS: Final = {
     "postgres_dsn": (("postgresql", "postgres"), "postgresql://user:password@host:port/database"),
-    "redis_url": (("rediss", "redis", "unix"), "rediss://user:password@host:port/0"),
+    "redis_url": _OF_VALKEY,
+    "social_homes_url": _OF_VALKEY,
     "clickhouse_url": _OF_CLICKHOUSE,
     "clickhouse_reader_url": _OF_CLICKHOUSE,
 }
@@ -32,6 +34,8 @@ class StoreTransport(IssuerSettings):
     postgres_dsn: SecretStr | None = None
     postgres_address: str | None = None  # the same without user and password: all that our processes are told of it
     redis_url: SecretStr | None = None  # rediss:// for TLS
+    #: where homes of social posts lie; without it beside the counters, at the server of ``redis_url``
+    social_homes_url: SecretStr | None = None
     clickhouse_url: SecretStr | None = None  # https:// for TLS; user, password and database stand in it
     #: the same server as a user that only reads, for analysts: ``millrace up`` prints it
     clickhouse_reader_url: SecretStr | None = None
@@ -55,6 +59,7 @@ class StoreTransport(IssuerSettings):
             "MILLRACE_KAFKA_BOOTSTRAP": (self._is_plain_kafka(), "MILLRACE_KAFKA_SECURITY_PROTOCOL=SASL_SSL"),
             "MILLRACE_POSTGRES_DSN": (self._is_plain_postgres(), "sslmode=verify-full in it"),
             "MILLRACE_REDIS_URL": (_is_plain_url(self.redis_url, "rediss"), "a rediss:// address"),
+            "MILLRACE_SOCIAL_HOMES_URL": (_is_plain_url(self.social_homes_url, "rediss"), "a rediss:// address"),
             "MILLRACE_CLICKHOUSE_URL": (_is_plain_url(self.clickhouse_url, "https"), "an https:// address"),
             "MILLRACE_CLICKHOUSE_READER_URL": (
                 _is_plain_url(self.clickhouse_reader_url, "https"),

@@ -183,6 +183,7 @@ def world(settings: Settings, state: StackState) -> dict[str, Any]:
         "home": str(settings.the_home().path),
         "kafka_bootstrap": addresses.kafka_bootstrap,
         "redis_url": addresses.redis_url,
+        "social_homes_url": addresses.social_homes_url,
         "kafka_security": {}
         if settings.kafka_bootstrap  # whom its operator knows
         else settings.kafka_security(OPERATOR if state.servers_only else READER),

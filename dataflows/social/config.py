@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,4 +14,5 @@ class SocialConfig:
     """Plain values, beside those of every worker."""
 
     media: MediaOrigin  # their bytes and their URLs: signed with b"" where that key is not among the worker's secrets
+    homes_url: str = field(default="", repr=False)  # "" where homes are not among the worker's secrets
     clamd: str | None = None  # host and port of a scanner of malware

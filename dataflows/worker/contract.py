@@ -23,7 +23,6 @@ class WorkerPlace:
     name: str  # of the worker: its follower, and its group in Kafka
     kafka: KafkaConnection
     postgres_dsn: str = field(repr=False)  # of the role that its service declares
-    redis_url: str = field(repr=False)  # "" where its service does not declare it among the worker's secrets
     client_id: str  # of this process
     keys: Path | None = None  # the folder of the home's private files
     #: what workers of one service alone need, of a type that the service declares

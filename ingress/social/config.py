@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,3 +14,4 @@ class SocialConfig:
     """Plain values, beside those of every service."""
 
     media: MediaOrigin  # where media are uploaded to and seen
+    homes_url: str | None = field(default=None, repr=False)  # None: homes are read from Postgres

@@ -124,7 +124,7 @@ class Told:
     def fresh(self, posts: Sequence[Post]) -> list[Post]:
         """What of a home (the newest first) was not told yet, the oldest first; from now on it was."""
         found = [post for post in reversed(posts) if post["post_id"] not in self._ids and _place(post) >= self._since]
-        self._ids = [*self._ids, *(post["post_id"] for post in found)][-social_limits.HOME_POSTS_MAX :]
+        self._ids = [*self._ids, *(post["post_id"] for post in found)][-social_limits.HOME_STREAM_TOLD_MAX :]
         if len(posts) >= _PAGE:
             self._since = max(self._since, _place(posts[_PAGE - 1]))
         return found

@@ -7,8 +7,10 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from ingress.http.breaker import Breaker
+from ingress.social.pager import NEWEST
 from schemas import errors
 from schemas.social import limits
+from sinks.redis.homes import Part, newest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,8 +38,12 @@ class HomeReader:
         """The next places of what was pushed, newest first. Raises Gone rather than build an erased user's home."""
         found = await self._told(lambda homes: homes.read(user, place, count))
         if found is None:
-            found = [one for one in await self._built(user) if one < place][:count]
-        return found
+            built = await self._built(user)
+            found = Part([one for one in built.places if one < place][:count], built.floor)
+        places, floor = found
+        if floor and len(places) < count:  # behind what is kept
+            places += await self._behind(user, min(place, (floor + 1, "")), count - len(places))
+        return places
 
     async def _told(self, ask: Callable[[Homes], Awaitable[Told]]) -> Told | None:
         """What the store of homes says; None while it is away, and nobody waits for it again and again."""
@@ -54,15 +60,19 @@ class HomeReader:
             return told
         return None
 
-    async def _built(self, user: str) -> list[Place]:
-        """What a home holds, from Postgres. It is kept under a token that was taken before anything was read."""
+    async def _built(self, user: str) -> Part:
+        """What a home keeps, from Postgres. It is kept under a token that was taken before anything was read."""
         await self._users.require_present(user)
         token = await self._told(lambda homes: homes.begin(user))  # without one it is not kept
-        rows = await self._store.rows("home_build", {"viewer": user, "count": limits.HOME_POSTS_MAX})
-        posts = [(int(at), str(post_id)) for at, post_id in rows]
+        built = newest(await self._behind(user, NEWEST, limits.HOME_POSTS_KEPT))
         if token:
-            await self._told(lambda homes: homes.finish(user, token, posts))  # or the next reader builds it
-        return posts
+            await self._told(lambda homes: homes.finish(user, token, built))  # or the next reader builds it
+        return built
+
+    async def _behind(self, user: str, place: Place, count: int) -> list[Place]:
+        """So many places behind this one, from Postgres: all that was ever pushed is there."""
+        given = {"viewer": user, "at": place[0], "id": place[1], "count": count}
+        return [(int(at), str(post_id)) for at, post_id in await self._store.rows("home_build", given)]
 
     async def close(self) -> None:
         """Disconnects."""

@@ -56,14 +56,15 @@ class SocialHttp(HttpService):
 
     def __init__(self, platform: Platform) -> None:
         super().__init__(platform)
-        store, cursors, url = platform.store, platform.cursors, platform.config.redis_url
+        store, cursors, config = platform.store, platform.cursors, platform.parts.get(SocialConfig)
         add = platform.parts.add
-        uploads = add(Uploads(store, platform.parts.get(SocialConfig).media))
+        uploads = add(Uploads(store, config.media))
         moderation = add(Moderation(store, cursors))
         add(OwnData(store))
         users = add(Users(store))
         self.admission = SocialAdmission(users, uploads, SealedTexts(store))
-        self._homes = add(HomeReader(store, users, None if url is None else Homes(url)))
+        homes = None if config.homes_url is None else Homes(config.homes_url)
+        self._homes = add(HomeReader(store, users, homes))
         posts = add(Posts(store, cursors, uploads, moderation))
         self._searches = Searches(platform.config.postgres_dsn)
         timelines = add(Timelines(posts, self._homes, self._searches, users, cursors))

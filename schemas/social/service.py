@@ -52,7 +52,7 @@ SERVICE: Final = Service(
             name="social_fanout",
             module="dataflows.social.fanout.worker",
             role="millrace_social_worker",
-            secrets=("redis",),
+            secrets=("homes",),
         ),
         Worker(
             name=moderation_operations.PROPAGATION,
@@ -64,7 +64,7 @@ SERVICE: Final = Service(
             name=own_data_operations.ERASER,
             module="dataflows.social.erasure.eraser",
             role="millrace_social_eraser",
-            secrets=("redis", "media_urls"),
+            secrets=("homes", "media_urls"),
         ),
         Worker(name=media_operations.SCANNER, module="dataflows.social.media.scanner", role="millrace_social_scanner"),
     ),

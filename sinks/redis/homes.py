@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from importlib import resources
-from typing import Final
+from typing import Final, NamedTuple
 
 import redis as redis_client
 from prometheus_client import Counter
@@ -37,6 +37,19 @@ def _key(user_id: str) -> str:
     return _PREFIX + user_id
 
 
+class Part(NamedTuple):
+    """Places of one home, newest first. There are more at or below ``floor``, in Postgres alone; 0: there are none."""
+
+    places: list[Place]
+    floor: int
+
+
+def newest(posts: list[Place]) -> Part:
+    """Of so many of the newest posts as a home keeps, or of all there are: what stands above its floor."""
+    floor = min(at for at, _ in posts) if len(posts) >= limits.HOME_POSTS_KEPT else 0
+    return Part([place for place in posts if place[0] > floor], floor)
+
+
 def _flat(posts: Sequence[Place]) -> list[int | str]:
     return [value for place in posts for value in place]
 
@@ -50,19 +63,19 @@ class Homes:
         self._begin = self._redis.register_script(_script("home_begin"))
         self._finish = self._redis.register_script(_script("home_finish"))
 
-    async def read(self, user_id: str, before: Place, count: int) -> list[Place] | None:
-        """So many places before this one, newest first; None where there is no complete home."""
+    async def read(self, user_id: str, before: Place, count: int) -> Part | None:
+        """So many places before this one, above the floor; None where there is no complete home."""
         try:
             # of one time there may be several: all of them are read, and those that were read before are dropped
-            newest = min(before[0], _BUILDING - 1)  # below the marker
-            found = await self._read([_key(user_id)], [newest, count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
+            highest = min(before[0], _BUILDING - 1)  # below the marker
+            found = await self._read([_key(user_id)], [highest, count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
         except (RedisError, OSError) as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
         if found is None:
             return None
-        flat = found.decode().split()
+        floor, *flat = found.decode().split()
         places = [(int(float(at)), post_id) for post_id, at in zip(flat[::2], flat[1::2], strict=True)]
-        return [place for place in places if place < before][:count]
+        return Part([place for place in places if place < before][:count], int(floor))
 
     async def begin(self, user_id: str) -> int:
         """From here on what is pushed stays in the home. Returns the token of the building.
@@ -76,9 +89,9 @@ class Homes:
         except (RedisError, OSError) as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
 
-    async def finish(self, user_id: str, token: int, posts: Sequence[Place]) -> None:
-        """Adds what was read since ``begin``. Where somebody began later, that one finishes."""
-        arguments = [token, limits.HOME_POSTS_MAX, limits.HOME_TTL_S, *_flat(posts)]
+    async def finish(self, user_id: str, token: int, part: Part) -> None:
+        """Adds what was read since ``begin``: the ``newest``. Where somebody began later, that one finishes."""
+        arguments = [token, limits.HOME_TTL_S, part.floor, *_flat(part.places)]
         try:
             await self._finish([_key(user_id)], arguments)
         except (RedisError, OSError) as error:
@@ -113,7 +126,8 @@ class HomeWriter:
         for users, posts in pushes:
             if not posts:
                 continue
-            arguments = [limits.HOME_POSTS_MAX, limits.HOMES_KEPT_MEMORY_PERCENT, *_flat(posts)]
+            kept, spare = limits.HOME_POSTS_KEPT, limits.HOME_POSTS_SPARE
+            arguments = [kept, kept + spare, limits.HOMES_KEPT_MEMORY_PERCENT, *_flat(posts)]
             at_once = max(1, limits.HOME_DELIVERIES_AT_ONCE // len(posts))
             for n in range(0, len(users), at_once):
                 self._push([_key(user) for user in users[n : n + at_once]], arguments, client=pipeline)

@@ -98,7 +98,7 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator, first:
     password = urlsplit(world["redis_url"]).password
     assert password not in json.dumps(told)
     with_secrets = json.loads(lasting.run("info", "--json", "--secrets").stdout)
-    assert with_secrets["valkey"] == world["redis_url"]
+    assert with_secrets["valkey"] == with_secrets["social_homes"] == world["redis_url"] == world["social_homes_url"]
     assert urlsplit(with_secrets["clickhouse"]).username == "reader"
     client = dict(one.split("=", 1) for one in with_secrets["kafka"]["client"])
     assert client["sasl.username"] == "reader"

@@ -61,7 +61,7 @@ def test_events_that_took_too_long_come_again_fewer_at_a_time(monkeypatch: pytes
         if sum(len(one.events) for one in taken) > most // 4:
             raise psycopg.OperationalError("terminating connection due to transaction timeout")
 
-    place = WorkerPlace(name="counts", kafka=cast("Any", None), postgres_dsn="", redis_url="", client_id="c")
+    place = WorkerPlace(name="counts", kafka=cast("Any", None), postgres_dsn="", client_id="c")
     topic.worker = CountingWorker(place, SERVICE, lambda _: None, count)
     topic.worker.run()
     assert topic.asked == [most, most // 2, most // 4, most // 4, most // 4]

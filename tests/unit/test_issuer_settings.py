@@ -111,6 +111,7 @@ FAR: Any = {"issuer": OUTSIDE, "jwks_url": "https://issuer.example/keys"}
             {"postgres_address": "postgresql://10.0.0.5/m?sslmode=require"},
         ),
         ({"redis_url": "redis://:p@cache.corp:6379/0"}, {"redis_url": "rediss://:p@cache.corp:6379/0"}),
+        ({"social_homes_url": "redis://h:p@cache.corp/0"}, {"social_homes_url": "rediss://h:p@cache.corp/0"}),
         ({"clickhouse_url": "http://u:p@192.0.2.7:8123/m"}, {"clickhouse_url": "https://u:p@192.0.2.7:8443/m"}),
         ({"clickhouse_reader_url": "http://r:p@ch.corp/m"}, {"clickhouse_reader_url": "https://r:p@ch.corp/m"}),
     ],

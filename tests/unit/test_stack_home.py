@@ -77,6 +77,12 @@ def test_an_address_opens_the_secret_that_is_in_it_and_no_other(tmp_path: Path) 
     assert not home.secrets.exists(), "where things are is no secret"
     assert home.secret("millrace_sink") in addresses.postgres_dsns["millrace_sink"]
     assert [path.name for path in home.secrets.iterdir()] == ["millrace_sink"]
+    apart = "redis://homes:p@127.0.0.1:1/2"
+    assert Settings(home=tmp_path, social_homes_url=apart).addresses().social_homes_url == apart
+    assert [path.name for path in home.secrets.iterdir()] == ["millrace_sink"], (
+        "that of the counters' server stays shut"
+    )
+    assert addresses.social_homes_url == addresses.redis_url, "unless it is said otherwise, they lie there"
 
 
 def test_a_damaged_file_names_itself(tmp_path: Path) -> None:
@@ -145,6 +151,7 @@ def test_a_process_is_its_pid_and_its_start() -> None:
         ("SERVICES", "owner,nobody", "unknown service nobody"),
         ("POSTGRES_DSN", "host=x dbname=y", "give a URL"),
         ("REDIS_URL", "cache:6379", "MILLRACE_REDIS_URL is wrong: give a URL: rediss:"),
+        ("SOCIAL_HOMES_URL", "https://cache:6379", "MILLRACE_SOCIAL_HOMES_URL is wrong: give a URL: rediss:"),
         ("CLICKHOUSE_URL", "tcp://house:9000/x", "MILLRACE_CLICKHOUSE_URL is wrong: give a URL: https:"),
         ("CLICKHOUSE_READER_URL", "https://house:s3cret/x", "MILLRACE_CLICKHOUSE_READER_URL is wrong: give a URL"),
         ("PROCESSOR_SECRETS", '{"stripe": sk_1}', "MILLRACE_PROCESSOR_SECRETS is wrong: give a JSON object$"),

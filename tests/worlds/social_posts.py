@@ -7,7 +7,6 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from schemas.social import limits
 from tests.gate import RUN_SEED, examples
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ class Planted:
             f"po_{self.word}{n:06}": "private" if self._chance.random() < share else self._chance.choice(OTHERS_SEE)
             for n, share in enumerate(hidden)
         }
-        pulled = max(0, count - limits.HOME_POSTS_MAX // 2)  # the oldest, all of them: a home does not go back so far
-        pushed = [n >= pulled and self._chance.random() < 0.5 for n in range(count)]
+        pushed = [self._chance.random() < 0.5 for _ in range(count)]
         self._insert(self.visibilities, pushed, [self._at + n // 3 for n in range(count)])
 
     def _insert(self, visibilities: dict[str, str], pushed: list[bool], times: list[int]) -> None:

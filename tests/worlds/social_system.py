@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from compose.proof.social.client import SocialClient
+from dataflows.social.config import SocialConfig
 from ingress.identity.issuer import SCOPES_OF_USERS, KeyFolder
+from tests import servers
 from tests.eventually import patient
 from tests.worlds.public_system import system_of_its_own
 
@@ -25,13 +27,24 @@ _clients: dict[str, httpx.Client] = {}
 
 @contextmanager
 def social_system(home: Path, *workers: str, services: tuple[str, ...] = ("ingress",)) -> Iterator[PublicSystem]:
-    """A system of its own with an owner, these workers and one ingress, and one client that all of its users share."""
-    processes = ("social_owner", *workers)
-    with system_of_its_own(home, services=services, ingress_processes=1, processes=processes) as made:
+    """A system of its own with an owner, these workers and one ingress, and one client that all of its users share.
+
+    Homes lie apart from its counters.
+    """
+    processes, homes = ("social_owner", *workers), servers.another_valkey_database()
+    with system_of_its_own(
+        home, services=services, ingress_processes=1, processes=processes, social_homes_url=homes
+    ) as made:
         with httpx.Client(base_url=made.base_url, timeout=patient(40), trust_env=False) as client:
             _clients[made.base_url] = client
             yield made
         del _clients[made.base_url]
+
+
+def social_config(system: PublicSystem) -> SocialConfig:
+    """What the platform gives to workers of this service."""
+    settings = system.settings
+    return SocialConfig(media=settings.media_origin(), homes_url=settings.addresses().social_homes_url)
 
 
 class SocialUser:

@@ -61,7 +61,7 @@ class Eraser:
         self._objects = media_objects(self._media)
         self._certificates = CertificateKeys(place.keys)
         self._sender = CommandSender(place)
-        self._homes = HomeWriter(place.redis_url)
+        self._homes = HomeWriter(place.of_service(SocialConfig).homes_url)
         self._erased = ErasedBefore(place.keys)
         self._session = LastingSession("eraser", place.postgres_dsn)
         self._forgotten: set[str] = set()  # whose posts are in no home any more

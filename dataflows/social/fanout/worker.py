@@ -12,6 +12,7 @@ import psycopg
 from redis.exceptions import RedisError
 
 from dataflows.owner import fail_points
+from dataflows.social.config import SocialConfig
 from dataflows.social.fanout.spread import Spread
 from dataflows.worker.contract import WorkerPlace
 from dataflows.worker.event_worker import EventWorker
@@ -31,7 +32,7 @@ class FanOut:
 
     def __init__(self, place: WorkerPlace) -> None:
         self._dsn = place.postgres_dsn
-        self._homes = HomeWriter(place.redis_url)
+        self._homes = HomeWriter(place.of_service(SocialConfig).homes_url)
         self._connection: psycopg.Connection | None = None
 
     def take(self, taken: Sequence[Taken]) -> None:

@@ -72,7 +72,6 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
             name="social_propagation",
             kafka=world.settings.kafka_as(of_worker("social_propagation")),
             postgres_dsn=addresses.postgres_dsns["millrace_social_propagation"],
-            redis_url="",
             client_id="propagation-test",
             of_services=(SocialConfig(media=edge.place),),
         )

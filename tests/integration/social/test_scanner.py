@@ -134,7 +134,6 @@ def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
         name="social_scanner",
         kafka=stack.settings.kafka_as(of_worker("social_scanner")),
         postgres_dsn=stack.addresses.postgres_dsns["millrace_social_scanner"],
-        redis_url="",
         client_id="scanner-test",
         of_services=(SocialConfig(media=origin),),
     )

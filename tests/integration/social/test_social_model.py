@@ -21,7 +21,6 @@ import redis
 
 from compose.proof.social.history import History
 from compose.proof.social.surfaces import Surfaces
-from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.fanout.spread import Spread
 from dataflows.social.fanout.worker import build
@@ -36,7 +35,7 @@ from tests.seeds import seeds
 from tests.services.counter_world import process
 from tests.worlds.social_planted import Backup, crowd
 from tests.worlds.social_posts import OTHERS_SEE, Planted
-from tests.worlds.social_system import SocialUser, client_of, social_system
+from tests.worlds.social_system import SocialUser, client_of, social_config, social_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +64,8 @@ def fanning_out(system: PublicSystem, name: str = "social_fanout") -> Iterator[N
         name="social_fanout",
         kafka=settings.kafka_as(of_worker("social_fanout")),
         postgres_dsn=settings.addresses().postgres_dsns["millrace_social_worker"],
-        redis_url=settings.addresses().redis_url,
         client_id=f"{name}-test",
+        of_services=(social_config(system),),
     )
     worker = build(replace(place, name=name))
     thread = threading.Thread(target=worker.run)
@@ -137,7 +136,7 @@ def test_nobody_ever_sees_what_is_not_for_them(system: PublicSystem, seed: int) 
 
 def stored(system: PublicSystem, user: SocialUser, *lost: str) -> set[str]:
     """What lies in a home, shown or not, without these, which it loses."""
-    with closing(redis.Redis.from_url(system.settings.addresses().redis_url)) as connection:
+    with closing(redis.Redis.from_url(system.settings.addresses().social_homes_url)) as connection:
         key = f"millrace:social:home:{user.name}"
         if lost:
             assert connection.zrem(key, *lost) == len(lost)
@@ -168,7 +167,7 @@ def test_the_whole_stream_again_brings_back_what_a_home_lost_and_nothing_that_wa
     chance = random.Random(RUN_SEED)
     with (
         psycopg.connect(dsn, autocommit=True) as connection,
-        closing(HomeWriter(system.settings.addresses().redis_url)) as homes,
+        closing(HomeWriter(system.settings.addresses().social_homes_url)) as homes,
     ):
         for _ in range(examples(gate=10, proof=500)):
             order = [event for event in events for _ in range(chance.randint(0, 3))]
@@ -213,7 +212,7 @@ from generate_series(1, %(count)s) n
 
 
 def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: PublicSystem) -> None:
-    """More of both than a home has places, and all of them newer than what it shows."""
+    """More of both than a home has places, and all of them newer than what it shows. What is older than it keeps is there."""
     author, other, fan = (SocialUser(system) for _ in range(3))
     for user in (author, other):
         user.read("/v1/me")
@@ -223,15 +222,25 @@ def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: Pu
     with (
         psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection,
         psycopg.connect(addresses.postgres_dsns["millrace_social_worker"], autocommit=True) as spreading,
-        closing(HomeWriter(addresses.redis_url)) as homes,
+        closing(HomeWriter(addresses.social_homes_url)) as homes,
     ):
-        connection.execute(_CROWDING, {"author": author.name, "count": 2 * limits.HOME_POSTS_MAX})
+        connection.execute(_CROWDING, {"author": author.name, "count": 2 * limits.HOME_POSTS_KEPT})
         fan.read("/v1/timelines/home", limit=1)
         assert stored(system, fan) == shown, "built"
         assert stored(system, fan, *shown) == set()
         Spread(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
         assert stored(system, fan) == shown, "filled up"
+        opened = (
+            "update post set visibility = 'public', is_pushed = true where post_id like 'po_crowds%' returning post_id"
+        )
+        shown |= {post_id for (post_id,) in connection.execute(opened).fetchall()}
+        homes.drop([fan.name])
+        found = fan.home
+        assert (len(found), set(found)) == (2 * limits.HOME_POSTS_KEPT + 2, shown)
+        assert len(stored(system, fan)) < limits.HOME_POSTS_KEPT
         connection.execute("delete from post where post_id like 'po_crowds%'")
+    with closing(redis.Redis.from_url(addresses.redis_url)) as counters:
+        assert list(counters.scan_iter("millrace:social:*")) == [], "homes lie apart"
 
 
 def test_a_repost_comes_home_though_the_post_was_private_when_fan_out_looked(system: PublicSystem) -> None:
@@ -246,7 +255,7 @@ def test_a_repost_comes_home_though_the_post_was_private_when_fan_out_looked(sys
     dsn = system.settings.addresses().postgres_dsns["millrace_social_worker"]
     with (
         psycopg.connect(dsn, autocommit=True) as connection,
-        closing(HomeWriter(system.settings.addresses().redis_url)) as homes,
+        closing(HomeWriter(system.settings.addresses().social_homes_url)) as homes,
     ):
         Spread(connection, homes).events([told(reposter, "post_reposted", post)])
     assert watcher.home == []
@@ -303,10 +312,9 @@ def test_an_erasure_ends_homes_that_hold_what_nobody_may_see(
         name=name,
         kafka=settings.kafka_as(of_worker(name)),
         postgres_dsn=settings.addresses().postgres_dsns["millrace_social_eraser"],
-        redis_url=settings.addresses().redis_url,
         client_id=f"{name}-test",
         keys=settings.the_home().path / "keys",
-        of_services=(SocialConfig(media=settings.media_origin()),),
+        of_services=(social_config(system),),
     )
     eraser = Eraser(place)
     sign, away = eraser._certificates.sign, iter([Unavailable()])

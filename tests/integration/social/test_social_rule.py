@@ -197,10 +197,11 @@ def test_a_home_reads_as_much_of_reposts_as_a_page_has_room_for(stack: World) ->
             assert rows_read(connection, text_of("timeline_home"), asked, "reaction") < 1_000
         assert connection.execute(text_of("timeline_home").encode(), newest).fetchall()[0][3] == "u_1"
         connection.execute("update reaction set is_pushed = true where user_id = 'u_star'")
-        built = {"viewer": "u_home", "count": 100}
-        found = connection.execute(text_of("home_build").encode(), built).fetchall()
-        assert [row[1] for row in found] == [f"po_{n}" for n in range(1, 101)]
-        assert rows_read(connection, text_of("home_build"), built, "reaction") < 1_000
+        for place, first in ((2**62, 1), (15_000, 15_001)):
+            built = {"viewer": "u_home", "at": place, "id": "", "count": 100}
+            found = connection.execute(text_of("home_build").encode(), built).fetchall()
+            assert [row[1] for row in found] == [f"po_{n}" for n in range(first, first + 100)]
+            assert rows_read(connection, text_of("home_build"), built, "reaction") < 1_000
 
 
 #: a post an hour, all with the same word, and the last of them with a word of its own

@@ -17,7 +17,7 @@ from compose.proof import limits
 from compose.proof.bench.goals import at_least, at_most
 from compose.proof.bench.social.graph import load_follows, load_users
 from compose.proof.bench.social.people import spread, timed_ms
-from sinks.redis.homes import Homes, HomeWriter
+from sinks.redis.homes import Homes, HomeWriter, newest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ class FanOutBench:
         self._stack = stack
         self._people = people
         self._connection = connection
-        self._url = stack.settings.addresses().redis_url
+        self._url = stack.settings.addresses().social_homes_url
         self._redis = redis.Redis.from_url(self._url)
 
     def run(self, followers: int, posts: int) -> dict[str, Any]:
@@ -185,7 +185,7 @@ async def _begin_homes(url: str, users: Iterable[str]) -> None:
     homes = Homes(url, limits.BENCH_DRAIN_WAIT_S * 1_000)
     try:
         for user in users:
-            await homes.finish(user, await homes.begin(user), [])
+            await homes.finish(user, await homes.begin(user), newest([]))
     finally:
         await homes.close()
 

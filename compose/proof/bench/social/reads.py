@@ -100,15 +100,12 @@ def rule_ratio(dsn: str, users: int) -> dict[str, Any]:
     chance = random.Random(1)
     with psycopg.connect(dsn, autocommit=True, options=_SESSION, prepare_threshold=0) as connection:
         for viewer in [name_of(n) for n in chance.sample(range(users), min(users, _VIEWERS))]:
-            places = connection.execute(build.encode(), {"viewer": viewer, "count": count}).fetchall()
-            given = {
-                "viewer": viewer,
+            asked = {"viewer": viewer, "at": NEWEST[0], "id": NEWEST[1], "count": count}
+            places = connection.execute(build.encode(), asked).fetchall()
+            given = asked | {
                 "times": [at for at, _ in places],
                 "ids": [post_id for _, post_id in places],
                 "since": places[-1][0] if len(places) == count else OLDEST[0],
-                "at": NEWEST[0],
-                "id": NEWEST[1],
-                "count": count,
             }
             for _ in range(_ROUNDS):
                 for name, text in texts.items():

@@ -1,5 +1,6 @@
 -- What was read from Postgres after the building began: with it the home is complete.
--- KEYS: the home. ARGV: the builder's token, how many posts it holds, seconds that it lives, score and id of each post.
+-- KEYS: the home. ARGV: the builder's token, seconds that it lives, at or below which time Postgres has more (0: nowhere),
+-- score and id of each post.
 -- Returns 0, and changes nothing, when another builder began later, or the home was dropped: what was read is old then.
 redis.set_repl(redis.REPL_NONE) -- as in home_push.lua
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
@@ -11,7 +12,6 @@ end
 for at = 4, #ARGV, 2 do
     redis.call('ZADD', KEYS[1], 'NX', ARGV[at], ARGV[at + 1])
 end
-redis.call('ZADD', KEYS[1], 9e15, marker)
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -(tonumber(ARGV[2]) + 2))
-redis.call('EXPIRE', KEYS[1], ARGV[3])
+redis.call('ZADD', KEYS[1], 9e15 + (ARGV[3] + ARGV[3] % 2), marker)
+redis.call('EXPIRE', KEYS[1], ARGV[2])
 return 1

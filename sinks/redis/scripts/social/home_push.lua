@@ -1,29 +1,48 @@
 -- Posts into homes: each is there once, whatever is repeated, and no home holds more than it may.
--- KEYS: homes. ARGV: how many posts one holds, percent of the memory that may be in use, then score and id of each post.
+-- KEYS: homes. ARGV: how many posts one keeps, how many it holds before it is shortened to these, percent of the memory that
+-- may be in use, then score and id of each post.
 -- A home without the marker of this very server is left alone: its reader builds it from Postgres, these posts too.
+-- The marker of a complete home says by its score (9e15 and a time) at or below which time Postgres is asked: of what is
+-- above it nothing was ever taken away but what nobody may see. It is even: scores above 2^53 are.
 -- Past that share a home ends rather than grow: unlike the counters beside it, it can be built anew; without these posts, it
--- would be served as complete for ever. Returns how many ended.
+-- would be served as complete for ever. Returns how many ended. Where the server itself evicts, no counters are beside it.
 -- A server that came back with an older copy has another run_id, so its homes have no marker.
 -- Nothing of a home goes into the server's log or to replicas: it is of no other life, and the log was half of the work.
 redis.set_repl(redis.REPL_NONE)
 local call = redis.call
 local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
 local marker = '~' .. run
-local posts = {unpack(ARGV, 3)}
-local surplus = -(tonumber(ARGV[1]) + 2) -- the marker is one more
+local posts = {unpack(ARGV, 4)}
+local kept, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local ended = 0
 local is_full -- looked at for a home that is there, and costs as much as five deliveries
+
+local function shorten(home, marked, surplus)
+    if marked < 9e15 then -- its builder has read Postgres, and knows nothing of what would be taken away
+        call('UNLINK', home)
+        return
+    end
+    local time = tonumber(call('ZRANGE', home, surplus - 1, surplus - 1, 'WITHSCORES')[2])
+    call('ZREMRANGEBYRANK', home, 0, surplus - 1)
+    call('ZADD', home, math.max(marked, 9e15 + (time + time % 2)), marker)
+end
+
 for _, home in ipairs(KEYS) do
-    if call('ZSCORE', home, marker) then
+    local marked = call('ZSCORE', home, marker)
+    if marked then
         if is_full == nil then
             local memory = call('INFO', 'memory')
-            local most = tonumber(string.match(memory, '\nmaxmemory:(%d+)')) -- 0 where there is no bound
-            is_full = most > 0 and tonumber(string.match(memory, '\nused_memory:(%d+)')) > most / 100 * ARGV[2]
+            local bound = tonumber(string.match(memory, '\nmaxmemory:(%d+)')) -- 0 where there is none
+            is_full = bound > 0 and string.match(memory, '\nmaxmemory_policy:(%a+)') == 'noeviction'
+                and tonumber(string.match(memory, '\nused_memory:(%d+)')) > bound / 100 * ARGV[3]
         end
         if is_full then
             ended = ended + call('UNLINK', home)
         elseif call('ZADD', home, 'NX', unpack(posts)) > 0 then
-            call('ZREMRANGEBYRANK', home, 0, surplus)
+            local size = call('ZCARD', home) - 1
+            if size > most then
+                shorten(home, tonumber(marked), size - kept)
+            end
         end
     end
 end
