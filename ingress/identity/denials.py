@@ -43,7 +43,7 @@ class Denials:
         self._read_at = self._tried_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
-        self._open: dict[asyncio.Task[object], Caller] = {}
+        self._open: dict[asyncio.Task[object], list[Caller]] = {}  # for whom, as far as that could be told
         self._ended: dict[asyncio.Task[object], errors.PlatformError] = {}
 
     def start(self) -> None:
@@ -63,6 +63,9 @@ class Denials:
         self.require_clock()
         if (refusal := self.why_not(caller)) is not None:
             raise refusal
+        open_for = self._open.get(asyncio.current_task())  # type: ignore[arg-type] # None is nobody's
+        if open_for is not None and caller not in open_for:
+            open_for.append(caller)
 
     def require_clock(self) -> None:
         """Raises Unavailable while our clock is far off the database's: whom we know by a time, we do not know."""
@@ -82,9 +85,12 @@ class Denials:
                 return errors.Unauthenticated("The token was revoked; sign in again.")
         return None
 
-    def opened(self, task: asyncio.Task[object], caller: Caller) -> None:
-        """The task answers this caller, and is cancelled when it is denied meanwhile."""
-        self._open[task] = caller
+    def opened(self, task: asyncio.Task[object], caller: Caller | None) -> None:
+        """The task answers this caller, and is cancelled when it is denied meanwhile.
+
+        So it is when anybody is denied whom ``require`` lets in within the task: None could not be told just now.
+        """
+        self._open[task] = [] if caller is None else [caller]
 
     def closed(self, task: asyncio.Task[object]) -> errors.PlatformError | None:
         """The task is done; why it was cancelled, when it was."""
@@ -127,8 +133,9 @@ class Denials:
         self._read_at = asked_at
 
     def _end_open(self) -> None:
-        for task, caller in list(self._open.items()):
-            if (refusal := self.why_not(caller)) is not None:
+        for task, callers in list(self._open.items()):
+            refusal = next((why for caller in callers if (why := self.why_not(caller)) is not None), None)
+            if refusal is not None:
                 self._ended[task] = refusal
                 del self._open[task]
                 task.cancel()

@@ -44,9 +44,8 @@ class EndedWhenDenied:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on; a refusal in place of an answer, or the end of one that has begun."""
-        caller = await self._caller(scope)
         task = asyncio.current_task()
-        if caller is None or task is None:
+        if task is None or scope["type"] != "http" or scope["method"] not in _READS:
             await self._app(scope, receive, send)
             return
         last: Message | None = None
@@ -56,7 +55,7 @@ class EndedWhenDenied:
             last = message
             await send(message)
 
-        self._denials.opened(task, caller)
+        self._denials.opened(task, await self._caller(scope))
         why: errors.PlatformError | None = None
         try:
             await self._app(scope, receive, watched)
@@ -74,10 +73,8 @@ class EndedWhenDenied:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _caller(self, scope: Scope) -> Caller | None:
-        if scope["type"] != "http" or scope["method"] not in _READS:
-            return None
         headers = Headers(scope=scope)
         try:
             return await self._authenticator.caller(headers.get("authorization"))
-        except errors.PlatformError:  # the route says what is wrong with it
+        except errors.PlatformError:  # the route says what is wrong with it, or lets in who cannot be told only now
             return next((found for session in self._sessions if (found := session(headers)) is not None), None)

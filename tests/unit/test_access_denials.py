@@ -7,7 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from starlette.responses import Response
+from starlette.applications import Starlette
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from ingress import limits
 from ingress.http import problems
@@ -17,8 +19,9 @@ from ingress.identity.ended import EndedWhenDenied
 from schemas import access_denial, errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -173,7 +176,7 @@ def test_a_database_that_answers_late_does_not_make_our_clock_wrong() -> None:
 class Open:
     """One request that a caller has open, through the middleware."""
 
-    def __init__(self, denials: Denials, app: ASGIApp, method: str = "GET") -> None:
+    def __init__(self, denials: Denials, app: ASGIApp, method: str = "GET", **more: Any) -> None:
         class Authenticator:
             async def caller(self, _: str | None) -> Caller:
                 return caller()
@@ -186,8 +189,9 @@ class Open:
             raise AssertionError
 
         self.sent: list[Message] = []
-        scope: Scope = {"type": "http", "method": method, "headers": [], "path": "/"}
-        layer = EndedWhenDenied(app, authenticator=Authenticator(), denials=denials, refusal=_refusal)  # type: ignore[arg-type]
+        scope: Scope = {"type": "http", "method": method, "headers": [], "path": "/", "query_string": b""}
+        parts = {"authenticator": Authenticator(), "denials": denials, "refusal": _refusal} | more
+        layer = EndedWhenDenied(app, **parts)
         self.task = asyncio.get_running_loop().create_task(self._run(layer, scope, receive, send))
 
     async def _run(self, layer: EndedWhenDenied, scope: Scope, receive: Receive, send: Send) -> None:
@@ -245,6 +249,40 @@ def test_what_others_have_open_goes_on_and_so_does_a_command() -> None:
         await asyncio.wait_for(poll.task, 5)
         assert not command.task.done()
         command.task.cancel()
+
+    play_open(work)
+
+
+@pytest.mark.parametrize("cookie_of", [None, "m_2"])
+def test_who_could_not_be_told_when_a_stream_began_is_ended_when_denied(cookie_of: str | None) -> None:
+    """The list could not be read for a moment; a moment later the route read it, and let the caller in."""
+
+    async def work(rows: Rows, denials: Denials, clock: Clock) -> None:
+        class Authenticator:
+            async def caller(self, _: str | None) -> Caller:
+                await denials.require(caller())
+                return caller()
+
+        async def events() -> AsyncIterator[bytes]:
+            yield b"one"
+            await asyncio.Event().wait()
+
+        async def route(_: Request) -> Response:
+            rows.is_away = False
+            clock.now += limits.ACCESS_DENIED_RETRY_S
+            await Authenticator().caller(None)
+            return StreamingResponse(events())
+
+        rows.is_away = True
+        app = Starlette(routes=[Route("/", route)], exception_handlers={errors.PlatformError: lambda *_: Response()})
+        sessions = [lambda _: cookie_of and caller(cookie_of, subject="bob", token_id="t2")]
+        listening = Open(denials, app, authenticator=Authenticator(), sessions=sessions)
+        while len(listening.sent) < 2:  # begun
+            await asyncio.sleep(0)
+        await _denied(rows, denials, clock, ("merchant", "m_1", None))
+        await asyncio.wait_for(listening.task, 5)
+        assert [m.get("body") for m in listening.sent[1:]] == [b"one", b""]
+        assert listening.sent[-1]["more_body"] is False
 
     play_open(work)
 
