@@ -14,10 +14,11 @@ from dataflows.owner.batch import Statement
 from dataflows.payments import account_workspace, statements
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.domain.account import PayoutTerms
+from dataflows.payments.domain.commands import BEGINS_SOMETHING
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.stored import payments_of
 from dataflows.payments.partition_memory import PartitionMemory
-from dataflows.payments.policies import PolicyBook
+from dataflows.payments.policies import SQL, PolicyBook
 from dataflows.payments.workspace import PaymentsWorkspace
 from schemas.payments import attempt_outcome, repair
 from schemas.records import Command
@@ -49,9 +50,16 @@ class PaymentsPartition:
         )
         self._payouts = payouts
         self._asked: tuple[str, ...] = ()  # what the last reads are of, in their order
+        self._frozen: frozenset[str] | None = (
+            None  # by the last reads; those of them who begin something are asked again
+        )
+        self._beginning: frozenset[str] = frozenset()
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
-        """The intents of a batch with all their parts, without those that are remembered; journal entries; accounts."""
+        """The intents of a batch with all their parts, without those that are remembered; journal entries; accounts.
+
+        A refusal is the answer to its key for ever, so who would be refused as frozen is looked up in the commit itself.
+        """
         journals = [key for key in keys if key.startswith(_JOURNAL)]
         unknown = [key for key in keys if key not in self.memory.remembered and not key.startswith(_OF_NO_PAYMENT)]
         wanted: dict[str, Statement] = {}
@@ -68,6 +76,11 @@ class PaymentsPartition:
         if outcomes := attempt_outcome.proposals_named(commands):
             wanted["outcomes"] = (statements.SQL["outcomes_read"], (arrays.Texts(outcomes),))
         wanted |= account_workspace.reads(commands)
+        self._frozen = self._beginning = self.memory.policies.current.frozen_merchants
+        if self._frozen:
+            self._beginning = self._frozen.intersection(c.scope for c in commands if c.operation in BEGINS_SOMETHING)
+        if self._beginning:
+            wanted["frozen"] = (SQL["merchants_still_frozen"], (arrays.Texts(sorted(self._beginning)),))
         self._asked = tuple(wanted)
         return list(wanted.values())
 
@@ -80,9 +93,11 @@ class PaymentsPartition:
         journals = {row[0] for row in found.pop("journals", [])}
         approved = [_repair(row) for row in found.pop("proposals", [])]
         approved += [_outcome(row) for row in found.pop("outcomes", [])]
+        let_go = self._beginning.difference(merchant for (merchant,) in found.pop("frozen", []))
+        frozen = self._frozen - let_go if self._frozen and let_go else self._frozen
         rates = self.memory.policies.current.reference_rates.document
         accounts = AccountWorkspace(self.memory.partition, found, rates, self._payouts)
-        return PaymentsWorkspace(self.memory, payments, elsewhere, journals, approved, accounts)
+        return PaymentsWorkspace(self.memory, payments, elsewhere, journals, approved, accounts, frozen)
 
 
 def _outcome(row: tuple[Any, ...]) -> Command:

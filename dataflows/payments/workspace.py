@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from msgspec import structs
+
 from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.payments import review_cases, statements
@@ -16,6 +18,7 @@ from dataflows.payments.domain.account import AccountDecision
 from dataflows.payments.domain.account_commands import OPERATIONS_OF_ACCOUNTS
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.journal import JournalEntry
+from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.posting import Posting
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
@@ -51,8 +54,10 @@ class PaymentsWorkspace:
         journals: set[str],
         approved: Iterable[Command],
         accounts: AccountWorkspace,
+        frozen: frozenset[str] | None = None,
     ) -> None:
         self.memory = memory
+        self._frozen = frozen  # merchants, as the transaction found them; None where it did not look
         self.elsewhere = elsewhere  # aggregates that another partition owns
         self.payments = payments
         self.changes = PaymentChanges(memory.partition, payments)
@@ -77,7 +82,7 @@ class PaymentsWorkspace:
         if vouched.is_vouched_for(command) and not self._is_approved(command):
             return approval.NOT_APPROVED
         memory = self.memory
-        context = Context(now=now, fees=memory.fees, processor=memory.processor, policies=memory.policies.current)
+        context = Context(now=now, fees=memory.fees, processor=memory.processor, policies=self._policies())
         decision = domain.decide(self.payments.get(command.aggregate_key), command, context)
         if isinstance(decision, Rejection):
             self.contradictions.follow(command, decision, now)
@@ -108,6 +113,13 @@ class PaymentsWorkspace:
                 ),
             ),
         )
+
+    def _policies(self) -> Policies:
+        """The newest ones; who is frozen by them may have been let go since."""
+        current = self.memory.policies.current
+        if self._frozen is None or self._frozen is current.frozen_merchants:
+            return current
+        return structs.replace(current, frozen_merchants=self._frozen)
 
     def _journal(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         approved = self.approved.get(command.idempotency_key)

@@ -287,8 +287,21 @@ def test_a_destination_is_decided_with_its_payouts(owner: Owner) -> None:
         connection.execute("update payout_destination set account_number = 'DE89370400440532013000'")
 
 
-def test_an_owner_refuses_new_payments_of_a_frozen_merchant(owner: Owner) -> None:
-    owner.policies.current = Policies(frozen_merchants=frozenset({cases.MERCHANT}))
+def test_an_owner_refuses_new_payments_of_a_frozen_merchant_until_it_is_let_go(owner: Owner) -> None:
+    """By what it read last it knows too late: a refusal is the answer to its key for ever, so it looks again."""
+    owner.batch(cases.operator("freeze_account", key="f", reason="court order"))
+    owner.policies.current = Policies(frozen_merchants=frozenset({cases.MERCHANT, "m_other"}))
+    in_vain = _creation("i")
+    owner.batch(in_vain)
+    assert owner.answer(in_vain)["code"] == "account_frozen"
+    owner.batch(cases.operator("unfreeze_account", key="u", reason="settled"))
+    taken, again = _creation("j"), _creation("i")
+    owner.batch(taken, again)
+    assert owner.rows("select id from payment_intent") == [(taken.aggregate_key,)]
+    assert owner.answer(again)["code"] == "account_frozen"
+
+
+def _creation(key: str) -> Command:
     payload: dict[str, object] = {
         "amount": 1,
         "currency": "EUR",
@@ -296,7 +309,5 @@ def test_an_owner_refuses_new_payments_of_a_frozen_merchant(owner: Owner) -> Non
         "capture_method": "automatic",
         "metadata": {},
     }
-    intent = identity.derived_id("pi", cases.MERCHANT, "POST /v1/payment_intents", "i")
-    step = cases.command("create_payment_intent", payload, key="i", scope=cases.MERCHANT, aggregate_key=intent)
-    owner.batch(step)
-    assert owner.answer(step)["code"] == "account_frozen"
+    intent = identity.derived_id("pi", cases.MERCHANT, "POST /v1/payment_intents", key)
+    return cases.command("create_payment_intent", payload, key=key, scope=cases.MERCHANT, aggregate_key=intent)

@@ -6,6 +6,7 @@ import pytest
 
 from dataflows.owner.joining import joined
 from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies import Policies
 from dataflows.payments.partition import PaymentsPartition
 from schemas.payments import money_by_hand, repair
 from schemas.payments.topics import PARTITIONS
@@ -27,11 +28,18 @@ def test_what_partitions_read_is_asked_once() -> None:
         account_cases.reserve("hold_reserve", 5, scope=money_by_hand.SCOPE),
     ]
     keys = [step.aggregate_key for step in steps]
-    lists = [owned().reads(keys, steps), owned().reads(keys[:1], steps[:1]), owned().reads(keys, steps)]
+    partitions = [owned() for _ in range(3)]
+    for partition in partitions[::2]:  # who was frozen when it was read last, and begins something
+        partition.memory.policies.current = Policies(frozen_merchants=frozenset({payment_cases.MERCHANT}))
+    lists = [
+        partitions[0].reads(keys, steps),
+        partitions[1].reads(keys[:1], steps[:1]),
+        partitions[2].reads(keys, steps),
+    ]
     statements, places = joined(lists)
-    assert len({text for text, _ in statements}) == len(statements) == len(lists[0]) == 9
+    assert len({text for text, _ in statements}) == len(statements) == len(lists[0]) == 10
     assert all(isinstance(p, Column) for _, parameters in statements for p in parameters)
-    assert places == [list(range(9)), [0, 1], list(range(9))]
+    assert places == [list(range(10)), [0, 1], list(range(10))]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,6 +6,7 @@ import pytest
 
 from dataflows.owner.service import Committed
 from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies import Policies
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas.payments import limits
@@ -74,6 +75,24 @@ def test_the_versions_of_remembered_payments_are_compared_when_written() -> None
     workspace.decide(cases.confirm(), 1, cases.CONTEXT.now)
     assert workspace.changes.read_versions == {cases.create().aggregate_key: 1}
     assert "update payment_intent" in workspace.writes()[0][0]
+
+
+@pytest.mark.parametrize("read_late", [False, True])
+@pytest.mark.parametrize("still_frozen", [False, True])
+def test_who_is_refused_as_frozen_is_so_in_the_transaction(still_frozen: bool, read_late: bool) -> None:
+    """Not by what was read of it before; nor by such a reading that came in while the batch was read."""
+    partition, step = owned(), cases.create()
+    earlier = Policies(frozen_merchants=frozenset({cases.MERCHANT, "m_other"}))
+    if not read_late:
+        partition.memory.policies.current = earlier
+    reads = partition.reads([step.aggregate_key], [step])
+    found: list[list[tuple[str]]] = [[] for _ in reads]
+    if not read_late:
+        assert reads[-1][1][0].values == [cases.MERCHANT]
+        found[-1] = [(cases.MERCHANT,)] if still_frozen else []
+    partition.memory.policies.current = earlier
+    decided = partition.begin(found).decide(step, 1, cases.CONTEXT.now)
+    assert isinstance(decided, Rejection) is (still_frozen and not read_late)
 
 
 def test_a_finished_payment_is_forgotten() -> None:

@@ -12,6 +12,10 @@ select version, body from policy_version where kind = 'fees' and version > %s or
 -- Merchants who may begin nothing new. merchant_account_frozen.
 select merchant_id from frozen_merchant;
 
+-- name: merchants_still_frozen
+-- Of these merchants, who may begin nothing new at this moment. merchant_account_frozen.
+select merchant_id from frozen_merchant where merchant_id = any (%s::text[]);
+
 -- name: processors_health
 -- How every processor was when the workers told it last; a decision judges how old that is. A row for each processor.
 select processor, (extract(epoch from as_of) * 1000000)::bigint, breaker, succeeded, declined, failed, unknown
