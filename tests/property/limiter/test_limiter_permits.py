@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import redis
 
 from schemas.limiter.limit_terms import Terms
 from tests.property.limiter.test_limiter_script import BASE, DENIED, DUPLICATE, OK, PERMITS, Counter, server
-
-if TYPE_CHECKING:
-    import redis
+from tests.worlds.limiter.limiter_kinds import FunctionsRedis
 
 pytestmark = pytest.mark.servers
 __all__ = ["server"]  # the fixture of this module
+#: a golden copy, under a name of its own
+BEFORE: Final = (
+    (Path(__file__).parents[2] / "worlds" / "limiter" / "functions_before" / "rl1.lua")
+    .read_text()
+    .replace("rl1", "rl0")
+)
 
 
 def test_permits_are_held_until_they_are_given_back_or_end(server: redis.Redis) -> None:
@@ -88,6 +94,70 @@ def test_nobody_takes_back_what_functions_before_these_decided(server: redis.Red
         counter.call("rl1_decide", now, 1, rid="r", lease=lease_of("a", 1))
         assert counter.call(function, now, 0, rid="r", lease=lease_of("a", 2)) == [OK, 0]
     assert counter.call("rl1_refund", now, 0, rid="r") == [OK, 1]
+
+
+@pytest.fixture
+def before(server: redis.Redis) -> redis.Redis:
+    """The same store, asked by the functions of a release that did not note who was told."""
+    if not isinstance(server, FunctionsRedis):
+        pytest.skip("the same text as a script")
+    server.function_load(BEFORE, replace=True)
+    return BeforeRedis.from_pool(server.connection_pool)
+
+
+class BeforeRedis(redis.Redis):
+    """Calls the functions of the golden copy by the names that it is loaded under."""
+
+    def fcall(self, function: str, numkeys: int, *keys_and_arguments: Any) -> Any:
+        return super().fcall(function.replace("rl1", "rl0"), numkeys, *keys_and_arguments)
+
+
+def both(server: redis.Redis, before: redis.Redis, capacity: int = 5) -> tuple[Counter, Counter]:
+    """One bucket as gateways of both releases see it."""
+    counter, older = Counter(server, permits_of(capacity)), Counter(before, permits_of(capacity))
+    older.keys, older.identity = counter.keys, counter.identity
+    return counter, older
+
+
+@pytest.mark.parametrize("function", ["rl1_refund", "rl1_release"])
+@pytest.mark.parametrize("cost", [1, 2])
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_an_older_gateway_takes_back_no_permit_that_one_of_these_uses(
+    server: redis.Redis, before: redis.Redis, comes_again: bool, cost: int, function: str
+) -> None:
+    """It asks nobody who was told. What it was told itself it holds beside it, and takes back."""
+    (counter, older), now = both(server, before), BASE // 1_000
+    assert counter.call("rl1_decide", now, cost, rid="r", lease=lease_of("a", 1))[0] == OK
+    if comes_again:
+        assert older.call("rl1_decide", now, cost, rid="r")[0] == DUPLICATE
+        assert [one.call("rl1_peek", now, 0)[1] for one in (counter, older)] == [2 * cost] * 2
+    older.call(function, now, 0 if function == "rl1_refund" else cost, rid="r")
+    assert [one.call("rl1_peek", now, 0)[1] for one in (counter, older)] == [cost] * 2
+    assert counter.call("rl1_release", now, cost, rid="r") == [OK, cost]
+    assert counter.call("rl1_peek", now, 0)[1] == 0
+
+
+def test_what_an_older_gateway_was_told_is_freed_by_whom_its_end_is_told(
+    server: redis.Redis, before: redis.Redis
+) -> None:
+    """The request that comes again here holds nothing more; who refused it here takes nothing back."""
+    (counter, older), now = both(server, before), BASE // 1_000
+    assert older.call("rl1_decide", now, 2, rid="r")[0] == OK
+    assert counter.call("rl1_decide", now, 2, rid="r", lease=lease_of("a", 1))[0] == DUPLICATE
+    for function in ("rl1_refund", "rl1_release"):
+        assert counter.call(function, now, 2, rid="r", lease=lease_of("a", 2)) == [OK, 0]
+    assert counter.call("rl1_peek", now, 0)[1] == 2
+    assert counter.call("rl1_release", now, 2, rid="r") == [OK, 2]
+
+
+def test_who_takes_back_late_leaves_alone_what_an_older_gateway_was_told_since(
+    server: redis.Redis, before: redis.Redis
+) -> None:
+    (counter, older), now = both(server, before), BASE // 1_000
+    assert counter.call("rl1_decide", now, 1, rid="r", lease=lease_of("a", 1))[0] == OK
+    assert older.call("rl1_decide", now + 5_001, 1, rid="r")[0] == DUPLICATE  # the first ended by itself
+    assert counter.call("rl1_release", now + 5_001, 1, rid="r", lease=lease_of("a", 2)) == [OK, 0]
+    assert counter.call("rl1_peek", now + 5_001, 0)[1] == 1
 
 
 def lease_of(gateway: str, number: int) -> str:

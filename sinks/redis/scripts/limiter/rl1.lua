@@ -313,13 +313,22 @@ local function release(b, permit, cost)
 end
 
 -- A request holds permits under the key of its identity, which is of its limit key: one request id on two routes is two
--- requests. One without identity holds them under its lease.
-local function permit(K, H) return K[2] ~= '' and K[2] or H.rid end
+-- requests. One without identity holds them under its lease. The mark is for functions before these: they do not ask who
+-- was told before they take back, and find nothing under it; where the request comes again there they hold a permit more.
+local OURS = '@'
 
--- what a request held is free; the functions before these named it by its request id alone
+local function permit(K, H) return K[2] ~= '' and OURS .. K[2] or H.rid end
+
+-- In letters; nothing for a lease of the functions before these. All are as long.
+local function gateway_of(H) return string.match(H.lease, '%.(%l+)%.%d+$') end
+
+-- What a request held is free. The functions before these named it without the mark, or by its request id alone: that is
+-- theirs, and only of a request that has ended it is free, too.
 local function let_go(b, K, H, cost)
   local freed = release(b, permit(K, H), cost)
-  return freed == 0 and K[2] ~= '' and release(b, H.rid, cost) or freed
+  if freed > 0 or K[2] == '' or gateway_of(H) then return freed end
+  freed = release(b, K[2], cost)
+  return freed > 0 and freed or release(b, H.rid, cost)
 end
 
 local function is_held(b, permit)
@@ -489,9 +498,6 @@ local function places(K)
   return (string.gsub(digest, '%d', function(n) return string.char(103 + n) end))
 end
 
--- In letters; nothing for a lease of the functions before these. All are as long.
-local function gateway_of(H) return string.match(H.lease, '%.(%l+)%.%d+$') end
-
 -- The same request runs at another gateway, too: neither takes back what the other one uses. Of an identity of the
 -- functions before these nobody knows who was told.
 local function tell(K, H, known)
@@ -527,7 +533,7 @@ local function again(K, V, H, rows)
     if A.a == 3 and not wrong(H, A) then
       adopt(K[2 + 2 * i])
       local b = load(K[1 + 2 * i], K[2 + 2 * i], A, now)
-      if not (is_held(b, permit(K, H)) or is_held(b, H.rid)) then
+      if not (is_held(b, permit(K, H)) or is_held(b, K[2]) or is_held(b, H.rid)) then
         gone[i] = b
         if H.cost > b.avail and not A.shadow then out[1] = DENIED end
       end
