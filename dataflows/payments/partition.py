@@ -58,7 +58,7 @@ class PaymentsPartition:
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
         """The intents of a batch with all their parts, without those that are remembered; journal entries; accounts.
 
-        A refusal is the answer to its key for ever, so who would be refused as frozen is looked up in the commit itself.
+        A refusal is the answer to its key for ever, so who is refused as frozen is looked up in the commit itself.
         """
         journals = [key for key in keys if key.startswith(_JOURNAL)]
         unknown = [key for key in keys if key not in self.memory.remembered and not key.startswith(_OF_NO_PAYMENT)]

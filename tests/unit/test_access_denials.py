@@ -183,12 +183,15 @@ class Open:
 
         async def send(message: Message) -> None:
             self.sent.append(message)
+            if message.get("body"):
+                self.begun.set()
 
         async def receive() -> Message:
             await asyncio.Event().wait()
             raise AssertionError
 
         self.sent: list[Message] = []
+        self.begun = asyncio.Event()
         scope: Scope = {"type": "http", "method": method, "headers": [], "path": "/", "query_string": b""}
         parts = {"authenticator": Authenticator(), "denials": denials, "refusal": _refusal} | more
         layer = EndedWhenDenied(app, **parts)
@@ -277,8 +280,7 @@ def test_who_could_not_be_told_when_a_stream_began_is_ended_when_denied(cookie_o
         app = Starlette(routes=[Route("/", route)], exception_handlers={errors.PlatformError: lambda *_: Response()})
         sessions = [lambda _: cookie_of and caller(cookie_of, subject="bob", token_id="t2")]
         listening = Open(denials, app, authenticator=Authenticator(), sessions=sessions)
-        while len(listening.sent) < 2:  # begun
-            await asyncio.sleep(0)
+        await asyncio.wait_for(listening.begun.wait(), 5)
         await _denied(rows, denials, clock, ("merchant", "m_1", None))
         await asyncio.wait_for(listening.task, 5)
         assert [m.get("body") for m in listening.sent[1:]] == [b"one", b""]
