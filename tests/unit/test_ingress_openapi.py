@@ -105,6 +105,18 @@ def test_an_operation_lists_its_own_refusals_and_no_other_code() -> None:
     assert all(code in problems.TABLE for o in OPERATIONS.values() for code in o.refusals)
 
 
+def test_what_a_call_names_may_not_be_there() -> None:
+    """In its path, also where it makes something below it; or in its body: what is reported, decided or appealed."""
+    named = {"create_refund", "report_object", "decide_case", "appeal_decision"}
+    silent = [
+        (method, path)
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+        if ("{" in path or operation["operationId"] in named) and "404" not in operation["responses"]
+    ]
+    assert silent == []
+
+
 def test_generators_of_clients_find_a_type_everywhere() -> None:
     """One that is null alone stops openapi-generator, an array without items openapi-python-client."""
 

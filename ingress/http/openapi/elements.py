@@ -56,7 +56,7 @@ def refusals_of(operation: Operation) -> Json:
 
 def codes_of(operation: Operation) -> list[str]:
     """Every code that an operation may be refused with."""
-    own_id = () if operation.creates else ("not_found",)
+    own_id = () if operation.creates and "{id}" not in operation.path else ("not_found",)
     codes = {*_OF_A_COMMAND, *own_id, *operation.refusals}
     return [code for code in problems.TABLE if code in codes]
 
