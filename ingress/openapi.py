@@ -81,13 +81,14 @@ def _command(operation: Operation) -> Json:
     forecast = {"200": elements.answer("What it would come to", elements.JSON, "DryRun")} if can_dry_run else {}
     if can_dry_run and status == "200":
         result["content"][elements.JSON]["schema"] = {"anyOf": [shared.ref(s) for s in (schema, "DryRun")]}
-    body = {"required": True, "content": {elements.JSON: {"schema": request}}}  # a DELETE has header fields alone
+    has_to_say = operation.document or bool(commands.payload(operation)["required"])
+    body = {"required": has_to_say, "content": {elements.JSON: {"schema": request}}}  # a DELETE has header fields alone
     return {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.service],
         "security": [{"bearer": [operation.scope]}],
-        "parameters": [*own_id, *elements.COMMAND_HEADERS, *elements.SIGNATURE_HEADERS, *dry_runs],
+        "parameters": [*own_id, *elements.command_headers(operation), *elements.SIGNATURE_HEADERS, *dry_runs],
         **({} if operation.method == "DELETE" else {"requestBody": body}),
         "responses": {
             **forecast,

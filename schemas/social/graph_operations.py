@@ -23,7 +23,7 @@ def _edge(name: str, record: str, method: str, path: str, summary: str, result: 
         result=result,
         scope=WRITE,
         outside=senders.USER,
-        refusals=("forbidden", "state_conflict"),
+        refusals=("forbidden", "gone", "state_conflict"),
         id_name="user_id",
         id_form=USER_ID,
         path_field="user_id",

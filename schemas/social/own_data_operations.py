@@ -39,7 +39,7 @@ OPERATIONS: Final = (
         result="CommittedExport",
         scope=WRITE,
         outside=senders.USER,
-        refusals=("forbidden",),
+        refusals=("forbidden", "gone"),
         creates="ex",
         aggregate=callers_own,
     ),
@@ -54,7 +54,7 @@ OPERATIONS: Final = (
         result="CommittedErasure",
         scope=WRITE,
         outside=senders.USER,
-        refusals=("forbidden",),
+        refusals=("forbidden", "gone"),
         aggregate=callers_own,
     ),
     Operation(

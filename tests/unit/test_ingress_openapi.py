@@ -117,6 +117,23 @@ def test_what_a_call_names_may_not_be_there() -> None:
     assert silent == []
 
 
+def test_what_has_to_be_sent_is_said_to_be_required() -> None:
+    """Where no body can say them a key and a version are header fields; a body of nothing need not be sent."""
+    paths = DOCUMENT["paths"]
+
+    def needed(path: str, method: str = "delete") -> set[str]:
+        return {one["name"] for one in paths[path][method]["parameters"] if one["required"] and one["in"] == "header"}
+
+    assert needed("/v1/resources/{resource_id}") == {"Idempotency-Key", "If-Match"}
+    assert needed("/v1/posts/{post_id}/likes") == {"Idempotency-Key"}
+    assert needed("/v1/resources/{resource_id}", "put") == set()
+    bodies_of = {path: paths[path]["post"]["requestBody"]["required"] for path in ("/v1/me/exports", "/v1/refunds")}
+    assert bodies_of == {"/v1/me/exports": False, "/v1/refunds": True}
+    users_only = [{"bearer": ["posts:write"]}]
+    of_users = [o for item in paths.values() for o in item.values() if o.get("security") == users_only]
+    assert all("410" in operation["responses"] for operation in of_users)  # who was erased
+
+
 def test_generators_of_clients_find_a_type_everywhere() -> None:
     """One that is null alone stops openapi-generator, an array without items openapi-python-client."""
 

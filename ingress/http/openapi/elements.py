@@ -117,6 +117,14 @@ COMMAND_HEADERS: Final = (
     parameter("traceparent", {"type": "string"}, "W3C trace context"),
     PREFER,
 )
+
+
+def command_headers(operation: Operation) -> list[Json]:
+    """``COMMAND_HEADERS``: those of them that have to be sent where no body can say the same."""
+    needed = {"Idempotency-Key", *(("If-Match",) if operation.needs_version else ())}
+    return [one | {"required": operation.method == "DELETE" and one["name"] in needed} for one in COMMAND_HEADERS]
+
+
 #: of every call that changes something for a merchant; which of them have to be signed, the merchant sets
 SIGNATURE_HEADERS: Final = (
     parameter(
