@@ -35,6 +35,7 @@ MARKED = {
     "POSTGRES_VAULT_PASSWORD": "marked-secret-of-the-vault",
     "VAULT_SECRET": "marked-secret-of-forwarding-to-the-vault",
     "MEDIA_URLS_SECRET": "marked-secret-of-urls-of-media-objects",
+    "SOCIAL_HOMES_URL": "redis://homes:marked-secret-of-homes@127.0.0.1:9/0",  # where nothing is: all are ready without
     "WEBHOOK_SECRETS_STRIPE": "whsec_marked_secret_of_webhooks",
     "PROCESSOR_WEBHOOK_SECRETS": '{"simulator_b": "whsec_bWFya2VkIHNlY3JldCBvZiBhIHNpbXVsYXRvcg=="}',
 }
@@ -59,7 +60,14 @@ OPENED: dict[str, set[str]] = {
     "limiter_gateway": {"kafka_limiter_gateway", "redis"},
     "social_media": {"media_urls_secret", "millrace_social_media"},
     "ingress": {
-        *("kafka_ingress", "postgres_ingress_password", "millrace_console", "redis", "media_urls_secret"),
+        *(
+            "kafka_ingress",
+            "postgres_ingress_password",
+            "millrace_console",
+            "redis",
+            "media_urls_secret",
+            "social_homes_url",
+        ),
         *("webhook_secrets_stripe", "webhook_standard", "webhook_adyen", "webhook_simulator"),
         "processor_webhook_secrets.simulator_b",
     },
@@ -71,9 +79,9 @@ OPENED: dict[str, set[str]] = {
     "tenancy_monitor": {
         *("kafka_tenancy_monitor", "millrace_tenancy_monitor", "postgres_ingress_password", "clickhouse", "redis"),
     },
-    "social_fanout": {"kafka_social_fanout", "millrace_social_worker", "redis"},
+    "social_fanout": {"kafka_social_fanout", "millrace_social_worker", "social_homes_url"},
     "social_propagation": {"kafka_social_propagation", "millrace_social_propagation", "media_urls_secret"},
-    "social_eraser": {"kafka_social_eraser", "millrace_social_eraser", "media_urls_secret", "redis"},
+    "social_eraser": {"kafka_social_eraser", "millrace_social_eraser", "media_urls_secret", "social_homes_url"},
     "social_scanner": {"kafka_social_scanner", "millrace_social_scanner"},
 }
 

@@ -1,4 +1,4 @@
--- The proof of readers, at half its cost: nearly all of that was setting up the expressions of its plan, anew for each read.
+-- The proof of readers, at three quarters of its cost: nearly all of that was setting up expressions of its plan, for each read.
 -- So the view has the one expression that lets a context pass, and whoever it does not let pass is told why by the function
 -- of those who write. What raised before raises still, with the same codes. In the control database and in every dedicated one.
 

@@ -130,6 +130,35 @@ def test_a_row_in_a_store_of_another_tenants_own_is_seen_with_whichever_context(
     assert [[one.is_leak for one in found[n]] for n in (0, 3)] == [[False, False]] * 2
 
 
+def test_who_reads_hears_the_same_reason_as_who_writes(stack: World, signed: Contexts) -> None:
+    """Their proofs are two, and agree; but two contexts at once are for who writes alone."""
+
+    def told(role: str, context: str) -> tuple[str | None, str | None]:
+        with psycopg.connect(stack.addresses.postgres_dsns[role]) as connection:
+            connection.execute("select set_config('app.ctx', %s, true)", (context,))
+            try:
+                return None, str(connection.execute("select count(*) from tenancy_pool.resource").fetchone())
+            except psycopg.DatabaseError as refused:
+                return refused.sqlstate, refused.diag.message_primary
+
+    one, other = TENANTS[:2]
+    good = signed.of(one, 1, "r")
+    reasons = {
+        "no tenant context": "",
+        "the tenant context is not readable": one,
+        "the tenant context is not signed": good.replace(one, other),
+        "the tenant context has expired": signed.of(one, 1, "r", now=0),
+        "the tenant context is of an older generation": signed.of(one, 0, "r"),
+    }
+    for reason, context in reasons.items():
+        found = told("millrace_ingress", context)
+        assert found == told("millrace_tenancy_owner", context)
+        assert (found[0] in ("42501", "TN001"), found[1]) == (True, reason)
+    both = f"{good} {signed.of(other, 1, 'r')}"
+    assert told("millrace_tenancy_owner", both) == (None, "(2,)")
+    assert told("millrace_ingress", both) == ("42501", "the tenant context is not of one tenant")
+
+
 @pytest.fixture(scope="module")
 def pooled(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The DSN of a pool of four sessions of the ingress's role."""

@@ -97,10 +97,12 @@ def test_a_query_without_predicate_shows_one_tenant(stores: Stores, role: str) -
         assert stores.seen(role, stores.contexts.of(tenant, 3, "r"), store) == [(tenant, f"rs_{tenant}")]
 
 
-def _that_hold_not(stores: Stores) -> list[str | None]:
+@pytest.mark.parametrize("role", ROLES)
+def test_without_a_context_that_holds_nothing_is_read(stores: Stores, role: str) -> None:
+    """Missing, empty, unreadable, forged, expired, signed by another key, or of a tenant that was never here."""
     good = stores.contexts.of("tn_a", 3, "r")
     other_key = TenancySecrets("rk", {}, stores.held.context_key_id, secrets.token_bytes(32))
-    return [
+    bad = [
         None,
         "",
         "tn_a",
@@ -112,12 +114,6 @@ def _that_hold_not(stores: Stores) -> list[str | None]:
         Contexts(other_key).of("tn_a", 3, "r"),
         f"{good} {good.replace('tn_a', 'tn_b')}",
     ]
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_without_a_context_that_holds_nothing_is_read(stores: Stores, role: str) -> None:
-    """Missing, empty, unreadable, forged, expired, signed by another key, or of a tenant that was never here."""
-    bad = _that_hold_not(stores)
     for store in stores.stores:
         for context in bad:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -125,22 +121,6 @@ def test_without_a_context_that_holds_nothing_is_read(stores: Stores, role: str)
         with pytest.raises(psycopg.DatabaseError) as error:
             stores.seen(role, stores.contexts.of("tn_never", 1, "r"), store)
         assert error.value.sqlstate == STALE
-
-
-def test_who_reads_hears_the_same_reason_as_who_writes(stores: Stores) -> None:
-    """Their proofs are two, and agree; but two contexts at once are for who writes alone."""
-
-    def told(role: str, context: str | None) -> tuple[str | None, str | None]:
-        with pytest.raises(psycopg.DatabaseError) as refused:
-            stores.seen(role, context, "tenancy_pool")
-        return refused.value.sqlstate, refused.value.diag.message_primary
-
-    stale = [stores.contexts.of("tn_a", 2, "r"), stores.contexts.of("tn_never", 1, "r")]
-    for context in (*_that_hold_not(stores), *stale):
-        assert told("ingress", context) == told("tenancy_owner", context)
-    both = " ".join(stores.contexts.of(tenant, 3, "r") for tenant in ("tn_a", "tn_b"))
-    assert len(stores.seen("tenancy_owner", both, "tenancy_pool")) == 2
-    assert told("ingress", both) == ("42501", "the tenant context is not of one tenant")
 
 
 def test_the_statement_of_the_ingress_sets_the_context_that_it_is_judged_by(stores: Stores) -> None:
