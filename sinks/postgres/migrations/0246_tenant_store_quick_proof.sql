@@ -11,14 +11,17 @@ end $$;
 revoke all on function tenancy.refused() from public;
 grant execute on function tenancy.refused() to millrace_ingress;
 
--- As in 0150. Mac and key id are counted from the end. CASE keeps the order: nothing of a text is believed before its mac; and
--- what is null, for nothing was found or said, is refused. (A column of a view keeps its collation.)
+-- As in 0238. Mac and key id are counted from the end, for a context of a release before says no policy. CASE keeps the order:
+-- nothing of a text is believed before its mac; and what is null, for nothing was found or said, is refused. (A column of a view
+-- keeps its collation.)
 create or replace view tenancy.proven with (security_barrier) as
 select coalesce(
            case when split_part(c.said, '|', -1) = encode(sha256(k.outer_block || sha256(k.inner_block
                      || convert_to(left(c.said, -65), 'UTF8'))), 'hex')
                 then case when to_timestamp(split_part(c.said, '|', 4)::double precision) >= clock_timestamp()
                                and g.generation <= split_part(c.said, '|', 2)::bigint
+                               and case when split_part(c.said, '|', 7) = '' then true
+                                        else g.policy_version <= split_part(c.said, '|', 5)::bigint end
                           then g.tenant_id collate "default" end
            end, tenancy.refused()) as tenant_id
 from (select current_setting('app.ctx', true) as said offset 0) c
