@@ -101,11 +101,15 @@ PROPAGATION_MEDIA_MAX: Final = 100  # of one object, whose old URLs are asked fo
 PROPAGATION_VERSIONS: Final = 3  # access versions before the present one that must be dead
 PROPAGATION_READERS: Final = 20  # followers in whose name is looked
 PROPAGATION_FETCH_S: Final = 5.0
+PROPAGATION_IDLE_S: Final = 2.0  # of a connection; Varnish ends its own after five
 USER_KEYS_CACHED_S: Final = 1  # what an ingress knows of a user's key is no older
 USER_KEYS_CACHED_MAX: Final = 20_000
 ERASURE_ROWS: Final = 500  # of one step
-ERASURE_MEDIA: Final = 50  # of one user that are looked for in one turn; then others have theirs
-ERASURE_MEDIA_AT_ONCE: Final = 8
+ERASURE_MEDIA: Final = 500  # of one user that are looked for in one turn; then others have theirs
+ERASURE_MEDIA_WHOLE: Final = 50  # of which every URL is asked for; of the others, those that are decided apart
+ERASURE_MEDIA_AT_ONCE: Final = (
+    16  # that are looked for: a bucket answers in some 15 ms, and each is asked for three times
+)
 ERASED_AGAIN_S: Final = 60.0  # between two looks for erased users who are there again
 ERASED_READ: Final = 10_000  # of them in one statement
 ERASED_ANSWER_BYTES: Final = 40  # of an answer that says nothing any more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -57,6 +57,11 @@ class FolderStore:
         path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # others are in it, or it is gone
             path.parent.rmdir()
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """And their folders, where nothing else is in them."""
+        for key in keys:
+            self.delete(key)
 
     def delete_below(self, folder: str) -> None:
         """As the seam says."""

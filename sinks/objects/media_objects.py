@@ -14,7 +14,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, Self
 
@@ -145,6 +145,16 @@ class MediaObjects:
         self.forget_parts(media_id)
         self._store.delete_below(f"renditions/{_name(media_id)}")
         self._store.delete(source_key(media_id, sha256))
+
+    def forget_named(self, media: Iterable[tuple[str, str, Sequence[str]]]) -> None:
+        """The sources and these renditions of media, by id, SHA-256 and names, are not there afterwards.
+
+        Many at once: nothing is looked for. Parts stay, and what died before its name was known.
+        """
+        keys: list[str] = []
+        for media_id, sha256, names in media:
+            keys += [source_key(media_id, sha256), *(rendition_key(media_id, name) for name in names)]
+        self._store.delete_all(keys)
 
     def forget_old_drafts(self) -> None:
         """What writers left that died; none writes for so long."""

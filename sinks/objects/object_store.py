@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,9 @@ class ObjectStore(Protocol):
 
     def delete(self, key: str) -> None:
         """It is not there afterwards."""
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """None of them is there afterwards."""
 
     def delete_below(self, folder: str) -> None:
         """Nothing is there afterwards whose name begins with this and a slash."""

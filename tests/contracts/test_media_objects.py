@@ -120,6 +120,24 @@ def test_what_is_kept_is_never_written_over_and_equal_bytes_of_another_stay(
         next(objects.rendition_chunks(media_id, "thumb.webp"))
 
 
+def test_media_are_forgotten_many_at_once_by_the_names_that_are_known(
+    objects: MediaObjects, media_id: str, tmp_path: Path
+) -> None:
+    ids = [f"{media_id}{n}" for n in range(3)]
+    made = tmp_path / "made"
+    made.write_bytes(b"one")
+    for one in ids:
+        assert put(objects, source_key(one, sha(b"one")), b"one", b"one")
+        assert objects.keep_rendition(one, "thumb.webp", made, 3, sha(b"one"))
+    assert put(objects, part_key(ids[1], 1), b"one", b"one")
+    for _ in range(2):  # also where there is nothing any more
+        objects.forget_named((one, sha(b"one"), ["thumb.webp"]) for one in ids[:2])
+        assert [objects.holds(one, sha(b"one")) for one in ids] == [False, True, True]
+    objects.forget_parts(ids[1])
+    assert not objects.holds(ids[1], sha(b"one"))
+    objects.forget_named([])
+
+
 def test_what_is_long_is_the_same_in_pieces(objects: MediaObjects, media_id: str, tmp_path: Path) -> None:
     data = os.urandom(limits.BUCKET_PART_BYTES + 3)
     assert put(objects, part_key(media_id, 1), data, data)

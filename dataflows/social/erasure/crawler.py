@@ -47,21 +47,26 @@ class Crawler:
         return not self._caches.may_fill(age_s)
 
     def media(self, user_id: str, after: str) -> tuple[int, str | None]:
-        """How many of the next media can be reached, and behind which one it goes on; None where there are no more."""
+        """How many of the next media can be reached, and behind which one it goes on; None where there are no more.
+
+        Caches know a copy of anybody's media by its owner, too: purged twice, they had none left of any of them.
+        """
         given = {"user_id": user_id, "after": after, "media": social_limits.ERASURE_MEDIA}
         rows = self._connection.execute(SQL["media_urls"], given).fetchall()
         signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
-        self._caches.purge(user_id)  # what they have of anybody's media they know by its owner, too
+        self._caches.purge(user_id)
+        copies = self._caches.purge(user_id)
+        whole = {row[0] for row in rows[: social_limits.ERASURE_MEDIA_WHOLE] if not after}
 
         def reachable(row: tuple[str, str, int, list[str]]) -> int:
             media_id, sha256, newest, names = row
-            # of the first ones every URL; of the rest of very many those that are decided apart
-            urls = urls_of(self._origin, media_id, newest, names, signed_until, is_every_one=not after)
+            # of the first ones every URL; of the rest of very many the one that is decided apart
+            urls = urls_of(self._origin, media_id, newest, names, signed_until, is_every_one=media_id in whole)
             return self._objects.holds(media_id, sha256) + (first_shown(self._http, urls) is not None)
 
         with ThreadPoolExecutor(social_limits.ERASURE_MEDIA_AT_ONCE) as pool:
             found = sum(pool.map(reachable, rows))
-        return found, rows[-1][0] if len(rows) == social_limits.ERASURE_MEDIA else None
+        return copies + found, rows[-1][0] if len(rows) == social_limits.ERASURE_MEDIA else None
 
     def rest(self, user_id: str) -> tuple[int, dict[str, int]]:
         """How much can be reached in tables and homes, and how much was taken away."""

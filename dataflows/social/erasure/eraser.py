@@ -20,6 +20,7 @@ from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.crawler import Crawler
 from dataflows.social.erasure.erased_before import ErasedBefore
 from dataflows.social.fanout.spread import Spread
+from dataflows.social.media.origin_looks import looking_client
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Unavailable
@@ -70,7 +71,7 @@ class Eraser:
 
     def run(self) -> None:
         """Erases until ``stop``; what is away is waited for."""
-        with httpx.Client(timeout=limits.PROPAGATION_FETCH_S, trust_env=False) as http:
+        with looking_client() as http:
             self._session.run(lambda connection: self._follow(connection, http))
 
     def stop(self) -> None:
@@ -85,6 +86,7 @@ class Eraser:
         crawler = Crawler(connection, http, self._media, self._objects, self._homes)
         self._erased.connected()
         self._forgotten.clear()  # in another database it has posts again, maybe
+        self._looked.clear()  # and media
         place: dict[str, Any] = {"at": 0, "after": ""}
         while not self._session.is_stopped:
             self._erased.again(connection)
@@ -106,26 +108,40 @@ class Eraser:
     def _erase(self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str) -> bool:
         """One turn; True where it has more to do at once."""
         is_noted = self._erased.note(user_id)  # what cannot be noted is taken away all the same
+        counts: dict[str, int] = {}
         try:
-            self._take(connection, user_id)
-            self._homes.drop([user_id])
             after = self._looked.get(erasure_id, "")
-            self._take_bytes(connection, user_id, after)
-            reachable, last = crawler.media(user_id, after)
+            if not after:
+                self._take(connection, user_id)
+                if self._count(connection, "scans_left", {"user_id": user_id}):
+                    return False  # one may write yet what would be looked for in vain
+            reachable, last = self._media_left(connection, crawler, user_id, after)
             if not reachable and last is not None:  # who has many media keeps nobody waiting
                 self._looked[erasure_id] = last
                 return True
-            in_tables, counts = crawler.rest(user_id)
+            if not reachable:
+                reachable, counts = self._rest_left(connection, crawler, user_id, erasure_id)
         # a statement that took too long is this erasure's alone: others have their turn
         except (httpx.HTTPError, RedisError, OSError, Unavailable, psycopg.errors.QueryCanceled) as error:
             _log.warning("erasure_not_proved", erasure=erasure_id, kind=type(error).__name__)
             return False
-        if reachable + in_tables:
-            _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable + in_tables)
+        if reachable:
+            _log.warning("erasure_found_something", erasure=erasure_id, reachable=reachable)
             return False
         if is_noted:
             self._certify(connection, user_id, erasure_id, counts)
         return False
+
+    def _rest_left(
+        self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, erasure_id: str
+    ) -> tuple[int, dict[str, int]]:
+        """What is left when no medium is, as ``Crawler.rest`` has it; if anything is, media are looked for anew."""
+        if erasure_id in self._looked:  # long ago: whatever came meanwhile
+            self._take(connection, user_id)
+        reachable, counts = crawler.rest(user_id)
+        if reachable:
+            self._looked.pop(erasure_id, None)
+        return reachable, counts
 
     def _certify(
         self, connection: psycopg.Connection[Any], user_id: str, erasure_id: str, counts: dict[str, int]
@@ -163,14 +179,25 @@ class Eraser:
             self._forgotten.add(user_id)
         while self._takes_follows(connection, given) and not self._session.is_stopped:
             pass
+        self._homes.drop([user_id])
 
-    def _take_bytes(self, connection: psycopg.Connection[Any], user_id: str, after: str) -> None:
-        """Those of the next media."""
+    def _media_left(
+        self, connection: psycopg.Connection[Any], crawler: Crawler, user_id: str, after: str
+    ) -> tuple[int, str | None]:
+        """What is left of the next media when their bytes are taken away, as ``Crawler.media`` has it.
+
+        At first under the names that they are known by, all at once; where anything is found, whatever it is called.
+        """
         given = {"user_id": user_id, "after": after, "media": limits.ERASURE_MEDIA}
         rows = connection.execute(SQL["media_of_user"], given).fetchall()
-        with ThreadPoolExecutor(limits.ERASURE_MEDIA_AT_ONCE) as pool:
-            for _ in pool.map(lambda one: self._objects.forget(*one), rows):
-                pass
+        at_once = limits.ERASURE_MEDIA_AT_ONCE
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(self._objects.forget_named, [rows[n::at_once] for n in range(at_once)]))
+            reachable, last = crawler.media(user_id, after)
+            if not reachable:
+                return 0, last
+            list(pool.map(lambda one: self._objects.forget(*one[:2]), rows))
+        return crawler.media(user_id, after)
 
     def _takes_follows(self, connection: psycopg.Connection[Any], given: dict[str, Any]) -> int:
         with connection.transaction():

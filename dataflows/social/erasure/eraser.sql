@@ -179,9 +179,14 @@ with gone as (
     on conflict (user_id) do update set key = null where k.key is not null returning 1)
 select count(*) from gone;
 
+-- name: scans_left
+-- Scans that may still write: until their leases end, seconds after their media did. Served by media_of_owner and primary key.
+select count(*) from media m join media_scan s using (media_id)
+where m.owner_id = %(user_id)s and s.leased_until > clock_timestamp();
+
 -- name: media_of_user
--- The next media that the user ever had. Served by media_of_owner.
-select media_id, sha256 from media where owner_id = %(user_id)s and media_id > %(after)s order by media_id limit %(media)s;
+-- The next media that the user ever had, and the names of their renditions. Served by media_of_owner.
+select media_id, sha256, rendition_names from media where owner_id = %(user_id)s and media_id > %(after)s order by media_id limit %(media)s;
 
 -- name: media_urls
 -- And the newest version and the names that their renditions had at the origin. Served by media_of_owner.

@@ -27,11 +27,14 @@ class MediaCaches:
         """Whether there is any."""
         return bool(self._urls)
 
-    def purge(self, object_id: str) -> None:
-        """No cache has anything of the object that it had."""
+    def purge(self, object_id: str) -> int:
+        """No cache has anything of the object that it had: so many copies. One that does not say it had some."""
+        copies = 0
         for url in self._urls:
             headers = {"x-purge-key": self._key, "xkey-purge": cache_keys(object_id)}
-            self._http.request("PURGE", f"{url}/", headers=headers).raise_for_status()
+            answer = self._http.request("PURGE", f"{url}/", headers=headers).raise_for_status()
+            copies += int(answer.headers.get("x-purged") or 1)
+        return copies
 
     def may_fill(self, age_s: float) -> bool:
         """Whether a fetch from before a decision of this age may still be stored by one of them."""

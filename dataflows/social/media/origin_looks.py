@@ -13,6 +13,12 @@ from schemas.social import limits
 _GONE: Final = 404
 
 
+def looking_client() -> httpx.Client:
+    """Who asks the origin and caches. It lets idle connections go before a cache does, or a look fails for nothing."""
+    idle = httpx.Limits(keepalive_expiry=limits.PROPAGATION_IDLE_S)
+    return httpx.Client(timeout=limits.PROPAGATION_FETCH_S, limits=idle, trust_env=False)
+
+
 def urls_of(
     origin: MediaOrigin,
     media_id: str,
@@ -24,15 +30,16 @@ def urls_of(
 ) -> Iterator[tuple[int, str]]:
     """Version and URL under ``newest`` and ``PROPAGATION_VERSIONS`` before it, without a signature and with one.
 
-    Otherwise those that may differ from each other: the newest signed one, which the origin answers if it answers any,
-    and the older ones that a cache may have a copy of.
+    Otherwise the newest signed one alone, which the origin answers if it answers any.
     """
+    if not is_every_one:
+        if names:
+            yield newest, origin.view_url(media_id, newest, names[0], signed_until)
+        return
     for version in range(newest, max(0, newest - limits.PROPAGATION_VERSIONS - 1), -1):
         for name in names:
-            if is_every_one or (origin.caches and version < newest):
-                yield version, origin.view_url(media_id, version, name, None)
-            if is_every_one or (version == newest and name == names[0]):
-                yield version, origin.view_url(media_id, version, name, signed_until)
+            yield version, origin.view_url(media_id, version, name, None)
+            yield version, origin.view_url(media_id, version, name, signed_until)
 
 
 def first_shown(http: httpx.Client, urls: Iterable[tuple[int, str]]) -> int | None:

@@ -16,6 +16,7 @@ import psycopg
 import structlog
 
 from dataflows.social.config import SocialConfig
+from dataflows.social.media.origin_looks import looking_client
 from dataflows.social.moderation.looks import SQL, Due, Looks
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
@@ -43,7 +44,7 @@ class Propagation:
 
     def run(self) -> None:
         """Looks until ``stop``; a database that is away is waited for."""
-        with httpx.Client(timeout=limits.PROPAGATION_FETCH_S, trust_env=False) as http:
+        with looking_client() as http:
             self._session.run(lambda connection: self._follow(connection, http))
 
     def stop(self) -> None:

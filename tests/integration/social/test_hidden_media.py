@@ -123,6 +123,8 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
             seeding.execute(SEED.replace("full", "full-0a1b.webp").encode())
             for statement in gone:
                 seeding.execute(statement.encode())
+            left = seeding.execute("select object_id from media_hidden").fetchall()
+            assert left == [(OWNER,)], "what it had is hidden with it"
         with psycopg.connect(addresses.postgres_dsns["millrace_social_eraser"], autocommit=True) as connection:
             homes = SimpleNamespace(are_there=lambda users: [OWNER].count(*users))
             crawler = Crawler(connection, edge.http, edge.place, media_objects(edge.place), homes)  # type: ignore[arg-type]
@@ -133,6 +135,9 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
             edge.origin.alive = set()
             assert crawler.media(OWNER, "") == (0, "md_3")
             assert crawler.media(OWNER, "md_3") == (0, None)
+            with monkeypatch.context() as keeping:
+                keeping.setattr(MediaCaches, "purge", lambda *_: 2)  # it had some again
+                assert crawler.media(OWNER, "md_3") == (2, None)
             assert crawler.rest(OWNER)[0] == 1
             homes.are_there = lambda _: 0
             assert crawler.rest(OWNER)[0] == 0

@@ -19,6 +19,7 @@ from dataflows.social.moderation.looks import Due
 from dataflows.social.moderation.propagation import Propagation
 from schemas.media_origin import MediaOrigin
 from schemas.social import limits
+from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
 
 NAMES = ["full.webp", "thumb.webp"]
 UNTIL = 4_000_000_000
@@ -29,7 +30,7 @@ class Taking(Eraser):
 
     def __init__(self, error: Exception) -> None:
         self._error = error
-        self._erased = SimpleNamespace(note=lambda _: True)  # type: ignore[assignment]
+        self._erased, self._looked = SimpleNamespace(note=lambda _: True), {}  # type: ignore[assignment]
 
     def _take(self, *_: object) -> None:
         raise self._error
@@ -49,13 +50,20 @@ class Finding(Eraser):
     def __init__(self, keys: Path) -> None:
         self._erased, self._looked = ErasedBefore(keys), {}
         self.certified: list[Any] = []
+        self.left = [(0, None)]  # of media, turn by turn, and behind which one it goes on
+        self.scans, self.taken = [0], 0
         self._homes = SimpleNamespace(drop=lambda _: None)  # type: ignore[assignment]
 
     def _take(self, *_: object) -> None:
-        pass
+        self.taken += 1
 
-    def _take_bytes(self, *_: object) -> None:
-        pass
+    def _count(self, _: object, step: str, __: object) -> int:  # type: ignore[override]
+        assert step == "scans_left"
+        return self.scans.pop(0)
+
+    def _media_left(self, *given: Any) -> Any:
+        self.asked_after = given[-1]
+        return self.left.pop(0)
 
     def _certify(self, *of: Any) -> None:
         self.certified.append(of[1])
@@ -63,12 +71,64 @@ class Finding(Eraser):
 
 def test_no_erasure_is_certified_before_the_file_names_its_user(tmp_path: Path) -> None:
     """Else a database that is put back would have the user again, and nobody knew."""
-    crawler: Any = SimpleNamespace(media=lambda *_: (0, None), rest=lambda _: (0, {}))
+    crawler: Any = SimpleNamespace(rest=lambda _: (0, {}))
     lost, eraser = Finding(tmp_path / "away"), Finding(tmp_path)
     for one in (lost, eraser):
         assert one._erase(None, crawler, "u_1", "er_1") is False  # type: ignore[arg-type]
     assert (lost.certified, eraser.certified) == ([], ["u_1"])
     assert (tmp_path / erased_before.NAME).read_text().split() == ["u_1"]
+
+
+def test_who_has_many_media_is_certified_when_all_were_looked_for_and_nothing_came_meanwhile(tmp_path: Path) -> None:
+    """What is taken away by statements is at the begin, and once more at the end, not in every turn."""
+    in_tables = [1, 0]
+    crawler: Any = SimpleNamespace(rest=lambda _: (in_tables.pop(0), {}))
+    eraser = Finding(tmp_path)
+    eraser.scans = [1, 0, 0]  # one goes on, and writes what nobody would look for again
+    eraser.left = [(0, "md_1"), (2, "md_2"), (0, "md_2"), (0, None), (0, "md_1"), (0, None)]
+
+    def turn() -> tuple[bool, int, list[Any]]:
+        eraser.asked_after = "nothing"
+        has_more = eraser._erase(None, crawler, "u_1", "er_1")  # type: ignore[arg-type]
+        return has_more, eraser.taken, [eraser.asked_after, *eraser.certified]
+
+    assert turn() == (False, 1, ["nothing"])
+    assert turn() == (True, 2, [""])
+    assert turn() == (False, 2, ["md_1"]), "these are looked for again"
+    assert [turn() for _ in range(2)] == [(True, 2, ["md_1"]), (False, 3, ["md_2"])]
+    assert turn() == (True, 4, [""]), "something came: from the first one"
+    assert turn() == (False, 5, ["md_1", "u_1"])
+
+
+def test_bytes_go_under_their_names_at_once_and_then_whatever_is_found(tmp_path: Path) -> None:
+    objects = media_objects(MediaOrigin(url="", uploads_url="", key=b"k" * 32, folder=tmp_path))
+    ids = {f"md_{n}": f"{n}" * 64 for n in range(3)}
+    named = [
+        key
+        for media_id, sha256 in ids.items()
+        for key in (source_key(media_id, sha256), rendition_key(media_id, "a.webp"))
+    ]
+    others = [part_key("md_1", 1), rendition_key("md_2", "of-a-scan-that-died.webp")]
+    for key in (*named, *others):
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(b"x")
+    found: list[list[str]] = []
+
+    def left(*_: object) -> tuple[int, None]:
+        found.append([key for key in (*named, *others) if (tmp_path / key).exists()])
+        return sum(objects.holds(*one) for one in ids.items()), None
+
+    eraser, rows = Removing(objects), [(media_id, sha256, ["a.webp"]) for media_id, sha256 in ids.items()]
+    database: Any = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchall=lambda: rows))
+    assert eraser._media_left(database, SimpleNamespace(media=left), "u_1", "") == (0, None)  # type: ignore[arg-type]
+    assert found == [others, []]
+
+
+class Removing(Eraser):
+    """Takes bytes away, and nothing else."""
+
+    def __init__(self, objects: MediaObjects) -> None:
+        self._objects = objects
 
 
 class Database:
@@ -145,9 +205,9 @@ def _away(_: str, __: object) -> None:
     raise psycopg.OperationalError
 
 
-def asked(*caches: str, newest: int, is_every_one: bool) -> list[tuple[int, str, bool]]:
+def asked(newest: int, *, is_every_one: bool) -> list[tuple[int, str, bool]]:
     """Version, name, and whether it is signed."""
-    origin = MediaOrigin(url="http://m", uploads_url="", key=b"k" * 32, folder=Path(), caches=caches)
+    origin = MediaOrigin(url="http://m", uploads_url="", key=b"k" * 32, folder=Path())
     found = urls_of(origin, "md_1", newest, NAMES, UNTIL, is_every_one=is_every_one)
     return [(version, url.partition("?")[0].rpartition("/")[2], "?" in url) for version, url in found]
 
@@ -156,12 +216,9 @@ def asked(*caches: str, newest: int, is_every_one: bool) -> list[tuple[int, str,
 def test_every_url_of_a_medium_is_asked_for(newest: int) -> None:
     versions = range(max(1, newest - limits.PROPAGATION_VERSIONS), newest + 1)
     every_one = {(version, name, signed) for version in versions for name in NAMES for signed in (True, False)}
-    for caches in ((), ("http://cache",)):
-        assert set(asked(*caches, newest=newest, is_every_one=True)) == every_one
+    assert set(asked(newest=newest, is_every_one=True)) == every_one
 
 
 def test_of_very_many_media_only_what_is_decided_apart_is_asked_for() -> None:
-    """The origin decides by the medium alone; a cache may have a copy under each name that was shown before."""
+    """The origin decides by the medium alone; what caches have of its owner they say themselves."""
     assert asked(newest=7, is_every_one=False) == [(7, "full.webp", True)]
-    copies = {(version, name, False) for version in (4, 5, 6) for name in NAMES}
-    assert set(asked("http://cache", newest=7, is_every_one=False)) == {(7, "full.webp", True)} | copies
