@@ -24,6 +24,7 @@ Place = tuple[int, str]  # when it was published, in microseconds, and its id
 _PREFIX: Final = "millrace:social:home:"
 _BUILDING: Final = 8_900_000_000_000_000  # above every time, below what marks a complete home
 _TOKENS: Final = 1_000_000_000
+_ANY: Final = -1  # building
 _MS: Final = 1_000
 # Rising: the server is nearly full. Readers build these homes from Postgres, at more cost: give it more memory.
 _ENDED: Final = Counter("millrace_social_homes_ended", "Homes that ended for want of memory")
@@ -48,6 +49,12 @@ def newest(posts: list[Place]) -> Part:
     """Of so many of the newest posts as a home keeps, or of all there are: what stands above its floor."""
     floor = min(at for at, _ in posts) if len(posts) >= limits.HOME_POSTS_KEPT else 0
     return Part([place for place in posts if place[0] > floor], floor)
+
+
+def _bounds() -> tuple[int, int, int]:
+    """How many posts a home keeps, how many it holds before it is shortened to these, and the share of the memory."""
+    kept, spare = limits.HOME_POSTS_KEPT, limits.HOME_POSTS_SPARE
+    return kept, kept + spare, limits.HOMES_KEPT_MEMORY_PERCENT
 
 
 def _flat(posts: Sequence[Place]) -> list[int | str]:
@@ -115,6 +122,7 @@ class HomeWriter:
             client_name="millrace-social-fanout",
         )
         self._push = self._redis.register_script(_script("home_push"))
+        self._building = self._redis.register_script(_script("home_building"))
 
     def push(self, pushes: Iterable[tuple[Sequence[str], Sequence[Place]]]) -> None:
         """For each pair: these posts into these homes, each once; where memory ends, a home does, too.
@@ -126,8 +134,7 @@ class HomeWriter:
         for users, posts in pushes:
             if not posts:
                 continue
-            kept, spare = limits.HOME_POSTS_KEPT, limits.HOME_POSTS_SPARE
-            arguments = [kept, kept + spare, limits.HOMES_KEPT_MEMORY_PERCENT, *_flat(posts)]
+            arguments = [*_bounds(), _ANY, *_flat(posts)]
             at_once = max(1, limits.HOME_DELIVERIES_AT_ONCE // len(posts))
             for n in range(0, len(users), at_once):
                 self._push([_key(user) for user in users[n : n + at_once]], arguments, client=pipeline)
@@ -136,6 +143,19 @@ class HomeWriter:
                 _ENDED.inc(sum(pipeline.execute()))
                 deliveries = 0
         _ENDED.inc(sum(pipeline.execute()))
+
+    def building_of(self, user_id: str) -> int | None:
+        """Which building the home is of; None where there is none, and its next reader builds it."""
+        found = self._building([_key(user_id)])
+        return None if found is None else int(found)
+
+    def fill(self, user_id: str, building: int, posts: Sequence[Place]) -> None:
+        """These posts into the home of that building, each once; none where it ended since, whatever is there now.
+
+        So what was read for an edge of before reaches no home that was dropped for its end.
+        """
+        if posts:
+            _ENDED.inc(int(self._push([_key(user_id)], [*_bounds(), building, *_flat(posts)])))
 
     def forget(self, users: Sequence[str], post_id: str) -> None:
         """A post that nobody may see any more, out of these homes."""

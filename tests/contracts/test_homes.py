@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
+import threading
 import uuid
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import redis
 
-from ingress.social.homes import HomeReader
+from dataflows.social.fanout.spread import Spread
 from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter, Part, newest
 from tests.eventually import eventually, patient
-from tests.gate import RUN_SEED, examples
 from tests.worlds.limiter.counter_server import CounterServer
 
 if TYPE_CHECKING:
@@ -87,6 +89,94 @@ def test_a_build_that_is_overtaken_or_whose_home_was_dropped_writes_nothing(stac
         assert await homes.read(user, NEWEST, 10) is None
         await built(homes, user, (2, "po_2"))
         assert await homes.read(user, NEWEST, 10) == whole([(2, "po_2")])
+
+    run(stack, test)
+
+
+def test_what_was_read_for_one_building_of_a_home_reaches_no_later_one(stack: World) -> None:
+    """Whoever read it stood still, while the home ended and its reader built it anew."""
+
+    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
+        assert writer.building_of(user) is None
+        token = await homes.begin(user)
+        building = writer.building_of(user)
+        assert building is not None
+        writer.fill(user, building, [(3, "po_3"), (1, "po_1")])
+        await homes.finish(user, token, newest([(2, "po_2")]))
+        assert writer.building_of(user) == building  # complete, it is the same one
+        writer.fill(user, building, [(4, "po_4"), (1, "po_1")])
+        assert await homes.read(user, NEWEST, 10) == whole([(4, "po_4"), (3, "po_3"), (2, "po_2"), (1, "po_1")])
+        writer.drop([user])
+        writer.fill(user, building, [(5, "po_5")])
+        await built(homes, user, (6, "po_6"))
+        writer.fill(user, building, [(5, "po_5")])
+        assert await homes.read(user, NEWEST, 10) == whole([(6, "po_6")])
+
+    run(stack, test)
+
+
+class StandingStill(HomeWriter):
+    """Of a worker that has read what it brings home, and goes on much later."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, _PATIENCE_MS)
+        self.has_read, self.goes_on = threading.Event(), threading.Event()
+
+    def fill(self, *given: Any) -> None:
+        self.has_read.set()
+        assert self.goes_on.wait(patient(60))
+        super().fill(*given)
+
+
+_EDGE = """
+with users as (insert into author (user_id) values (%(author)s), (%(fan)s)),
+edge as (insert into follow values (%(fan)s, %(author)s, 'active', 1, 1, 1))
+insert into post (post_id, author_id, visibility, text, version, state, root_id, is_pushed, created_at)
+values (%(post)s, %(author)s, 'public', '', 1, 'published', %(post)s, true, 7)
+"""
+
+
+def test_a_worker_that_stood_still_brings_nothing_home_of_an_edge_that_ended(stack: World) -> None:
+    """Trap 9: followed, left, followed again; what the first edge began goes on after each of them, and does nothing."""
+    dsn = stack.addresses.postgres_dsns["millrace_social_worker"]
+
+    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
+        names = {"fan": user, "author": f"{user}_a", "post": f"po_{user}"}
+
+        def told(kind: str, version: int) -> Any:
+            body = {"kind": kind, "target_id": names["author"], "state": "active", "pushed": False}
+            return SimpleNamespace(scope=f"user:{user}", body=body, version=version)
+
+        def move(state: str, version: int) -> None:
+            given = {"state": state, "version": version} | names
+            changed = "update follow set state = %(state)s, version = %(version)s where follower_id = %(fan)s"
+            superuser.execute(changed, given)
+
+        with (
+            psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as superuser,
+            psycopg.connect(dsn, autocommit=True) as connection,
+            psycopg.connect(dsn, autocommit=True) as standing,
+            closing(StandingStill(stack.addresses.redis_url)) as still,
+        ):
+            superuser.execute(_EDGE, names)
+            fan_out = Spread(connection, writer)
+            await built(homes, user)
+            old = threading.Thread(target=Spread(standing, still).events, args=([told("followed", 1)],))
+            old.start()
+            try:
+                assert still.has_read.wait(patient(60))
+                move("removed", 2)
+                fan_out.events([told("unfollowed", 2)])
+                assert await homes.read(user, NEWEST, 10) is None
+                await built(homes, user)
+            finally:
+                still.goes_on.set()
+                old.join()
+            assert await homes.read(user, NEWEST, 10) == whole([])
+            move("active", 3)
+            for version, brought in {1: list[Any](), 3: [(7, names["post"])]}.items():
+                fan_out.events([told("followed", version)])
+                assert await homes.read(user, NEWEST, 10) == whole(brought)
 
     run(stack, test)
 
@@ -195,142 +285,6 @@ def test_where_memory_ends_homes_end_rather_than_lack_posts_and_what_is_beside_t
             run_at(server.url, test)
         finally:
             server.close()
-
-
-class Truth:
-    """Postgres as far as a reader of homes asks it: the posts that are there, in the order of their places."""
-
-    def __init__(self) -> None:
-        self.posts: list[Place] = []
-
-    async def rows(self, name: str, given: dict[str, Any]) -> list[Place]:
-        assert name == "home_build"
-        return self.behind((given["at"], given["id"]))[: given["count"]]
-
-    async def require_present(self, user: str) -> None:
-        """Everybody is."""
-
-    def behind(self, place: Place) -> list[Place]:
-        return sorted((post for post in self.posts if post < place), reverse=True)
-
-
-class Life:
-    """What happens to one home, drawn by chance; ``truth`` is changed before the home hears of it, as everywhere."""
-
-    def __init__(self, chance: random.Random, homes: Homes, writer: HomeWriter, client: redis.Redis, user: str) -> None:
-        self._chance, self._homes, self._writer, self._client, self._user = chance, homes, writer, client, user
-        self.truth, self._made, self._newest = Truth(), 0, 1_790_000_000_000_000
-        self.key = f"millrace:social:home:{user}"
-
-    async def goes_on(self) -> None:
-        await self._chance.choice([self._told, self._told, self._told, self._forgotten, self._ended, self._rebuilt])()
-
-    def _post(self) -> Place:
-        """Mostly a new one, some of one microsecond; now and then an older one, which somebody reposts."""
-        self._made += 1
-        self._newest += self._chance.choice([0, 1, 2, 3])
-        back = self._chance.choice([0, 0, 0, 1, self._chance.randrange(30)])
-        return self._newest - back, f"po_{self._chance.randrange(10)}{self._made}"
-
-    def _posts(self) -> list[Place]:
-        made = [self._post() for _ in range(self._chance.choice([1, 1, 1, 2, 9]))]
-        self.truth.posts += made
-        return [*made, *self._chance.choices(self.truth.posts, k=2)]  # some of them again
-
-    async def _told(self) -> None:
-        posts = self._posts()
-        if self._chance.random() < 0.7:
-            self._writer.push([(["u_nobody", self._user], posts)])
-        else:  # by fan-out of the release before
-            marked = [one for one in self._client.zrange(self.key, 0, -1) if one.startswith(b"~")]
-            if marked:
-                self._client.zadd(self.key, {post_id: at for at, post_id in posts}, nx=True)
-
-    async def _forgotten(self) -> None:
-        for post in self._chance.sample(self.truth.posts, min(3, len(self.truth.posts))):
-            self.truth.posts.remove(post)
-            self._writer.forget([self._user], post[1])
-
-    async def _ended(self) -> None:
-        if self._chance.random() < 0.2:
-            self._writer.drop([self._user])
-
-    async def _rebuilt(self) -> None:
-        if self._chance.random() < 0.2:
-            self._writer.drop([self._user])
-            token = await self._homes.begin(self._user)
-            read = newest(self.truth.behind(NEWEST)[: limits.HOME_POSTS_KEPT])
-            await self._told()
-            await self._homes.finish(self._user, token, read)
-
-
-def test_a_walk_of_a_home_meets_each_post_once_however_little_is_kept(
-    stack: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In any order, again and again, beside fan-out of the release before; what is not kept comes from Postgres."""
-    monkeypatch.setattr(limits, "HOME_POSTS_KEPT", 6)
-    monkeypatch.setattr(limits, "HOME_POSTS_SPARE", 3)
-    monkeypatch.setattr(limits, "TIMELINE_MARGINS", ())
-
-    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
-        chance, kept = random.Random(RUN_SEED), list[int]()
-        with redis.Redis.from_url(stack.addresses.redis_url) as client:
-            life = Life(chance, homes, writer, client, user)
-            reader = HomeReader(life.truth, life.truth, homes)  # type: ignore[arg-type] # as far as it asks
-            for _ in range(examples(gate=120, proof=5_000)):
-                await life.goes_on()
-                before, place, met = life.truth.behind(NEWEST), NEWEST, list[Any]()
-                is_still = chance.random() < 0.5
-                while True:
-                    count = chance.randint(1, 12)
-                    page = await reader.before(user, place, count)
-                    met += page
-                    if len(page) < count:
-                        break
-                    place = page[-1]
-                    if not is_still and chance.random() < 0.3:
-                        await life.goes_on()
-                kept.append(client.zcard(life.key))
-                assert met == sorted(set(met), reverse=True)
-                lasting = set(before) & set(life.truth.posts)
-                assert lasting - set(met) == set(), "what was there all the while"
-                assert not is_still or met == before
-                if len(life.truth.posts) > 40:
-                    del life.truth.posts[:]
-                    writer.drop([user])
-        assert max(kept) < 30, "no home keeps all"
-
-    run(stack, test)
-
-
-def test_a_home_of_the_release_before_is_shortened_by_the_next_post_and_read_by_both(stack: World) -> None:
-    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
-        await built(homes, user)
-        key, posts = f"millrace:social:home:{user}", [(n, f"po_{n:03}") for n in range(1, 801)]
-        with redis.Redis.from_url(stack.addresses.redis_url) as client:
-            client.zadd(key, {post_id: at for at, post_id in posts})
-            assert await homes.read(user, NEWEST, 900) == whole(posts[::-1])
-            writer.push([([user], [(801, "po_801")])])
-            floor = 802 - limits.HOME_POSTS_KEPT
-            found = await homes.read(user, NEWEST, 900)
-            assert found == ([(801, "po_801"), *posts[: floor - 1 : -1]], floor - 1 + (floor - 1) % 2)
-            marker = next(member for member in client.zrange(key, 0, -1) if member.startswith(b"~"))
-            assert client.zcard(key) == limits.HOME_POSTS_KEPT + 1
-            assert client.zscore(key, marker) >= 9e15, "a complete one"
-
-    run(stack, test)
-
-
-def test_a_home_that_outgrows_its_building_is_built_again(stack: World) -> None:
-    """Its builder knows nothing of what would have been taken away."""
-
-    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
-        token = await homes.begin(user)
-        writer.push([([user], [(n, f"po_{n}") for n in range(limits.HOME_POSTS_KEPT + limits.HOME_POSTS_SPARE + 1)])])
-        await homes.finish(user, token, newest([(0, "po_0")]))
-        assert await homes.read(user, NEWEST, 1) is None
-
-    run(stack, test)
 
 
 def test_a_user_of_valkey_with_the_rights_that_operators_are_told_of_has_homes_and_nothing_else(tmp_path: Path) -> None:

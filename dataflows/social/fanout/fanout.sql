@@ -15,8 +15,10 @@ cross join lateral (
 where f.followers is not null;
 
 -- name: is_following
--- Whether an edge is active now: a task of an edge that ended meanwhile does nothing. Primary key.
-select exists (select from follow where follower_id = %(user_id)s and followee_id = %(followee)s and state = 'active');
+-- Whether an edge is active, and still of this version: a task of an edge that ended meanwhile does nothing, also where
+-- another one began. Primary key.
+select exists (select from follow
+               where follower_id = %(user_id)s and followee_id = %(followee)s and state = 'active' and version = %(version)s);
 
 -- name: newest_of
 -- The last posts that a user published for others, or reposted, and that readers do not pull. Served by post_pushed and

@@ -38,17 +38,17 @@ class Spread:
             elif event.body["kind"] in _MOVING:
                 self._push(shown)
                 shown = {}
-                self._other(user, event.body)
+                self._other(user, event)
         self._push(shown)
 
-    def _other(self, user: str, body: dict[str, Any]) -> None:
-        kind, target = str(body["kind"]), body["target_id"]
+    def _other(self, user: str, event: Event) -> None:
+        kind, target = str(event.body["kind"]), event.body["target_id"]
         if kind == "post_deleted":
-            self._forget(str(body["post_id"]))
-        elif kind == "followed" and body["state"] == "active":
-            self._backfill(user, str(target))
+            self._forget(str(event.body["post_id"]))
+        elif kind == "followed" and event.body["state"] == "active":
+            self._backfill(user, str(target), event.version)
         elif kind == "follow_accepted":
-            self._backfill(str(target), user)
+            self._backfill(str(target), user, event.version)
         elif kind in _ENDED:
             self._homes.drop([user, str(target)] if kind == "blocked" else [user])
 
@@ -84,11 +84,19 @@ class Spread:
             for _, each in followers:
                 self._homes.drop(each)
 
-    def _backfill(self, follower: str, followee: str) -> None:
-        ((is_following,),) = self._rows("is_following", user_id=follower, followee=followee)
+    def _backfill(self, follower: str, followee: str, version: int) -> None:
+        """The newest posts for an edge of this version, into the home that was there before the edge was read.
+
+        An edge of another version has a task of its own. Where it ends after it was read, its home does, too: however
+        late a process goes on that stood still here, it writes into no home that was built since.
+        """
+        building = self._homes.building_of(follower)
+        if building is None:  # its reader finds these posts
+            return
+        ((is_following,),) = self._rows("is_following", user_id=follower, followee=followee, version=version)
         if is_following:
             newest = self._rows("newest_of", user_id=followee, count=limits.BACKFILL_POSTS_MAX)
-            self._homes.push([([follower], [(created_at, post_id) for created_at, post_id in newest])])
+            self._homes.fill(follower, building, [(created_at, post_id) for created_at, post_id in newest])
 
     def _followers(self, users: list[str]) -> Iterator[list[tuple[str, list[str]]]]:
         """All who follow each of these, a bounded number of them at once."""

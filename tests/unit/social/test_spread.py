@@ -20,6 +20,8 @@ class Servers:
         self.kept: dict[str, str] = {}  # private posts, and whose they are
         self.reposted: set[str] = set()  # by many, for the same followers
         self.notifications = "nnnnn"
+        self.edge = 0  # the version under which the followed is followed; 0: by nobody
+        self.building: int | None = 7  # of every home
         self.names = {text.encode(): name for name, text in spread._SQL.items()}
 
     def execute(self, text: bytes, given: dict[str, Any]) -> Any:
@@ -46,6 +48,18 @@ class Servers:
         self.notifications, taken = self.notifications[count:], self.notifications[:count]
         return [(len(taken),)]
 
+    def is_following(self, user_id: str, followee: str, version: int) -> list[Any]:
+        return [(self.edge == version,)]
+
+    def newest_of(self, user_id: str, count: int) -> list[Any]:
+        return [(9, f"po_{user_id}")]
+
+    def building_of(self, user_id: str) -> int | None:
+        return self.building
+
+    def fill(self, user_id: str, building: int, posts: list[Any]) -> None:
+        self.done.append(("fill", user_id, building, [post_id for _, post_id in posts]))
+
     def push(self, pushes: list[Any]) -> None:
         self.done += [("push", users, [post_id for _, post_id in posts]) for users, posts in pushes]
 
@@ -56,9 +70,9 @@ class Servers:
         self.done.append(("drop", users))
 
 
-def event(user: str, kind: str, post_id: str | None = None, *, pushed: bool = True) -> Any:
+def event(user: str, kind: str, post_id: str | None = None, *, pushed: bool = True, version: int = 1) -> Any:
     body = {"kind": kind, "target_id": "u_1", "state": "active", "post_id": post_id, "pushed": pushed}
-    return SimpleNamespace(scope=f"user:{user}", body=body)
+    return SimpleNamespace(scope=f"user:{user}", body=body, version=version)
 
 
 def spread_out(servers: Servers, *events: Any) -> list[Any]:
@@ -133,3 +147,14 @@ def test_a_post_that_is_gone_meanwhile_is_written_nowhere_and_many_followers_com
     servers.gone = {"po_1"}
     found = spread_out(servers, event("u_b", "post_published", "po_1"), event("u_a", "post_published", "po_2"))
     assert found == [("push", ["u_1", "u_2"], ["po_2"]), ("push", ["u_3"], ["po_2"])]
+
+
+def test_only_the_task_of_an_edge_as_it_is_brings_posts_and_only_into_a_home_that_is_there() -> None:
+    """Followed, left, and followed again: what comes late of the first edge does nothing, whoever accepted it."""
+    servers = Servers()
+    servers.edge = 3
+    tasks = [event("u_9", "followed", version=1), event("u_9", "followed", version=3)]
+    accepted = [event("u_9", "follow_accepted", version=2), event("u_9", "follow_accepted", version=3)]
+    assert spread_out(servers, *tasks, *accepted) == [("fill", "u_9", 7, ["po_u_1"]), ("fill", "u_1", 7, ["po_u_9"])]
+    servers.done, servers.building = [], None
+    assert spread_out(servers, *tasks, *accepted) == []

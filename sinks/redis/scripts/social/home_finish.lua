@@ -14,4 +14,5 @@ for at = 4, #ARGV, 2 do
 end
 redis.call('ZADD', KEYS[1], 9e15 + (ARGV[3] + ARGV[3] % 2), marker)
 redis.call('EXPIRE', KEYS[1], ARGV[2])
+redis.call('ZADD', KEYS[1], ARGV[1], '#' .. run) -- of this building for as long as it lives (home_building)
 return 1

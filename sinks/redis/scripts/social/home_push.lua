@@ -1,6 +1,6 @@
 -- Posts into homes: each is there once, whatever is repeated, and no home holds more than it may.
 -- KEYS: homes. ARGV: how many posts one keeps, how many it holds before it is shortened to these, percent of the memory that
--- may be in use, then score and id of each post.
+-- may be in use, the building that the posts are for (home_building; -1 is any), then score and id of each post.
 -- A home without the marker of this very server is left alone: its reader builds it from Postgres, these posts too.
 -- The marker of a complete home says by its score (9e15 and a time) at or below which time Postgres is asked: of what is
 -- above it nothing was ever taken away but what nobody may see. It is even: scores above 2^53 are.
@@ -12,8 +12,8 @@ redis.set_repl(redis.REPL_NONE)
 local call = redis.call
 local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
 local marker = '~' .. run
-local posts = {unpack(ARGV, 4)}
-local kept, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local kept, most, building = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
+local posts = {unpack(ARGV, 5)}
 local ended = 0
 local is_full -- looked at for a home that is there, and costs as much as five deliveries
 
@@ -27,9 +27,13 @@ local function shorten(home, marked, surplus)
     call('ZADD', home, math.max(marked, 9e15 + (time + time % 2)), marker)
 end
 
+local function building_of(home, marked) -- as in home_building.lua
+    return tonumber(call('ZSCORE', home, '#' .. run) or (tonumber(marked) < 9e15 and marked) or 0)
+end
+
 for _, home in ipairs(KEYS) do
     local marked = call('ZSCORE', home, marker)
-    if marked then
+    if marked and (building == -1 or building_of(home, marked) == building) then
         if is_full == nil then
             local memory = call('INFO', 'memory')
             local bound = tonumber(string.match(memory, '\nmaxmemory:(%d+)')) -- 0 where there is none
@@ -39,7 +43,7 @@ for _, home in ipairs(KEYS) do
         if is_full then
             ended = ended + call('UNLINK', home)
         elseif call('ZADD', home, 'NX', unpack(posts)) > 0 then
-            local size = call('ZCARD', home) - 1
+            local size = call('ZCARD', home) - 2 -- the marker, and whose building it is
             if size > most then
                 shorten(home, tonumber(marked), size - kept)
             end
