@@ -31,14 +31,19 @@ def social_system(home: Path, *workers: str, services: tuple[str, ...] = ("ingre
 
     Homes lie apart from its counters.
     """
-    processes, homes = ("social_owner", *workers), servers.another_valkey_database()
-    with system_of_its_own(
-        home, services=services, ingress_processes=1, processes=processes, social_homes_url=homes
-    ) as made:
-        with httpx.Client(base_url=made.base_url, timeout=patient(40), trust_env=False) as client:
-            _clients[made.base_url] = client
-            yield made
-        del _clients[made.base_url]
+    changes: Json = {"services": services, "ingress_processes": 1, "processes": ("social_owner", *workers)}
+    homes = servers.another_valkey_database()
+    with system_of_its_own(home, social_homes_url=homes, **changes) as made, sharing_a_client(made):
+        yield made
+
+
+@contextmanager
+def sharing_a_client(system: PublicSystem) -> Iterator[None]:
+    """Users of this system can be made meanwhile."""
+    with httpx.Client(base_url=system.base_url, timeout=patient(40), trust_env=False) as client:
+        _clients[system.base_url] = client
+        yield
+    del _clients[system.base_url]
 
 
 def social_config(system: PublicSystem) -> SocialConfig:

@@ -361,7 +361,7 @@ def test_an_author_of_many_is_pulled_and_every_post_is_in_every_home_once(system
     becomes(lambda: fan.ids("/v1/timelines/home", limit=2), made[::-1])
 
 
-def test_every_invariant_holds_and_clickhouse_knows_no_user(system: PublicSystem, people: list[SocialUser]) -> None:
+def test_every_invariant_holds_and_a_search_finds_it(system: PublicSystem, people: list[SocialUser]) -> None:
     author = people[0]
     post = author.post("counted")
 
