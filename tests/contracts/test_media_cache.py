@@ -64,6 +64,32 @@ def test_what_is_signed_or_private_is_kept_for_nobody(edge: Edge) -> None:
     assert edge.origin.asked["/media/md_own/2/full"] == 2
 
 
+def test_who_has_a_copy_is_told_so_as_long_as_it_may_see_it(edge: Edge) -> None:
+    """By the cache itself, of what it keeps, in pieces too; of what is signed by the origin, every time."""
+    tagged, path = {"ETag": '"full-1"'}, "/media/md_had/1/full"
+    public, signed = PUBLIC | tagged, f"{path}?expires=1&signature=a"
+    has_it = {"If-None-Match": tagged["ETag"]}
+
+    def told(path: str, **headers: str) -> tuple[int, bytes]:
+        answer = edge.http.get(path, headers=headers)
+        return answer.status_code, answer.content
+
+    edge.origin.headers = public
+    assert told(path) == (200, path.encode())
+    assert told(path, **has_it) == (304, b"")
+    assert told(path, Range="bytes=1-5", **{"If-Range": tagged["ETag"]}) == (206, b"media")
+    assert told(path, Range="bytes=1-5", **{"If-Range": '"other"'}) == (200, path.encode())
+    edge.origin.headers = PRIVATE | tagged
+    for n in (1, 2):
+        assert told(signed, **has_it) == (304, b"")
+        assert edge.origin.asked == {path: 1, signed: n}
+    edge.origin.status, edge.origin.headers = 404, NOT_THERE
+    edge.caches.purge("md_had")
+    gone = [edge.http.get(one, headers=has_it) for one in (path, path, signed)]
+    assert [answer.status_code for answer in gone] == [404] * 3
+    assert not any(b"full-1" in value for answer in gone for _, value in answer.headers.raw)
+
+
 def test_what_is_not_there_is_remembered_shortly(edge: Edge) -> None:
     edge.origin.status, edge.origin.headers = 404, NOT_THERE
     assert [edge.get("/media/md_none/1/full").status_code for _ in range(3)] == [404] * 3

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections import Counter
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
             status = 404
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or self.path.encode()
         origin.open.wait(30)
+        if status == HTTPStatus.OK and self.headers.get("If-None-Match", "") == headers.get("ETag"):
+            status, body = HTTPStatus.NOT_MODIFIED, b""
         self.send_response(status)
         for name, value in (
             headers | {"xkey": origin.keys(self.path.split("/")[2]), "Content-Length": str(len(body))}

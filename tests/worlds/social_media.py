@@ -70,8 +70,8 @@ def ready(user: SocialUser, data: bytes | None = None) -> Json:
     return scanned(user, uploaded(user, data or picture()))
 
 
-def fetch(url: str) -> httpx.Response:
-    return httpx.get(url, timeout=patient(20), trust_env=False)
+def fetch(url: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    return httpx.get(url, headers=headers, timeout=patient(20), trust_env=False)
 
 
 def urls_of(reader: SocialUser, post: Json) -> list[str]:

@@ -1,12 +1,14 @@
-"""Which bytes of a rendition are asked for (RFC 9110 section 14): pure. Players of films ask for pieces."""
+"""Which bytes of a rendition are asked for, if any (RFC 9110, 13 and 14): pure. Players of films ask for pieces."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from schemas import errors
 
+_TAG: Final = re.compile(r'"[!#-~\x80-\xff]*"')
 _ONE: Final = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE | re.ASCII)
 
 
@@ -18,6 +20,15 @@ class RangeNotSatisfiable(errors.Rejected):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
+
+
+def has_it(if_none_match: Sequence[str], etag: str) -> bool:
+    """Whether who asks says that it has this content already, which then is not sent.
+
+    ``*`` is any content. Compared weakly, as for this field (section 13.1.2): a mark of weakness says nothing.
+    """
+    said = ",".join(if_none_match)
+    return said.strip() == "*" or etag in _TAG.findall(said)
 
 
 def asked_range(said: str | None, if_range: str | None, etag: str, size: int) -> tuple[int, int] | None:

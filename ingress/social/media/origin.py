@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from ingress import limits as ingress_limits
 from ingress.http.store import Store
 from ingress.identity.shares import Shares
-from ingress.social.media.byte_ranges import asked_range
+from ingress.social.media.byte_ranges import asked_range, has_it
 from schemas import errors
 from schemas.media_origin import MediaOrigin, Part, cache_keys
 from schemas.social import limits as social_limits
@@ -114,7 +114,10 @@ class Origin:
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
     async def get(self, request: Request) -> Response:
-        """A rendition that may be seen now, by everybody or by this signature; else a 404 that tells nothing."""
+        """A rendition that may be seen now, by everybody or by this signature; else a 404 that tells nothing.
+
+        What one has of it is asked after that: a 304 would tell that it is still there. Its path never has other bytes.
+        """
         media_id, said, name = (str(request.path_params[key]) for key in ("media_id", "access_version", "name"))
         if not _MEDIA_ID.fullmatch(media_id) or not _VERSION.fullmatch(said):
             raise errors.NotFound
@@ -134,11 +137,13 @@ class Origin:
             raise errors.NotFound
         if is_signed:
             left_s = max(0, min(social_limits.MEDIA_PUBLIC_AGE_S, int(query["expires"]) - int(now)))
-            caching = f"private, max-age={left_s}"
+            caching = f"private, max-age={left_s}, immutable"
         else:
-            caching = f"public, max-age={social_limits.MEDIA_PUBLIC_AGE_S}"
+            caching = f"public, max-age={social_limits.MEDIA_PUBLIC_AGE_S}, immutable"
         known_by = cache_keys(media_id, post_id, owner_id)
         headers = _SAFE | {"Cache-Control": caching, "xkey": known_by, "Accept-Ranges": "bytes", "ETag": f'"{name}"'}
+        if has_it(request.headers.getlist("if-none-match"), headers["ETag"]):
+            return Response(status_code=304, headers=headers)
         return await self._served(request, media_id, made, headers)
 
     async def _take_in(self, request: Request, part: Part) -> None:

@@ -155,13 +155,18 @@ def test_a_medium_follows_its_post_and_every_hiding_is_a_new_version(people: lis
     path = f"/v1/posts/{post['post_id']}"
     given = [urls_of(stranger, post)]
     assert statuses(given[0]) == {200}
-    assert f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}" == fetch(given[0][0]).headers["cache-control"]
+    seen = fetch(given[0][0]).headers
+    assert f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}, immutable" == seen["cache-control"]
+    has_it = {"If-None-Match": seen["etag"]}
+    assert (fetch(given[0][0], has_it).status_code, fetch(given[0][1], has_it).status_code) == (304, 200)
     for version, visibility in enumerate(("followers", "public", "private", "public"), 1):
         author.do("PATCH", path, {"visibility": visibility}, version=version)
         assert {404} == statuses([url for urls in given for url in urls])
         given.append(urls_of(author, post))
+        assert fetch(given[0][0], has_it).status_code == 404
         assert statuses(given[-1]) == {200}
     author.do("PATCH", "/v1/me", {"is_private": True})
+        assert fetch(given[-1][0], has_it).status_code == 304  # signed or not
     assert {404} == statuses(given[-1])
     assert statuses(urls_of(fan, post)) == {200}
     refused(stranger.get(path), 404, "not_found")

@@ -32,12 +32,14 @@ MANIFEST = '{"version": 1, "renditions": [{"name": "full.webp", "mime": "image/w
 class Parts:
     """What the origin would find in Postgres: each owner has one upload of one part, and a medium of its own."""
 
+    view = (3, True, False)  # of a medium: access version, whether it is served, and to everybody
+
     async def rows(self, name: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
         if name == "media_part_received":
             return [(given["number"],)]
         part = part_of(given["media_id"])
         if name == "media_view":
-            return [(3, True, False, MANIFEST, part.owner_id, "", float(NOW))]
+            return [(*self.view, MANIFEST, part.owner_id, "", float(NOW))]
         return [(part.owner_id, part.mime, "initiated", part.size, part.sha256, float(NOW))]
 
 
@@ -59,7 +61,8 @@ class Asked:
     def __init__(self, folder: Path) -> None:
         self.place = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=folder)
         origin = Origin("", self.place)
-        origin._store = Parts()  # type: ignore[assignment]
+        self.parts = Parts()
+        origin._store = self.parts  # type: ignore[assignment]
         self._app = create_app(origin)
         self.go_on = asyncio.Event()
         self.waiting = asyncio.Semaphore(0)
@@ -194,5 +197,43 @@ def test_a_rendition_is_sent_piece_by_piece_wherever_it_lies(
             assert (await origin.seen(url, range=said))[::2] == (200, DATA), said
         for etag, status in ((whole["etag"], 206), ('"other"', 200), ("W/" + whole["etag"], 200)):
             assert (await origin.seen(url, range="bytes=0-1", if_range=etag))[0] == status
+
+    asyncio.run(asked())
+
+
+@pytest.mark.parametrize("is_public", [False, True])
+def test_who_has_a_rendition_is_not_sent_it_again_and_learns_nothing_when_it_may_not_see_it(
+    tmp_path: Path, is_public: bool
+) -> None:
+    kept(tmp_path)
+
+    async def asked() -> None:
+        origin = Asked(tmp_path)
+        origin.parts.view = (3, True, is_public)
+        url = origin.place.view_url("md_1", 3, "full.webp", None if is_public else NOW + 60)
+        _, whole, _ = await origin.seen(url)
+        etag = whole["etag"]
+        assert whole["cache-control"] == f"{'public' if is_public else 'private'}, max-age=10, immutable"
+        for said in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+            for method in ("GET", "HEAD"):
+                status, head, body = await origin.seen(url, method, if_none_match=said, range="bytes=0-1")
+                assert (status, body) == (304, b""), said
+                assert {name: whole[name] for name in ("etag", "cache-control", "xkey")}.items() <= head.items()
+                assert "content-length" not in head
+        for said in ('"other"', etag.strip('"'), "", f"x{etag[:-1]}"):
+            assert (await origin.seen(url, if_none_match=said))[::2] == (200, DATA), said
+        unknown = await origin.seen(origin.place.view_url("md_1", 3, "none.webp", NOW + 60), if_none_match=etag)
+        assert unknown[0] == 404
+        wrong = origin.place.view_url("md_1", 3, "full.webp", NOW)
+        plain = url.partition("?")[0]
+        for view, tried in (
+            ((4, True, True), url),
+            ((3, False, True), url),
+            ((3, True, False), plain),
+            ((3, True, True), wrong),
+        ):
+            origin.parts.view = view
+            for said in (etag, "*"):
+                assert await origin.seen(tried, if_none_match=said) == unknown
 
     asyncio.run(asked())
