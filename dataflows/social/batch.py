@@ -116,6 +116,12 @@ class SocialBatch:
         media_id = new.media_id
         self._parts += [(media_id, number, size, sha256) for number, (size, sha256) in enumerate(parts, 1)]
 
+    def end_upload(self, after: Media) -> None:
+        """The end of what its owner held until now: there is room for others of this batch, too."""
+        self.media.put(after)
+        if room := self._room.get(after.owner_id):
+            self._room[after.owner_id] = room.with_more(-after.size)
+
     def put_block(self, edge: Edge) -> None:
         """The block from now on."""
         self.blocks.put(edge)

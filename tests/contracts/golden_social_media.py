@@ -22,6 +22,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "InitiateUpload": (users, upload),
         "RecordScan": (users, medium | {"outcome": "ready", "manifest": '{"version":1}'}),
         "ExpireUpload": (users, medium),
+        "DeleteUpload": (users, medium),
         "ReportObject": (cases, post | {"reason": "spam", "comment": "ä"}),
         "AssignCase": (cases, post),
         "DecideCase": (cases, post | _REASON | label),

@@ -1,6 +1,7 @@
 """Decides what becomes of a medium. Pure. A medium only goes forward, and belongs to one post for ever.
 
-initiated -> scanning -> ready -> deleted with its post. checksum_failed, infected, rejected and expired are ends.
+initiated -> scanning -> ready -> deleted: with its post, or by its owner before it is in one. Ends are checksum_failed,
+infected, rejected and expired, too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Room(Struct, frozen=True):
     quota: int | None
 
     def with_more(self, size: int) -> Room:
-        """With one upload more."""
+        """With one upload more; with one less, where the size is negative."""
         return structs.replace(self, held=self.held + size)
 
 
@@ -56,7 +57,7 @@ def why_no_room(room: Room, size: int) -> Denial | None:
         return None
     numbers: dict[str, object] = {"dimension": "media_bytes", "limit": room.quota, "used": room.held}
     return Denial(
-        "quota_exceeded", "The user holds as many bytes of media as it may; delete posts with media.", numbers
+        "quota_exceeded", "The user holds as many bytes of media as it may; delete media, or posts with them.", numbers
     )
 
 
@@ -134,6 +135,17 @@ def expired(known: Media | None, now: int) -> Media | Rejection:
     return _moved(known, now, scan_state="expired", manifest=None)
 
 
+def taken_back(known: Media | None, owner_id: str, now: int) -> Media | Rejection:
+    """The end of a medium by its owner. What a post has is that post's: it ends with it, or by an edit."""
+    if known is None or known.owner_id != owner_id:
+        return _NO_SUCH
+    if known.scan_state in ENDED:
+        return state_conflict(known.scan_state, "The medium has ended.")
+    if known.attached_post_id is not None:
+        return state_conflict(known.scan_state, "The medium is in a post; edit or delete that.")
+    return deleted(known, now)
+
+
 def not_ready(
     wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media], removed: Collection[str] = ()
 ) -> Rejection | None:
@@ -159,7 +171,7 @@ def attached(media: Media, post_id: str, now: int) -> Media:
 
 
 def deleted(media: Media, now: int) -> Media:
-    """The end of a medium, with its post or because an edit left it out; its old URLs lead nowhere."""
+    """The end of a medium, with its post, by an edit or by its owner; its old URLs lead nowhere."""
     if media.scan_state in ENDED:
         return media
     return _moved(media, now, scan_state="deleted", manifest=None, access_version=media.access_version + 1)

@@ -65,6 +65,18 @@ def _complete(batch: SocialBatch, author: Author, command: Command, now: int) ->
     return _MISMATCH if after.scan_state == "checksum_failed" else _committed(after, "media_completed")
 
 
+def _delete(batch: SocialBatch, author: Author, command: Command, now: int) -> Committed | Rejection:
+    """Also by who is suspended: nothing of it is shown."""
+    known = batch.media.get(str(command.payload["media_id"]))
+    after = media.taken_back(known, author.user_id, now)
+    if isinstance(after, Rejection):
+        return after
+    if known is not None and (refused := stale(command.expected_version, known.version)):
+        return refused
+    batch.end_upload(after)
+    return _committed(after, "media_deleted")
+
+
 def _record_scan(batch: SocialBatch, command: Command, now: int) -> Committed | Rejection:
     known, said = _named(batch, command), command.payload
     manifest = said["manifest"] if isinstance(said["manifest"], str) else None
@@ -120,6 +132,7 @@ def known(batch: SocialBatch, media_ids: Iterable[str]) -> dict[str, Media]:
 HANDLERS: Final[dict[str, Handler]] = {
     "initiate_upload": Handler(_asks_room, _initiate),
     "complete_upload": Handler(_asks_one, _complete),
+    "delete_upload": Handler(_asks_one, _delete),
 }
 WORKER_HANDLERS: Final[dict[str, WorkerHandler]] = {
     "record_scan": WorkerHandler(_asks_of_worker, _record_scan),

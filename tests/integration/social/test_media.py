@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -162,11 +163,11 @@ def test_a_medium_follows_its_post_and_every_hiding_is_a_new_version(people: lis
     for version, visibility in enumerate(("followers", "public", "private", "public"), 1):
         author.do("PATCH", path, {"visibility": visibility}, version=version)
         assert {404} == statuses([url for urls in given for url in urls])
-        given.append(urls_of(author, post))
         assert fetch(given[0][0], has_it).status_code == 404
+        given.append(urls_of(author, post))
         assert statuses(given[-1]) == {200}
-    author.do("PATCH", "/v1/me", {"is_private": True})
         assert fetch(given[-1][0], has_it).status_code == 304  # signed or not
+    author.do("PATCH", "/v1/me", {"is_private": True})
     assert {404} == statuses(given[-1])
     assert statuses(urls_of(fan, post)) == {200}
     refused(stranger.get(path), 404, "not_found")
@@ -231,6 +232,61 @@ def test_what_has_ended_leaves_no_byte_and_equal_bytes_of_another_stay(
     assert other.read(path_of(kept))["scan_state"] == "ready"
     assert user.send("POST", "/v1/media/uploads", more, key="more").status_code == 201
     scanned(other, uploaded(other, blocked), "infected")
+
+
+_READY = """
+insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, version, created_at, updated_at)
+select media_id, %s, 'image/png', 7, repeat('a', 64), 1, 60, 'ready', '{"renditions": []}', 3, %s, 1 from unnest(%s::text[]) media_id
+"""
+
+
+def test_an_owner_takes_back_what_no_post_has(system: PublicSystem, people: list[SocialUser]) -> None:
+    """Its bytes go, and count no more, once; what races for it with a post is that post's, or nobody's."""
+    user, other, _ = people
+    data = picture()
+    cut = len(data) // 2
+    open_one, kept, gone = begin(user, data, cut=cut), ready(user), ready(user, data)
+    assert put(open_one["parts"][0]["url"], data[:cut]) == 204
+    post = user.post("has one", media_ids=[kept["media_id"]])
+    held = "select bytes from media_held where user_id = %s"
+    whole = "select sum(size) from media where owner_id = %s and scan_state in ('initiated', 'scanning', 'ready')"
+    old = [one["url"] for one in gone["rendition_manifest"]["renditions"]]
+    assert statuses(old) == {200}
+    unknown = refused(other.send("DELETE", "/v1/media/uploads/md_unknown"), 404, "not_found")
+    for one in (open_one, kept, gone):
+        assert refused(other.send("DELETE", path_of(one)), 404, "not_found")["detail"] == unknown["detail"]
+    refused(user.send("DELETE", path_of(gone), version=1), 409, "version_conflict")
+    assert refused(user.send("DELETE", path_of(kept)), 409, "state_conflict")["current_state"] == "ready"
+    for one in (open_one, gone):
+        first, again = (user.send("DELETE", path_of(one), key=f"ends {one['media_id']}") for _ in range(2))
+        assert (first.status_code, first.json()["result"]["scan_state"], again.content) == (
+            200,
+            "deleted",
+            first.content,
+        )
+        assert refused(user.send("DELETE", path_of(one)), 409, "state_conflict")["current_state"] == "deleted"
+        assert user.read(path_of(one))["scan_state"] == "deleted"
+        refused(user.send("POST", "/v1/posts", {"text": "x", "media_ids": [one["media_id"]]}), 422, "media_not_ready")
+    assert put(open_one["parts"][1]["url"], data[cut:]) == 409
+    assert (statuses(old), statuses(urls_of(other, post))) == ({404}, {200})
+    raced = [f"md_{user.name[2:]}{n}" for n in range(8)]
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        connection.execute(_READY, (user.name, time.time_ns() // 1_000, raced))
+        connection.execute("update media_scan set leased_until = now() where media_id = %s", (gone["media_id"],))
+    with ThreadPoolExecutor(4) as pool:
+        posting = [pool.submit(user.send, "POST", "/v1/posts", {"text": one, "media_ids": [one]}) for one in raced]
+        ending = [pool.submit(user.send, "DELETE", f"/v1/media/uploads/{one}") for one in raced]
+        told = [
+            (posted.result().status_code, ended.result().status_code)
+            for posted, ended in zip(posting, ending, strict=True)
+        ]
+    assert set(told) <= {(201, 409), (422, 200)}
+    states = system.rows(
+        "select scan_state, attached_post_id is not null from media where media_id = any (%s) order by 1", raced
+    )
+    assert sorted(states) == sorted([("ready", True) if posted == 201 else ("deleted", False) for posted, _ in told])
+    assert system.rows(held, user.name) == system.rows(whole, user.name)
+    becomes(lambda: [objects(system).holds(one["media_id"], sha(data)) for one in (open_one, gone)], [False] * 2, 30)
 
 
 def test_the_origin_takes_no_token_and_knows_two_routes(system: PublicSystem, people: list[SocialUser]) -> None:

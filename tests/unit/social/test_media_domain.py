@@ -78,6 +78,17 @@ def test_an_orphan_ends_after_a_day_and_what_is_in_a_post_never() -> None:
     assert code(media.expired(kept, 2 * DAY_US)) == "state_conflict"
 
 
+@pytest.mark.parametrize("state", ["initiated", "scanning", "ready"])
+def test_an_owner_takes_back_what_no_post_has(state: str) -> None:
+    ended = media.taken_back(medium(scan_state=state, manifest="{}"), "u_1", 5)
+    assert isinstance(ended, Media)
+    assert (ended.scan_state, ended.manifest, ended.access_version, ended.version) == ("deleted", None, 2, 2)
+    assert code(media.taken_back(medium(scan_state=state), "u_2", 5)) == "not_found"
+    assert code(media.taken_back(None, "u_1", 5)) == "not_found"
+    assert code(media.taken_back(medium(scan_state=state, attached_post_id="po_1"), "u_1", 5)) == "state_conflict"
+    assert {code(media.taken_back(medium(scan_state=one), "u_1", 5)) for one in ENDED} == {"state_conflict"}
+
+
 def test_a_post_takes_all_of_its_media_or_is_told_which_it_may_not() -> None:
     ready = medium(scan_state="ready", manifest="{}")
     known = {

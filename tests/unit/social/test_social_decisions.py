@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from dataflows.owner.service import Committed
 from dataflows.social.batch import Notice, SocialBatch
 from dataflows.social.domain import edge_decisions, post_decisions, refusals
 from dataflows.social.domain.post_decisions import Seen
 from dataflows.social.domain.records import Author, Edge, Post, rendered_post
+from dataflows.social.partition import HANDLERS
 from schemas.operation import Named
 from schemas.records import Command, Rejection
 from schemas.refusals import version_conflict
@@ -164,6 +166,28 @@ def test_who_is_suspended_or_erased_is_there_for_nobody_not_after_a_block_either
         blocks = [] if block is None else [(*pair, block, 2, 1, 2)]
         batch = SocialBatch({"authors_read": [other], "blocks_read": blocks})
         assert batch.have_met("u_1", "u_2") is is_there
+
+
+def test_what_an_owner_takes_back_leaves_room_within_a_batch_and_once() -> None:
+    """And what a post of the same batch has is that post's; what was taken back is no post's."""
+    ready = ("u_1", "image/png", 9, "ab" * 32, 1, 60, "ready", "{}", None, 1, 3, 1, 1)
+    batch = SocialBatch({"media_room": [("u_1", 18, 20)], "media_read": [("md_1", *ready), ("md_2", *ready)]})
+
+    def told(operation: str, **payload: Any) -> str:
+        found = HANDLERS[operation].decide(batch, AUTHOR, command(operation, **payload), 7)
+        return "done" if isinstance(found, Committed) else found.code
+
+    upload = {"mime": "image/png", "bytes": 9, "sha256": "ab" * 32}
+    assert told("initiate_upload", **upload) == "quota_exceeded"
+    assert told("publish_post", text="x", media_ids=["md_2"]) == "done"
+    assert [told("delete_upload", media_id=one) for one in ("md_2", "md_1", "md_1")] == [
+        "state_conflict",
+        "done",
+        "state_conflict",
+    ]
+    assert told("publish_post", text="x", media_ids=["md_1"]) == "media_not_ready"
+    assert told("initiate_upload", **upload) == "done"
+    assert batch.room("u_1").held == 18
 
 
 def test_a_user_is_told_once_of_the_same_thing() -> None:
