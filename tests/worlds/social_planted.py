@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from schemas.social import limits
+from sinks.objects.media_objects import rendition_key, source_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _OF_USER = {"author": "user_id", "author_key": "user_id", "post": "author_id", "post_version": "post_id"}
 _KEPT = "select coalesce(jsonb_agg(t), '[]')::text from {table} t where {column} = any (%s)"
@@ -22,6 +26,19 @@ update author set followers = %(count)s + (
     select count(*) from follow
     where followee_id = %(author)s and state = 'active' and follower_id not like 'u_crowd%%')
 where user_id = %(author)s
+"""
+_MANY_POSTS = """
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
+select 'po_m' || n, %(owner)s, 'public', 'of many', 1, 'published',
+       (select array_agg(format('md_m%%s', m)) from generate_series(4 * n, 4 * n + 3) m), 'po_m' || n, true, n
+from generate_series(0, %(count)s / 4 - 1) n
+"""
+_MANY_MEDIA = """
+insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, manifest, attached_post_id,
+                   access_version, version, created_at, updated_at)
+select 'md_m' || n, %(owner)s, 'image/png', 1, repeat('a', 64), 1, 60, 'ready',
+       '{"version": 1, "renditions": [{"name": "thumb.webp"}, {"name": "full.webp"}]}', 'po_m' || n / 4, 2, 4, n, n
+from generate_series(0, %(count)s - 1) n
 """
 #: SQL that violates invariants of media and moderation, by invariant
 VIOLATIONS = {
@@ -65,3 +82,16 @@ def crowd(superuser_dsn: str, author: str, count: int) -> None:
     """So many more follow from now on, and no other of those who were planted before."""
     with psycopg.connect(superuser_dsn) as connection:
         connection.execute(_CROWD, {"author": author, "count": count, "most": limits.PUSH_FOLLOWERS_MAX})
+
+
+def many_media(superuser_dsn: str, folder: Path, owner: str, count: int) -> None:
+    """So many media of a user, four in a post, as they are when they are ready, with their bytes."""
+    with psycopg.connect(superuser_dsn) as connection:
+        for planted in (_MANY_POSTS, _MANY_MEDIA):
+            connection.execute(planted, {"owner": owner, "count": count})
+    for n in range(count):
+        media_id = f"md_m{n}"
+        names = (rendition_key(media_id, name) for name in ("thumb.webp", "full.webp"))
+        for key in (source_key(media_id, "a" * 64), *names):
+            (folder / key).parent.mkdir(parents=True, exist_ok=True)
+            (folder / key).write_bytes(b"x")
