@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from dataflows.owner.batch import Statement
+from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
@@ -62,6 +63,7 @@ class Changes:
         self._heads_read: dict[tuple[str, str], int] = {}
         self._migrations_read: dict[str, int] = {}
         self.placements: dict[str, Placement] = {}
+        self.stores: dict[str, Store] = {}  # that tenants were brought to
         self.tenants: dict[str, Tenant] = {}
         self.keys: list[KeyChange] = []
         self.used: dict[tuple[str, str], int] = {}
@@ -88,6 +90,7 @@ class Changes:
             *self._of_tenants(),
             *self._of_keys(),
             *self._of_moves(),
+            *self._of_stores(),
             *self._of_resources(),
             *self._of_images(),
         ]
@@ -144,6 +147,10 @@ class Changes:
                     Bigints([at for _, _, at in asked]),
                 ),
             )
+
+    def _of_stores(self) -> Iterable[Statement]:
+        if found := [self.stores[name] for name in sorted(self.stores)]:
+            yield SQL["stores_fit"], (Texts([s.store for s in found]), Bigints([s.places for s in found]))
 
     def _of_resources(self) -> Iterable[Statement]:
         if places := sorted(self.used):

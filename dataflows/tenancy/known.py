@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
@@ -27,6 +28,7 @@ class Known:
         heads: list[tuple[Any, ...]],
         migrations: list[tuple[Any, ...]],
         migrations_known: list[tuple[Any, ...]],
+        stores: Sequence[tuple[Any, ...]] = (),
     ) -> None:
         self.tenants = {found.tenant_id: found for found in _each(Tenant, tenants)}
         self.placements = {found.placement_id: found for found in _each(Placement, placements)}
@@ -34,6 +36,7 @@ class Known:
         self.used = {(row[0], row[1]): int(row[2]) for row in usage}
         self.heads = {(found.tenant_id, found.resource_id): found for found in _each(Head, heads)}
         self.migrations = {found.tenant_id: found for found in _each(Migration, migrations)}
+        self.stores = {found.store: found for found in _each(Store, stores)}
         self.migrations_known = {(row[0], row[1]): (str(row[2]), int(row[3])) for row in migrations_known}
 
     def is_shredded(self, tenant_id: str) -> bool:

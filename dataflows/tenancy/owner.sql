@@ -17,6 +17,18 @@ where t.tenant_id = any (%s::text[]);
 -- Which keys these tenants have. Primary key.
 select tenant_id, key_version, state from tenant_key where tenant_id = any (%s::text[]) order by tenant_id, key_version;
 
+-- name: stores_read
+-- Batches that bring tenants to a store: what all of them hold, until the batch is committed. As many rows as there are stores.
+select store, mode, tenants_max, bytes_max, tenants, bytes from tenant_store where is_made order by store for update;
+
+-- name: stores_fit
+-- Behind what brought tenants: partitions of one round were decided apart, and may have taken one place twice. A store that
+-- holds more than it may divides by zero, which fails the transaction. Primary key.
+select 1 / (count(*) = 0)::int
+from unnest(%s::text[], %s::bigint[]) as t (store, places)
+join tenant_store s on s.store = t.store
+where s.tenants > t.places;
+
 -- name: keys_held
 -- Batches that make keys: before a root key is chosen for them, and until they are committed, none is taken away.
 lock table tenant_key in row exclusive mode;

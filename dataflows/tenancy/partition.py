@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SQL: Final = queries("dataflows.tenancy", "owner.sql")
 _MAKES_KEYS: Final = frozenset({"create_tenant", "rotate_tenant_key"})
+_TAKES_PLACES: Final = frozenset({"create_tenant", "start_migration"})
 _READS: Final = 7  # as many as ``reads`` has before those of the desk
 
 
@@ -48,13 +49,15 @@ class TenancyPartition:
             (SQL["migrations_read"], (tenants,)),
             (SQL["migrations_known"], (Texts([t for t, _ in told]), Texts([m for _, m in told]))),
             *desk.reads(commands),
+            *([(SQL["stores_read"], None)] if any(c.operation in _TAKES_PLACES for c in commands) else []),
             *([(SQL["keys_held"], None)] if any(c.operation in _MAKES_KEYS for c in commands) else []),
         ]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> TenancyWorkspace:  # noqa: D102 - as PartitionState says
+        stores = rows[_READS + desk.READS : _READS + desk.READS + 1]  # none where no command takes a place
         return TenancyWorkspace(
             self._partition,
-            Known(*(rows[:_READS] or [[] for _ in range(_READS)])),
+            Known(*(rows[:_READS] or [[] for _ in range(_READS)]), *stores),
             Changes(self._partition, self._contexts, self._root_keys),
             DeskWorkspace(self._partition, rows[_READS : _READS + desk.READS]),
         )

@@ -10,8 +10,9 @@ from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.tenancy.changes import Changes, Image, KeyChange
 from dataflows.tenancy.desk import DeskWorkspace
-from dataflows.tenancy.domain import migration, resource, tenant
+from dataflows.tenancy.domain import capacity, migration, resource, tenant
 from dataflows.tenancy.domain.billing_run import DeskTenant
+from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
@@ -87,7 +88,11 @@ class TenancyWorkspace:
         if refused := stale(command.expected_version, 0):
             return refused
         asked: Any = command.payload["placement"]
-        placement = tenant.placement_of(asked, command.aggregate_key, "1")
+        room = capacity.chosen(self._known.stores.values(), asked["mode"])
+        if isinstance(room, Denial):
+            return room
+        self._take(room)
+        placement = tenant.placement_of(asked, command.aggregate_key, "1", pool=room.store)
         made = tenant.created(command, placement, now)
         self._known.placements[placement.placement_id] = placement
         self._known.keys[made.tenant_id] = {1: "active"}
@@ -154,12 +159,24 @@ class TenancyWorkspace:
             return _SHREDDED
         id_ = made_id("mg", "start_migration", command.scope, command.idempotency_key)
         serving = self._known.placements[found.placement_id]
-        target = migration.target_of(payload["placement"], found, serving, id_)
+        others = capacity.others(self._known.stores.values(), payload["placement"]["mode"], serving.shard_or_database)
+        room = capacity.chosen(others, payload["placement"]["mode"]) if others else None
+        if isinstance(room, Denial):
+            return room
+        pool = room.store if room else tenant.POOLED_SCHEMA
+        target = migration.target_of(payload["placement"], found, serving, id_, pool)
         if isinstance(target, Rejection):
             return target
+        if room is not None:
+            self._take(room)
         made = migration.planned(found, target, id_, payload["rows_per_second"], now)
         self._changes.placements[target.placement_id] = target
         return self._moved(found, made, now)
+
+    def _take(self, room: Store) -> None:
+        """One place of a store; whether it was the last one of all partitions, the write finds out."""
+        taken = structs.replace(room, tenants=room.tenants + 1)
+        self._known.stores[room.store] = self._changes.stores[room.store] = taken
 
     def _told(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
         id_ = str(command.payload["migration_id"])

@@ -48,6 +48,7 @@ TABLE: Final[dict[str, Row]] = {
     "request_timeout": Row(408, "The body did not come in time", retry=True),
     "version_conflict": Row(409, "The expected version is not the current one"),
     "state_conflict": Row(409, "The state does not allow the operation"),
+    "placement_full": Row(409, "No store has room for another tenant"),
     "account_frozen": Row(409, "The account is frozen"),
     "parked": Row(409, "The object waits for an operator"),
     "key_shredded": Row(410, "The keys of this data were destroyed"),

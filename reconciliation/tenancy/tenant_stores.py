@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
+from dataflows.tenancy.domain.capacity import Store
 from schemas import errors
 from schemas.tenancy import limits
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from psycopg import Connection
 
@@ -60,6 +61,32 @@ def _store(placement: dict[str, Any], role: str, reader_dsn: str) -> dict[str, s
 def newest(connection: Connection[Any], after: str = "") -> list[dict[str, Any]]:
     """The tenants that came last, a page of them; with ``after`` those that came before that tenant."""
     return _rows(connection, "tenants_newest", limit=limits.TENANTS_LISTED_MAX, after=after)
+
+
+def capacities(connection: Connection[Any]) -> list[dict[str, Any]]:
+    """What each store of tenants' rows holds, and what it may."""
+    return [_with_places(row) for row in _rows(connection, "stores_shown")]
+
+
+def declare(connection: Connection[Any], store: str, given: Mapping[str, int | None]) -> dict[str, Any]:
+    """The store with what it may hold (``tenants_max``, ``bytes_max``) as given; one that is new is to be made.
+
+    Raises StateConflict for a name that no store can have.
+    """
+    says = {"sets_tenants": "tenants_max" in given, "sets_bytes": "bytes_max" in given}
+    values = {"tenants_max": given.get("tenants_max"), "bytes_max": given.get("bytes_max")}
+    try:
+        (found,) = _rows(connection, "store_declared", store=store, **says, **values)
+    except psycopg.errors.CheckViolation as error:
+        names = "tenancy_pool, tenancy_pool_2 and so on, schemas, databases"
+        raise errors.StateConflict(f"there is no store {store}: a store is one of {names}") from error
+    return _with_places(found)
+
+
+def _with_places(row: dict[str, Any]) -> dict[str, Any]:
+    """With how many tenants it may hold where nobody said it."""
+    held = Store(**{name: row[name] for name in Store.__struct_fields__})
+    return row | {"tenants_max": held.places, "has_room": held.has_room and row["is_made"]}
 
 
 def keys_by_root_key(connection: Connection[Any]) -> dict[str, int]:

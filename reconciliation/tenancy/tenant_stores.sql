@@ -46,3 +46,17 @@ select tenant_keys_held_still();
 -- name: keys_by_root_key
 -- millrace tenants root-keys: asked for by a person. A scan.
 select root_key_id, count(*) as keys from tenant_key where wrapped is not null group by root_key_id order by root_key_id;
+
+-- name: stores_shown
+-- For millrace tenants stores. As many rows as there are stores.
+select store, mode, is_made, tenants_max, bytes_max, tenants, bytes, measured_at from tenant_store order by mode desc, store;
+
+-- name: store_declared
+-- millrace tenants store: what is not given stays. A schema that is new is made by the mover. Primary key.
+insert into tenant_store as s (store, mode, is_made, tenants_max, bytes_max)
+values (%(store)s, case %(store)s when 'schemas' then 'partitioned' when 'databases' then 'dedicated' else 'pooled' end, false,
+        %(tenants_max)s::bigint, %(bytes_max)s::bigint)
+on conflict (store) do update
+set tenants_max = case when %(sets_tenants)s then excluded.tenants_max else s.tenants_max end,
+    bytes_max = case when %(sets_bytes)s then excluded.bytes_max else s.bytes_max end
+returning store, mode, is_made, tenants_max, bytes_max, tenants, bytes, measured_at;

@@ -16,6 +16,10 @@ PRICE_TIERS_MAX: Final = 20  # of one price
 PRICES_READ_MAX: Final = 1_000  # prices with tiers that a process keeps read
 SEALED_LENGTH_MAX: Final = 48 * 1024  # the same, sealed, as text
 MOVE_ROWS_PER_SECOND_MAX: Final = 100_000
+#: of a store, by mode: a schema that tenants share; all schemas, or all databases, of tenants' own. What a release says
+#: of it where no operator has (`millrace tenants store`)
+STORE_TENANTS_MAX: Final = {"pooled": 1_000_000, "partitioned": 10_000, "dedicated": 1_000}
+STORES_MEASURED_S: Final = 60  # between two looks of the mover at how many bytes they have
 TENANTS_CACHED_S: Final = 1  # what the ingress knows of a tenant is no older; the owner decides all the same
 TENANTS_CACHED_MAX: Final = 20_000  # of one ingress process
 MOVE_PAGE_ROWS: Final = 500  # copied, compared, applied or removed at once

@@ -116,7 +116,7 @@ _TENANT_OPERATIONS: Final = (
         summary="Provision a tenant",
         result="CommittedTenant",
         scope=STAFF,
-        refusals=("state_conflict",),
+        refusals=("state_conflict", "placement_full"),
         creates="tn",
         result_id="tenant_id",
     ),
@@ -196,7 +196,7 @@ _TENANT_OPERATIONS: Final = (
         result="CommittedMigration",
         creates="mg",
         result_id="migration_id",
-        refusals=("key_shredded",),
+        refusals=("key_shredded", "placement_full"),
     ),
     *(
         of_tenant(

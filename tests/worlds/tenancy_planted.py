@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 PLANTED: Final = {
+    "tenancy_stores_counted": "update tenant_store set tenants = tenants + 1 where store = 'databases'",
     "tenancy_usage_places": "delete from usage_event e using usage_counted c where (e.partition, e.seq) = (c.partition, c.last_seq)",
     "tenancy_writes_metered": "delete from usage_event where source = 'urn:millrace:resources'",
     "tenancy_billing_periods": "update billing_run r set period_from = period_from - interval '1 day'"

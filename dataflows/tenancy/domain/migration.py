@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from dataflows.tenancy.domain.tenant import Placement, Tenant, conflict, placement_of
+from dataflows.tenancy.domain.tenant import POOLED_SCHEMA, Placement, Tenant, conflict, placement_of
 from schemas.records import Denial, Rejection
 
 #: states in which the target gets every image, from the commit that prepared it
@@ -44,9 +44,14 @@ class Migration(Struct, frozen=True, kw_only=True):
         return self.source if self.state in TO_SOURCE and serving == self.target else None
 
 
-def target_of(asked: dict[str, str], tenant: Tenant, serving: Placement, migration_id: str) -> Placement | Rejection:
-    """The target of a move: in the present region unless another is named, and never where the rows are."""
-    target = placement_of(asked, tenant.tenant_id, migration_id, region_otherwise=serving.region)
+def target_of(
+    asked: dict[str, str], tenant: Tenant, serving: Placement, migration_id: str, pool: str = POOLED_SCHEMA
+) -> Placement | Rejection:
+    """The target of a move: in the present region unless another is named, and never where the rows are.
+
+    ``pool``: the schema that a pooled one is in.
+    """
+    target = placement_of(asked, tenant.tenant_id, migration_id, region_otherwise=serving.region, pool=pool)
     if target.placement_id == serving.placement_id:
         return conflict(tenant, "it is in that placement already")
     if target.rows_in == serving.rows_in:  # the pools of all regions are one

@@ -73,16 +73,21 @@ class Tenant(Struct, frozen=True, kw_only=True):
 
 
 def placement_of(
-    asked: dict[str, str], tenant_id: str, *identity: str, region_otherwise: str = REGION_DEFAULT
+    asked: dict[str, str],
+    tenant_id: str,
+    *identity: str,
+    region_otherwise: str = REGION_DEFAULT,
+    pool: str = POOLED_SCHEMA,
 ) -> Placement:
-    """The requested placement: the pool of a region, or one of the tenant's own."""
+    """The requested placement: the pool of a region in this schema, or one of the tenant's own."""
     mode, region = asked["mode"], asked.get("region", region_otherwise)
     if mode == "pooled":
+        number = pool.removeprefix(POOLED_SCHEMA).removeprefix("_")
         return Placement(
-            placement_id=f"pl_pool_{region.replace('-', '_')}",
+            placement_id=f"pl_pool{number}_{region.replace('-', '_')}",
             region=region,
             mode=mode,
-            shard_or_database=POOLED_SCHEMA,
+            shard_or_database=pool,
             state="active",
             tenant_id=None,
         )

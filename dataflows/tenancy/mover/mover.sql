@@ -2,6 +2,7 @@
 -- Mover: whether a step may find something; an idle round asks this and no more. Served by the indexes of what the steps
 -- ask: placement_asked_for, tenant_migration_one_open, tenant_export_running, tenant_at_work, tenant_key_uncertified.
 select exists (select tenant_id from placement where state = 'provisioning')
+    or exists (select from tenant_store where not is_made)
     or exists (select from resource_feed)
     or exists (select tenant_id from tenant_migration where state not in ('completed', 'aborted', 'rolled_back'))
     or exists (select tenant_id from tenant_export where state = 'running')
@@ -15,6 +16,33 @@ select p.placement_id, p.mode, p.tenant_id, t.generation
 from placement p join tenant t on t.tenant_id = p.tenant_id
 where p.state = 'provisioning' and t.state <> 'deleted'
 order by random() limit %(limit)s;
+
+-- name: stores_asked_for
+-- measuring.make: schemas that tenants shall share, and that are not there yet. As many rows as there are stores.
+select store from tenant_store where not is_made order by store;
+
+-- name: store_made
+-- measuring.make: tenants may come. Primary key.
+update tenant_store set is_made = true where store = %(store)s and not is_made;
+
+-- name: stores_measured
+-- Measuring: what is on disk, asked for once a minute. All placements are looked at; one that is dropped meanwhile counts nothing.
+select s.store, case s.mode
+           when 'pooled' then pg_total_relation_size(to_regclass(s.store || '.resource'))
+           when 'partitioned' then (
+               select coalesce(sum(pg_total_relation_size(to_regclass(p.shard_or_database || '.resource'))), 0)::bigint
+               from placement p where p.mode = 'partitioned' and p.state <> 'retired')
+           else (
+               select coalesce(sum(pg_database_size(d.oid)), 0)::bigint
+               from placement p join pg_database d on d.datname = right(current_database() || '_' || p.placement_id, 63)
+               where p.mode = 'dedicated' and p.state <> 'retired')
+       end as bytes
+from tenant_store s where s.is_made order by s.store;
+
+-- name: store_measured
+-- Measuring: kept, for who decides whether there is room. Primary key.
+update tenant_store set bytes = %(bytes)s, measured_at = now() where store = %(store)s
+returning store, mode, tenants_max, bytes_max, tenants, bytes;
 
 -- name: placement_active
 -- feeding.provision: the store is there.

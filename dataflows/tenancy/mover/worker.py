@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.feeding import SQL
+from dataflows.tenancy.mover.measuring import Measuring
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.shredding import Shredding
 from dataflows.tenancy.mover.tenant_rows import Places
@@ -67,7 +68,10 @@ class Mover:
         moves = Moves(places, clock.now_us)
         root_keys = RootKeys(self._secrets)
         shredding, wrapping = Shredding(places, self._shredded), Wrapping(places, root_keys)
+        measuring = Measuring(places)
+        always = (shredding.further, wrapping.further, measuring.further)
         steps: tuple[Callable[[int], bool], ...] = (
+            lambda _: measuring.make(),
             lambda now: feeding.provision(places, now),
             lambda _: feeding.bring(places),
             lambda _: moves.further(),
@@ -82,7 +86,7 @@ class Mover:
                 if something_waits := _something_waits(connection):
                     clock.ask()  # once for a round
                     done = [step(clock.now_us()) for step in steps]
-                done += [step(clock.now_us()) for step in (shredding.further, wrapping.further)]
+                done += [step(clock.now_us()) for step in always]
                 is_busy = any(done) or (something_waits and moves.are_open)
                 idle_ms = limits.MOVER_IDLE_MS if is_busy else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
                 if not any(done):

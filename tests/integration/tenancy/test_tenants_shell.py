@@ -9,15 +9,21 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from ingress.identity.issuer import KeyFolder, issue_token
-from tests.eventually import becomes, patient
+from reconciliation.tenancy.tenant_stores import capacities, declare
+from schemas import errors
+from schemas.tenancy import limits
+from tests.eventually import becomes, eventually, patient
 from tests.worlds.desk_world import DAY, MEMBER, OPEN, TODAY, Caller, an_event, zulu
 from tests.worlds.public_system import system_of_its_own
+from tests.worlds.tenancy_world import TRY_AGAIN, Tenancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,6 +250,77 @@ def test_wrong_words_are_one_line_and_an_exit_status(system: PublicSystem) -> No
     ops.token = ""  # as if the variable was never set
     done = ops.run("resume", NOBODY)
     assert (done.returncode, "--token" in done.stderr) == (2, True)
+
+
+def test_what_stores_hold_and_may_is_said_at_a_shell(system: PublicSystem) -> None:
+    ops = Person(system, "tenants:admin")
+    assert ops.lines("store", "tenancy_pool", "--tenants", "70000", "--bytes", "9000000000")[0].endswith(
+        "of 70,000 tenants, and 9,000,000,000 bytes"
+    )
+    told = {row["store"]: row for row in ops.json("stores")["data"]}
+    assert [(told[name]["mode"], told[name]["has_room"]) for name in ("tenancy_pool", "schemas", "databases")] == [
+        ("pooled", True),
+        ("partitioned", True),
+        ("dedicated", True),
+    ]
+    assert (told["tenancy_pool"]["tenants_max"], told["tenancy_pool"]["bytes_max"]) == (70_000, 9_000_000_000)
+    assert ops.lines("stores")[0].split()[:3] == ["store", "tenants", "tenants_max"]
+    said = ops.json("store", "tenancy_pool", "--tenants", "default", "--bytes", "none")
+    assert (said["tenants_max"], said["bytes_max"]) == (limits.STORE_TENANTS_MAX["pooled"], None)
+    assert ops.refused("store", "elsewhere", "--tenants", "1") == (1, "there is no store elsewhere")
+    assert ops.refused("store", "tenancy_pool", "--tenants", "many")[0] == 2
+
+
+def test_no_store_takes_more_tenants_than_it_may_and_a_further_one_takes_the_next(system: PublicSystem) -> None:
+    """Exactly as many as there are places, though owners of all partitions decide at once; a refusal is not kept."""
+    tenancy = Tenancy(system)
+    first = tenancy.tenant()
+    first.done("POST", "/v1/resources", {"n": 1})
+    dsns = system.settings.addresses().postgres_dsns
+
+    def create(n: int) -> tuple[int, str]:
+        def ask() -> tuple[int, str] | None:
+            answer = tenancy.staff.send("POST", "/v1/tenants", {"name": "A tenant"}, f"place{n}")
+            found = answer.json()
+            said = found.get("code") or found["result"]["placement"]["shard_or_database"]
+            return None if answer.status_code in TRY_AGAIN else (answer.status_code, said)
+
+        return eventually(ask, 60)
+
+    with psycopg.connect(dsns["millrace_operator"], autocommit=True) as operator:
+        try:
+            used = {row["store"]: row["tenants"] for row in capacities(operator)}
+            declare(operator, "tenancy_pool", {"tenants_max": used["tenancy_pool"] + 3})
+            declare(operator, "databases", {"tenants_max": used["databases"]})
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(create, range(12)))
+            assert Counter(answers) == {(201, "tenancy_pool"): 3, (409, "placement_full"): 9}
+            path = f"/v1/tenants/{first.name}/migrations"
+            refused = tenancy.staff.send("POST", path, {"placement": {"mode": "dedicated"}}).json()
+            full = {"mode": "dedicated", "used": used["databases"], "capacity": used["databases"]}
+            assert {name: refused.get(name) for name in ("code", *full)} == {"code": "placement_full"} | full
+            assert tenancy.staff.get(path)["data"] == []
+            with pytest.raises(errors.StateConflict):
+                declare(operator, "pl_pool_home", {"tenants_max": 1})
+            declare(operator, "tenancy_pool_2", {"tenants_max": 2})
+            eventually(lambda: {r["store"]: r["has_room"] for r in capacities(operator)}["tenancy_pool_2"], 60)
+            again = answers.index((409, "placement_full"))
+            assert create(again) == (201, "tenancy_pool_2")
+            move = tenancy.staff.done("POST", path, {"placement": {"mode": "pooled"}})
+            tenancy.becomes(f"{path}/{move['migration_id']}", "soaking")
+            first.done("POST", "/v1/resources", {"n": 2})
+            assert sorted(payload["n"] for _, payload in first.resources().values()) == [1, 2]
+            eventually(lambda: all(row["bytes"] is not None for row in capacities(operator)), 90)
+            assert {row["store"]: row["tenants"] for row in capacities(operator)}["tenancy_pool_2"] == 2
+            assert create(answers.index((409, "placement_full"), again + 1)) == (409, "placement_full")
+            tenancy.staff.done("POST", f"{path}/{move['migration_id']}/complete")
+            tenancy.becomes(f"{path}/{move['migration_id']}", "completed")
+        finally:
+            for store in ("tenancy_pool", "databases"):
+                declare(operator, store, {"tenants_max": None})
+            tenancy.close()
+        assert tenancy.found_by(operator, "tenancy_stores_counted") == []
+    assert tenancy.broken_invariants() == {}
 
 
 def test_root_keys_are_changed_while_tenants_are_served(system: PublicSystem) -> None:

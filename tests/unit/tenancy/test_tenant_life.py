@@ -10,7 +10,8 @@ from msgspec import structs
 from dataflows.owner.service import Committed
 from dataflows.tenancy.changes import Changes
 from dataflows.tenancy.desk import DeskWorkspace
-from dataflows.tenancy.domain import migration, resource, tenant
+from dataflows.tenancy.domain import capacity, migration, resource, tenant
+from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
@@ -142,6 +143,10 @@ def workspace(
     moves = [structs.astuple(move("soaking", version=5))]
     ended = [(TENANT, *one) for one in versions]
     known = Known(tenants, placements, list(keys), [], [], moves, ended)
+    return deciding(known)
+
+
+def deciding(known: Known) -> TenancyWorkspace:
     changes = Changes(0, Contexts(None), RootKeys(None))
     return TenancyWorkspace(partition_for(TENANT, limits.TENANCY_PARTITIONS), known, changes, DeskWorkspace(0, []))
 
@@ -278,3 +283,74 @@ def test_the_other_side_gets_images_as_long_as_it_may_serve() -> None:
     assert {s for s, place in gets.items() if place == one.source} == {"committed", "soaking", "rolling_back"}
     assert move("rolling_back").further_placement(one.source) is None  # it serves again
     assert move("soaking", closing=True).further_placement(one.target) is None  # it is being emptied
+
+
+def a_store(name: str, tenants: int, tenants_max: int | None = 10, **more: Any) -> Store:
+    mode = {"schemas": "partitioned", "databases": "dedicated"}.get(name, "pooled")
+    given = {"bytes_max": None, "bytes": None} | more
+    return Store(store=name, mode=mode, tenants_max=tenants_max, tenants=tenants, **given)
+
+
+def test_a_tenant_comes_where_the_smallest_part_is_taken_and_nowhere_where_all_is_full() -> None:
+    pools = [a_store("tenancy_pool", 9), a_store("tenancy_pool_2", 4), a_store("tenancy_pool_3", 900, 2_000)]
+    one = capacity.chosen([*pools, a_store("schemas", 0)], "pooled")
+    assert isinstance(one, Store)
+    assert one.store == "tenancy_pool_2"
+    heavy = [a_store("tenancy_pool", 0, bytes_max=100, bytes=100), a_store("tenancy_pool_2", 0, 0)]
+    full = capacity.chosen(heavy, "pooled")
+    assert isinstance(full, Denial)
+    assert (full.code, full.extra) == ("placement_full", {"mode": "pooled", "capacity": 10, "used": 0})
+    assert "millrace tenants store" in full.detail
+    fits = [a_store("tenancy_pool", 0, bytes_max=100, bytes=99), a_store("tenancy_pool", 0, bytes_max=100)]
+    assert all(store.has_room for store in fits)  # what was not measured yet closes nothing
+    unsaid = a_store("databases", limits.STORE_TENANTS_MAX["dedicated"], None)
+    assert (unsaid.places, unsaid.has_room) == (limits.STORE_TENANTS_MAX["dedicated"], False)
+
+
+def a_batch(*stores: Store, serving: str = "pooled") -> TenancyWorkspace:
+    """An owner that has the tenant, which is not moved, and these stores."""
+    placement = tenant.placement_of({"mode": serving}, TENANT, "1")
+    tenants = [structs.astuple(made(serving, version=4, state="active"))]
+    places = [structs.astuple(store) for store in stores]
+    return deciding(Known(tenants, [structs.astuple(placement)], [(TENANT, 1, "active")], [], [], [], [], places))
+
+
+def test_the_last_place_of_a_store_is_given_once_in_a_batch() -> None:
+    given = {"name": "A", "tier": "standard", "timezone": "UTC", "home_currency": "USD", "quotas": {}, "prices": {}}
+    said = given | {"placement": {"mode": "pooled", "region": "eu-1"}}
+    names = [n for n in map("tn_{}".format, range(99)) if partition_for(n, limits.TENANCY_PARTITIONS)
+             == partition_for(TENANT, limits.TENANCY_PARTITIONS)]  # fmt: skip
+    found = a_batch(a_store("tenancy_pool", 10), a_store("tenancy_pool_2", 9))
+    sent = [structs.replace(command("create_tenant", said), aggregate_key=name) for name in names[:2]]
+    one, other = (found.decide(each, 0, 2) for each in sent)
+    assert isinstance(one, Committed)
+    assert one.result["placement"]["shard_or_database"] == "tenancy_pool_2"
+    assert one.result["placement_id"] == "pl_pool2_eu_1"
+    assert isinstance(other, Denial)
+    assert (other.code, other.extra) == ("placement_full", {"mode": "pooled", "capacity": 20, "used": 20})
+    ((_, columns),) = found._changes._of_stores()
+    assert [list(column.values) for column in columns] == [["tenancy_pool_2"], [10]]
+
+
+@pytest.mark.parametrize(
+    ("stores", "serving", "mode", "wanted"),
+    [
+        ([a_store("tenancy_pool", 1), a_store("databases", 10)], "pooled", "dedicated", "placement_full"),
+        ([a_store("tenancy_pool", 1), a_store("databases", 9)], "pooled", "dedicated", "pl_"),
+        ([a_store("tenancy_pool", 10)], "dedicated", "pooled", "placement_full"),
+        ([a_store("tenancy_pool", 9)], "dedicated", "pooled", "pl_pool_home"),
+        ([a_store("tenancy_pool", 1)], "pooled", "pooled", "state_conflict"),
+        ([a_store("tenancy_pool", 1), a_store("tenancy_pool_2", 10)], "pooled", "pooled", "placement_full"),
+        ([a_store("tenancy_pool", 1), a_store("tenancy_pool_2", 9)], "pooled", "pooled", "pl_pool2_home"),
+    ],
+)
+def test_a_move_takes_a_place_at_its_target_or_is_refused_before_it_is_one(
+    stores: list[Store], serving: str, mode: str, wanted: str
+) -> None:
+    found = a_batch(*stores, serving=serving)
+    decided = found.decide(command("start_migration", {"placement": {"mode": mode}, "rows_per_second": 1}), 0, 2)
+    if isinstance(decided, Rejection):
+        assert (decided.code, found.writes()) == (wanted, [])
+        return
+    assert decided.result["target"].startswith(wanted)
+    assert any("t.places" in text for text, _ in found.writes())
