@@ -127,8 +127,9 @@ class Monitor:
         yield from route_probes(doors, asks, other)
         reader = self._addresses.postgres_dsns["millrace_ingress"]
         yield from object_probes(doors, reader, asks, other)
-        placement = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()["placement"]
-        yield from store_probes(reader, self._contexts, asks, other, placement["generation"], self._placements)
+        told = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()
+        now = told["placement"]["generation"], told["policy_version"]
+        yield from store_probes(reader, self._contexts, asks, other, now, self._placements)
         yield from self._analytics.ask(asks, other)
         yield from self._streams.probes((asks, other))
         yield from self._counters.probes(asks, other)

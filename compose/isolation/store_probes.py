@@ -36,7 +36,7 @@ end $$"""
 _ASKS: Final = b"select set_config('app.asks', %s, true)"
 _TAKEN: Final = b"select current_setting('app.taken') = 'yes'"
 _REFUSALS: Final = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
-_STALE: Final = "TN001"  # the context is of an older generation: the canary was moved
+_STALE: Final = "TN001"  # the context is of an older generation or policy: the canary was moved, or changed
 _USAGE: Final = (
     "select countIf(subject = {own:String}), countIf(subject = {others:String}) from usage_events"
     " where tenant_id = {tenant:String}"
@@ -44,22 +44,27 @@ _USAGE: Final = (
 
 
 def store_probes(
-    dsn: str, contexts: Contexts, asks: Canary, other: Canary, generation: int, placements: PlacementProbes
+    dsn: str, contexts: Contexts, asks: Canary, other: Canary, now: tuple[int, int], placements: PlacementProbes
 ) -> Iterator[Found]:
-    """As the role that the ingress reads with. Raises Unavailable."""
-    good = contexts.of(asks.tenant_id, generation, "r")
+    """As the role that the ingress reads with. ``now``: the canary's generation and policy. Raises Unavailable."""
+    generation, policy_version = now
+    good = contexts.of(asks.tenant_id, generation, "r", policy_version=policy_version)
     wrong = {
         "no context": "",
         "forged context": good.replace(asks.tenant_id, other.tenant_id),
         "expired context": contexts.of(asks.tenant_id, generation, "r", now=0),
         "context of an older generation": contexts.of(asks.tenant_id, generation - 1, "r"),
     }
+    if policy_version > 1:  # the first one was never raised: no gate knows of it
+        wrong["context of an older policy"] = contexts.of(
+            asks.tenant_id, generation, "r", policy_version=policy_version - 1
+        )
     try:
         with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
             seen = _counted(connection, good, _FOREIGN, asks.tenant_id)
             own = _counted(connection, good, _OWN, asks.tenant_id)
             if seen is None or own is None:
-                raise errors.Unavailable("the canary has another generation by now")
+                raise errors.Unavailable("the canary has another generation or policy by now")
             evidence = f"{seen} rows of other tenants are seen" if seen else None
             yield Found("rows of others", evidence, is_leak=bool(seen))
             yield Found("own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing")

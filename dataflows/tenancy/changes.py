@@ -166,9 +166,7 @@ class Changes:
     def _of_images(self) -> Iterable[Statement]:
         images = [self.images[place] for place in sorted(self.images)]
         if here := [image for image in images if image.placement.is_reached]:
-            contexts = {
-                i.tenant.tenant_id: self._contexts.of(i.tenant.tenant_id, i.tenant.generation, "rw") for i in here
-            }
+            contexts = {image.tenant.tenant_id: self._context(image.tenant) for image in here}
             yield (
                 SQL["rows_apply"],
                 (
@@ -181,6 +179,11 @@ class Changes:
         away += [(image.further, image) for image in images if image.further is not None]
         if away:
             yield SQL["feed_append"], (Texts([place for place, _ in away]), *_images([image for _, image in away]))
+
+    def _context(self, tenant: Tenant) -> str:
+        """As of the policy that this batch leaves: what changed it is written before, under the same lock."""
+        newest = self.tenants.get(tenant.tenant_id, tenant)
+        return self._contexts.of(tenant.tenant_id, tenant.generation, "rw", policy_version=newest.policy_version)
 
 
 def _images(images: list[Image]) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Resources as their tenant reads them: the head says the version, a store or the feed on its way has the payload.
 
-A read that meets a placement on the move looks again. It never gives an older version than the head that it saw.
+A read that meets a placement on the move, or a policy that changed since the tenant was looked at, looks at it again
+and is decided again. It never gives an older version than the head that it saw.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class Resources:
         await self._dual_reads.close()
 
     async def get(self, known: Known, resource_id: str) -> Document:
-        """One live resource. Raises NotFound, KeyShredded, Unavailable."""
+        """One live resource. Raises NotFound, KeyShredded, TenantNotActive, Unavailable."""
         (found, _) = await self._read(known, "resource_heads_by_id", {"resource_id": resource_id})
         if not found:
             raise errors.NotFound
         return found[0]
 
     async def page(self, known: Known, limit: int, cursor: str | None) -> Document:
-        """Live resources, newest first. Raises KeyShredded, MalformedRequest, Unavailable."""
+        """Live resources, newest first. Raises KeyShredded, MalformedRequest, TenantNotActive, Unavailable."""
         _require_keys(known)
         caller = known.tenant.tenant_id
         place = self._cursors.read(caller, _LIST, cursor, tuple[int, str]) if cursor else BEFORE_ALL
@@ -71,20 +72,28 @@ class Resources:
         while left:
             left -= 1
             tenant = known.tenant
-            parameters = {"tenant_id": tenant.tenant_id, "placement_id": tenant.placement_id, **asked}
-            heads: list[Head] = [(i, v, at, image) for i, v, at, image in await self._store.rows(query, parameters)]
+            parameters = {
+                "tenant_id": tenant.tenant_id,
+                "placement_id": tenant.placement_id,
+                "policy_version": tenant.policy_version,
+                **asked,
+            }
+            rows = await self._store.rows(query, parameters)
+            heads: list[Head] = [(i, v, at, image) for _, i, v, at, image in rows if i is not None]
+            found = None
             try:
-                found = await self._payloads(known, heads[:at_most])
+                if rows and rows[0][0]:
+                    found = await self._payloads(known, heads[:at_most])
             except psycopg.Error:
-                found = None  # the placement has moved on, or its gate is closed for an older generation
+                pass  # the placement or the policy has moved on, or the gate is closed for an older generation
             except errors.Unavailable as error:
-                found, away = None, error
+                away = error
                 left = min(left, 1)  # a database that is away, unless the tenant is elsewhere by now
             if found is not None:
                 return found, heads
             if not left:
                 break
-            known = await self._tenants.find(tenant.tenant_id, fresh=True) or known
+            known = await self._tenants.decided_again(known)
         raise away or errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
 
     async def _payloads(self, known: Known, heads: list[Head]) -> list[Document] | None:

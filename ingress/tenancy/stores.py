@@ -33,7 +33,10 @@ class TenantStores:
         self._opening = asyncio.Lock()
 
     async def rows(self, tenant: Tenant, ids: list[str]) -> dict[str, Row]:
-        """Those rows as the tenant's placement has them. Raises Unavailable, and psycopg errors of a stale context."""
+        """Those rows as the tenant's placement has them. Raises Unavailable, and psycopg errors of a stale context.
+
+        Stale: of an older generation, or decided by an older policy, than the store knows of.
+        """
         if not ids:
             return {}
         store = self._control
@@ -41,7 +44,9 @@ class TenantStores:
             store = await self._of(tenant.placement_id)
             await self._require_current(store, tenant.placement_id)
         parameters = {
-            "context": self._contexts.of(tenant.tenant_id, tenant.generation, "r"),
+            "context": self._contexts.of(
+                tenant.tenant_id, tenant.generation, "r", policy_version=tenant.policy_version
+            ),
             "tenant_id": tenant.tenant_id,
             "ids": ids,
         }

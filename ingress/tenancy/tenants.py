@@ -126,13 +126,11 @@ class Tenants:
         """
         if shows:
             await self._safe_mode.require_off(caller.tenant)
-        found = await self.find(caller.tenant)
-        if found is None:
-            raise errors.TenantNotActive(UNKNOWN)
-        tenant = found.tenant
-        if not tenant.serves_reads or (writes and tenant.state != "active"):
-            raise errors.TenantNotActive(tenant.state)
-        return found
+        return _served(await self.find(caller.tenant), writes=writes)
+
+    async def decided_again(self, known: Known) -> Known:
+        """The tenant as it is now, for a read that was under way as it changed. Raises TenantNotActive."""
+        return _served(await self.find(known.tenant.tenant_id, fresh=True))
 
     def key(self, known: Known, key_version: int) -> TenantKey:
         """A key in the clear. Raises KeyShredded when it was destroyed, Unavailable when it or its root key is away."""
@@ -173,6 +171,16 @@ class Tenants:
             return self.key(known, seals.key_version_of(sealed)).unseal(purpose, place, sealed)
         except SealBroken as error:
             raise errors.Unavailable("What is stored does not open.", tenant=known.tenant.tenant_id) from error
+
+
+def _served(found: Known | None, *, writes: bool = False) -> Known:
+    """Raises TenantNotActive where its members may not read, or write."""
+    if found is None:
+        raise errors.TenantNotActive(UNKNOWN)
+    tenant = found.tenant
+    if not tenant.serves_reads or (writes and tenant.state != "active"):
+        raise errors.TenantNotActive(tenant.state)
+    return found
 
 
 def rendered(tenant: Tenant) -> dict[str, Any]:

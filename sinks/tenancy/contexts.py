@@ -31,21 +31,32 @@ _IS_ANOTHER: Final = (
 
 
 class Contexts:
-    """Makes contexts. A context is of one tenant and generation, and expires."""
+    """Makes contexts. A context is of one tenant and generation, says by which policy it was decided, and expires."""
 
     def __init__(self, secrets: TenancySecrets | None) -> None:
         self._id = secrets.context_key_id if secrets else ""
         self._key = secrets.context_key if secrets else b""  # then no database believes it
 
-    def of(self, tenant_id: str, generation: int, rights: Rights, now: float | None = None) -> str:
+    def of(
+        self,
+        tenant_id: str,
+        generation: int,
+        rights: Rights,
+        now: float | None = None,
+        *,
+        policy_version: int | None = None,
+    ) -> str:
         """The context of one tenant at one generation of its placement.
 
+        ``policy_version``: of the tenant as it was when it was decided that this may be done; a store that knows of a
+        later one refuses it. None of what no policy decides: the mover's own.
         ``now`` is of the clock that judges it. Without it our own counts, which may be behind that one: what is over
         there is refused for good, and no outage that is waited for.
         """
         judged_at = time.time() + tenancy_limits.TENANT_CLOCK_BEHIND_MAX_S if now is None else now
         expires = int(judged_at + tenancy_limits.TENANT_CONTEXT_TTL_S)
-        said = f"{tenant_id}|{generation}|{rights}|{expires}|{self._id}"
+        policy = "" if policy_version is None else f"{policy_version}|"
+        said = f"{tenant_id}|{generation}|{rights}|{expires}|{policy}{self._id}"
         return f"{said}|{hmac.new(self._key, said.encode(), hashlib.sha256).hexdigest()}"
 
 

@@ -52,7 +52,7 @@ def test_a_context_lasts_a_transaction_by_the_clock_that_judges_them(
     changes = Changes(0, Contexts(None), RootKeys(None))
     head = Head(tenant_id="tn_a", resource_id="rs_1", version=1, deleted=False, size=1, created_at=1, updated_at=1)
     here = tenant.placement_of({"mode": "pooled"}, "tn_a", "1")
-    of_tenant: Any = SimpleNamespace(tenant_id="tn_a", generation=1)
+    of_tenant: Any = SimpleNamespace(tenant_id="tn_a", generation=1, policy_version=1)
     changes.images["tn_a", "rs_1"] = Image(of_tenant, here, None, head, b"sealed")
     ((_, (signed, *_)),) = changes.statements()
     (context,) = signed.values

@@ -44,7 +44,7 @@ class MoverWorld:
     def __init__(self, world: World, keys: Path) -> None:
         self._held = secrets_file.ensure(keys)
         self.root_keys = RootKeys(self._held)
-        self._contexts = Contexts(self._held)
+        self.contexts = Contexts(self._held)
         dsn = world.addresses.postgres_superuser_dsn
         migrate(dsn, world.settings.role_passwords())  # a clone has no grants on itself
         self.superuser = psycopg.connect(dsn, autocommit=True)

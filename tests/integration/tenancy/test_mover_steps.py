@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, cast
 
+import psycopg
 import pytest
 
 from dataflows.tenancy.mover import endings, feeding, verifying
 from dataflows.tenancy.mover.moves import Moves
+from dataflows.tenancy.partition import SQL as OWNER
+from ingress.http.store import Store
+from ingress.tenancy.resources import Resources
+from ingress.tenancy.stores import TenantStores
+from ingress.tenancy.tenants import Tenants
+from schemas import errors
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
 from sinks.postgres import migrate
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.servers import World
     from tests.worlds.mover_world import MoverWorld
 
 __all__ = ["world"]  # the fixture of this module
@@ -199,3 +209,57 @@ def test_a_tenant_of_many_resources_is_deleted_however_long_that_takes(world: Mo
     assert world.one("select count(*) from resource_head where tenant_id = %s", tenant) == (0,)
     assert world.one(UNCERTIFIED, tenant) == (0,)
     assert tenant in Shredded(tmp_path).all()
+
+
+def test_who_brings_more_tenants_than_a_store_may_hold_fails(world: MoverWorld) -> None:
+    """Partitions of one round are decided apart: two of them may have taken the last place."""
+    world.tenant("tn_last", 0)
+    (held,) = world.one("select tenants from tenant_store where store = 'tenancy_pool'")
+    fits = OWNER["stores_fit"].encode()
+    world.superuser.execute(fits, (["tenancy_pool"], [held]))
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        world.superuser.execute(fits, (["tenancy_pool"], [held - 1]))
+
+
+POLICY = "update tenant set state = %s, suspension = %s, policy_version = policy_version + 1 where tenant_id = %s"
+
+
+def test_what_an_ingress_decided_before_a_policy_changed_is_decided_again(world: MoverWorld, stack: World) -> None:
+    """What it knew allows all of it: a row, one that waits in the feed, nothing under that name, and a list."""
+    tenant = world.tenant("tn_decided", 2)
+    world.written(tenant, "rs_001", 2, further=POOL)
+    dsn = stack.addresses.postgres_dsns["millrace_ingress"]
+
+    async def asked() -> None:
+        store = Store(dsn)
+        await store.open()
+        tenants = Tenants(store, world.root_keys, cast("Any", None))
+        stores = TenantStores(store, dsn, world.contexts)
+        reads = Resources(store, stores, tenants, cast("Any", None))
+        try:
+            known = await tenants.get(tenant)
+            for state, suspension, allows in (("active", None, True), ("suspended", "blocked", False)):
+                world.superuser.execute(POLICY, (state, suspension, tenant))
+                with pytest.raises(psycopg.DatabaseError, match="of an older policy"):
+                    await stores.rows(known.tenant, ["rs_000"])
+                for read, wanted in (
+                    (reads.get(known, "rs_000"), [1]),
+                    (reads.get(known, "rs_001"), [2]),
+                    (reads.page(known, 10, None), [1, 2]),
+                ):
+                    if not allows:
+                        with pytest.raises(errors.TenantNotActive):
+                            await read
+                        continue
+                    found = await read
+                    payloads = [json.loads(bytes(one["payload"])) for one in found.get("data", [found])]
+                    assert sorted(payload["version"] for payload in payloads) == wanted
+                with pytest.raises(errors.NotFound if allows else errors.TenantNotActive):
+                    await reads.get(known, "rs_none")
+        finally:
+            await reads.close()
+            await stores.close()
+            await store.close()
+
+    asyncio.run(asked())
+    assert world.one("select policy_version from tenancy.gate where tenant_id = %s", tenant) == (3,)

@@ -76,16 +76,26 @@ def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(s
     log = Home(run_folder.FOLDER / "servers").log("postgres")
     before = log.stat().st_size
     placements = PlacementProbes()
-    found = list(store_probes(dsns["millrace_ingress"], signed, one, two, 1, placements))
+    found = list(store_probes(dsns["millrace_ingress"], signed, one, two, (1, 1), placements))
     assert [probe.evidence for probe in found] == [None] * 6
     assert b"tenancy_pool.resource where tenant_id <>" not in log.read_bytes()[before:], "no round fills it with errors"
-    behind = list(store_probes(dsns["millrace_ingress"], signed, one, two, 2, placements))  # the gate lets the first in
-    assert [probe.probe for probe in behind if probe.is_leak] == ["context of an older generation"]
+    behind = list(
+        store_probes(dsns["millrace_ingress"], signed, one, two, (2, 2), placements)
+    )  # the gate lets the first in
+    assert [probe.probe for probe in behind if probe.is_leak] == [
+        "context of an older generation",
+        "context of an older policy",
+    ]
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
-        connection.execute("update tenancy.gate set generation = 2 where tenant_id = %s", (one.tenant_id,))
-        with pytest.raises(Unavailable):
-            list(store_probes(dsns["millrace_ingress"], signed, one, two, 1, placements))
-        connection.execute("update tenancy.gate set generation = 1 where tenant_id = %s", (one.tenant_id,))
+        gate = "update tenancy.gate set generation = %s, policy_version = %s where tenant_id = %s"
+        for generation, policy_version in ((2, 0), (1, 3)):
+            connection.execute(gate, (generation, policy_version, one.tenant_id))
+            with pytest.raises(Unavailable):
+                list(store_probes(dsns["millrace_ingress"], signed, one, two, (1, 2), placements))
+        connection.execute(gate, (1, 2, one.tenant_id))
+        held = list(store_probes(dsns["millrace_ingress"], signed, one, two, (1, 2), placements))
+        assert [(len(held), probe.evidence) for probe in held] == [(7, None)] * 7
+        connection.execute(gate, (1, 0, one.tenant_id))
 
 
 def test_a_row_in_a_store_of_another_tenants_own_is_seen_with_whichever_context(stack: World, signed: Contexts) -> None:

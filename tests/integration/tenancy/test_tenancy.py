@@ -212,7 +212,7 @@ def test_a_database_of_an_earlier_release_is_served_when_it_is_migrated(tenancy:
         connection.execute("drop table tenancy.store_file")
         connection.execute("drop function tenancy.digest_rows")
         connection.execute("drop view tenancy.proven cascade")  # with the policy of the ingress
-        connection.execute("drop function tenancy.refused")
+        connection.execute("drop function tenancy.refused; alter table tenancy.gate drop column policy_version")
     one = f"/v1/resources/{made['resource_id']}"
     refused = caller.http.get(one)
     assert (refused.status_code, "millrace migrate" in refused.json()["detail"]) == (503, True), refused.text

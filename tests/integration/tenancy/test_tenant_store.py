@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import psycopg
@@ -19,75 +19,16 @@ from dataflows.tenancy.mover.tenant_rows import Place, Places
 from ingress.http.store import _SETTINGS, _read_queries
 from reconciliation.tenancy.audit_chain import Chain, verify
 from schemas.tenancy import limits
-from sinks.postgres.migrate import migrate
-from sinks.tenancy import contexts, databases, secrets_file
+from sinks.tenancy import databases
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.secrets_file import TenancySecrets
+from tests.worlds.tenant_stores import STALE, stores
 
 if TYPE_CHECKING:
-    from tests.servers import World
+    from tests.worlds.tenant_stores import Stores
 
+__all__ = ["stores"]  # the fixture of this module
 pytestmark = [pytest.mark.servers]
-STALE = "TN001"
-APPLY = (
-    "select tenancy.apply_rows"
-    "(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::boolean[])"
-)
-
-
-class Stores:
-    """A database with two tenants, in the pool and in a schema that the mover made."""
-
-    def __init__(self, world: World, held: TenancySecrets) -> None:
-        self.dsns = world.addresses.postgres_dsns
-        self.superuser = world.addresses.postgres_superuser_dsn
-        self.held = held
-        self.contexts = Contexts(held)
-        self.stores = ("tenancy_pool", f"pl_{secrets.token_hex(4)}")
-
-    def of(self, role: str) -> psycopg.Connection[Any]:
-        return psycopg.connect(self.dsns[f"millrace_{role}"], autocommit=True)
-
-    def gate(self, tenant: str, generation: int, access: str = "rw") -> None:
-        with psycopg.connect(self.superuser) as connection:
-            connection.execute(
-                "insert into tenancy.gate values (%s, %s, %s) on conflict (tenant_id) do update"
-                " set generation = excluded.generation, access = excluded.access",
-                (tenant, generation, access),
-            )
-
-    def apply(self, role: str, context: str, store: str, tenant: str, *rows: tuple[str, int, bytes, bool]) -> None:
-        ids, versions, payloads, deleted = (list(column) for column in zip(*rows, strict=True))
-        n = len(rows)
-        with self.of(role) as connection:
-            connection.execute(APPLY, ([context] * n, [store] * n, [tenant] * n, ids, versions, payloads, deleted))
-
-    def seen(self, role: str, context: str | None, store: str) -> list[tuple[str, str]]:
-        """What a query without any predicate shows, under this context."""
-        with self.of(role) as connection, connection.transaction():
-            if context is not None:
-                connection.execute("select set_config('app.ctx', %s, true)", (context,))
-            query = f"select tenant_id, resource_id from {store}.resource order by 1, 2"
-            return connection.execute(query.encode()).fetchall()
-
-
-@pytest.fixture(scope="module")
-def stores(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Stores:
-    held = secrets_file.ensure(tmp_path_factory.mktemp("keys"))
-    found = Stores(stack, held)
-    migrate(found.superuser, stack.settings.role_passwords())  # a clone has no grants on itself
-    with psycopg.connect(found.superuser) as connection:
-        contexts.install(connection, held)
-    with found.of("tenancy_mover") as connection:
-        connection.execute("select tenancy.make_store(%s)", (found.stores[1],))
-    for tenant in ("tn_a", "tn_b"):
-        found.gate(tenant, 3)
-        for store in found.stores:
-            context = found.contexts.of(tenant, 3, "rw")
-            found.apply("tenancy_owner", context, store, tenant, (f"rs_{tenant}", 1, b"sealed", False))
-    return found
-
-
 ROLES = ("ingress", "tenancy_owner", "tenancy_mover")
 
 
@@ -181,6 +122,37 @@ def test_a_fence_and_a_newer_generation_stop_whoever_was_slow(stores: Stores) ->
         stores.apply("tenancy_owner", stores.contexts.of("tn_a", 3, "r"), "tenancy_pool", "tn_a", row)
     with pytest.raises(psycopg.errors.InsufficientPrivilege):  # nor are one tenant's another's
         stores.apply("tenancy_owner", old, "tenancy_pool", "tn_b", row)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_an_older_policy_decided_is_refused_and_contexts_of_releases_before_hold(
+    stores: Stores, role: str
+) -> None:
+    """As far as a fence goes: the mover's own context says no policy, for what it brings was decided long ago."""
+    newest, stale = (stores.contexts.of("tn_a", 3, "rw", policy_version=version) for version in (7, 6))
+    told_none = stores.contexts.of("tn_a", 3, "rw")
+    longer = newest.replace("|7|", "|7|7|")
+    row = ("rs_tn_a", 1, b"sealed", False)  # as it is: nothing changes
+    stores.policy("tn_a", 7)
+    try:
+        for store in stores.stores:
+            for context in (newest, told_none):
+                assert stores.seen(role, context, store) == [("tn_a", "rs_tn_a")]
+            with pytest.raises(psycopg.DatabaseError, match="of an older policy") as refused:
+                stores.seen(role, stale, store)
+            assert refused.value.sqlstate == STALE
+            for forged in (stale.replace("|6|", "|7|"), longer, told_none.replace("|rw|", "|rw|7|")):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    stores.seen(role, forged, store)
+            if role == "tenancy_owner":
+                stores.apply(role, newest, store, "tn_a", row)
+                with pytest.raises(psycopg.DatabaseError, match="of an older policy"):
+                    stores.apply(role, stale, store, "tn_a", row)
+            if role == "tenancy_mover":
+                move = stores.contexts.of("tn_a", 3, "move")
+                stores.apply(role, move, store, "tn_a", row)
+    finally:
+        stores.policy("tn_a", 0)
 
 
 def test_no_role_of_a_process_reads_the_key_or_goes_around_the_policies(stores: Stores) -> None:

@@ -228,5 +228,6 @@ def test_stores_have_the_migrations_that_are_named_so() -> None:
         "0068_1_tenant_store.sql",
         "0085_tenant_store_files.sql",
         "0150_tenant_store_proof.sql",
+        "0238_tenant_store_policy.sql",
         "0246_tenant_store_quick_proof.sql",
     ]

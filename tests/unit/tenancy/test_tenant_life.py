@@ -354,3 +354,14 @@ def test_a_move_takes_a_place_at_its_target_or_is_refused_before_it_is_one(
         return
     assert decided.result["target"].startswith(wanted)
     assert any("t.places" in text for text, _ in found.writes())
+
+
+def test_a_write_says_the_policy_that_its_batch_leaves() -> None:
+    """What changes the tenant in the same batch is written before: a store would refuse an older one."""
+    found = a_batch()
+    made_of = {"resource_id": resource_of(scope_of(TENANT), "k"), "size": 1, "sealed": ""}
+    assert isinstance(found.decide(command("create_resource", made_of), 0, 2), Committed)
+    assert isinstance(found.decide(command("change_tenant", {"name": "B"}), 0, 3), Committed)
+    ((contexts, *_),) = [parameters for text, parameters in found.writes() if "apply_rows" in text]
+    policies = {context.split("|")[4] for context in contexts.values}
+    assert policies == {"2"}

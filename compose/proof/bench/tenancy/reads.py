@@ -75,7 +75,7 @@ def _measured(dsn: str, made: contexts.Contexts, rows: int) -> dict[str, Any]:
         for turn in range(_TURNS):
             tenant = turn % 50 + 1
             asked = {
-                "context": made.of(f"tn_{tenant}", 1, "r"),
+                "context": made.of(f"tn_{tenant}", 1, "r", policy_version=1),
                 "tenant_id": f"tn_{tenant}",
                 "ids": [f"rs_{tenant}_{(turn + n) % 1_000 + 1}" for n in range(rows)],
             }
