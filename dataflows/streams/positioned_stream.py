@@ -65,7 +65,12 @@ class PositionedStream(ABC, Generic[Batch, Done]):
     @property
     def is_ready(self) -> bool:
         """The stream is followed: here, or by another process for which this one stands by. Any thread may ask."""
-        return self._is_open or (self._stand_by is not None and self._stand_by.is_waiting)
+        return self._is_open or self.stands_by
+
+    @property
+    def stands_by(self) -> bool:
+        """Another process follows the stream, and this one waits for its place. Any thread may ask."""
+        return self._stand_by is not None and self._stand_by.is_waiting
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[tuple[Read[Batch], Fold[Batch, Done]]]:

@@ -1,7 +1,8 @@
 """Positions in a topic of records without seqs, none of which may be passed over; fenced: who claimed last moves them.
 
-What is read next has to be there: in the topic that was read, behind a record that the same leader took. Where it is
-not, the partition stands still until somebody sets its position anew; the others go on.
+Who has them says so now and then, for others that stand by. What is read next has to be there: in the topic that was
+read, behind a record that the same leader took. Where it is not, the partition stands still until somebody sets its
+position anew; the others go on.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dataflows.owner.next_offset import Place, place_fault
 from schemas import errors
+from sinks.streams.held_positions import SQL, HeldPositions
 from sinks.streams.intake import UNKNOWN_SEQ, Halt, Position, Reason
 from sinks.streams.positions import StreamPositions
-from sinks.streams.record_positions import SQL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,11 +65,11 @@ def begin_of(claim: Claim, witness: int | None, held: Held) -> Begin:
     return Begin(Place(held.topic_id, place.offset), witness if place.offset > held.low else None, None)
 
 
-class StrictPositions:
+class StrictPositions(HeldPositions):
     """The rows of one follower of one topic. Every method may raise psycopg.OperationalError."""
 
     def __init__(self, follower: str, topic: str, partitions: int, holder: str) -> None:
-        self._named = {"follower": follower, "topic": topic}
+        super().__init__(follower, topic)
         self._rows = StreamPositions(follower, topic, holder)
         self._partitions = range(partitions)
         self._epochs: dict[int, int] = {}
@@ -77,10 +78,12 @@ class StrictPositions:
     def claim(self, connection: psycopg.Connection[Any], topic: TopicOffsets) -> dict[int, Begin]:
         """Takes all partitions, and says where each goes on: whoever had them is fenced.
 
-        Raises KafkaException when Kafka does not say what it holds.
+        Raises KafkaException when Kafka does not say what it holds, errors.Fenced when another process was behind us.
         """
         starts = {partition: Position(0, UNKNOWN_SEQ) for partition in self._partitions}
         claims = self._rows.claim(connection, starts, "")
+        first = self._partitions[0]
+        self._claimed(connection, first, claims[first].epoch)
         witnesses = dict(connection.execute(SQL["positions_witnesses"].encode(), self._named).fetchall())
         held = topic.ask(claims).answer()  # after the claim: nobody moves on from here
         begins = {p: begin_of(claim, witnesses.get(p), held[p]) for p, claim in claims.items()}

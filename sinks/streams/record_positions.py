@@ -7,78 +7,40 @@ Such a stream may read on past records that Kafka has deleted: its fold tells wh
 
 from __future__ import annotations
 
-import math
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import psycopg
+from typing import TYPE_CHECKING, Any
 
 from schemas import errors
-from sinks import limits
-from sinks.postgres.sql_files import queries
+from sinks.streams.held_positions import SQL, TAKEN, HeldPositions
 from sinks.streams.intake import UNKNOWN_SEQ, Position, standing_in_topic
 from sinks.streams.metrics import missed
 from sinks.streams.positions import StreamPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    import psycopg
 
     from sinks.kafka.topic_offsets import Held
     from sinks.streams.positions import Claim
 
-SQL: Final = queries("sinks.streams", "positions.sql")
-Read = TypeVar("Read")
-_TAKEN: Final = "another process follows this stream now"
 
-
-class RecordPositions:
+class RecordPositions(HeldPositions):
     """The rows of one follower of one topic. Every method may raise psycopg.OperationalError."""
 
     def __init__(self, follower: str, topic: str, partitions: int, holder: str) -> None:
-        self._named = {"follower": follower, "topic": topic}
+        super().__init__(follower, topic)
         self._rows = StreamPositions(follower, topic, holder)
         self._follower = follower
         self._partitions = range(partitions)
         self._claims: dict[int, Claim] = {}
-        self._said_at = -math.inf
 
     def claim(self, connection: psycopg.Connection[Any]) -> dict[int, int]:
         """Takes all partitions and fences their previous holders. Returns the offset from which each goes on."""
         starts = {partition: Position(0, UNKNOWN_SEQ) for partition in self._partitions}
         self._claims = self._rows.claim(connection, starts, "")
-        self._said_at = -math.inf
-        self.hold(connection)
+        first = self._partitions[0]
+        self._claimed(connection, first, self._claims[first].epoch)
         return {partition: claim.position.next_offset for partition, claim in self._claims.items()}
-
-    def hold(self, connection: psycopg.Connection[Any]) -> None:
-        """Said at every turn, stored now and then. Raises errors.Fenced if another process has taken the positions."""
-        now = time.monotonic()
-        if now - self._said_at < limits.STREAM_LEASE_S / 4:
-            return
-        if connection.execute(SQL["positions_hold"].encode(), self._first()).rowcount == 0:
-            raise errors.Fenced(_TAKEN)
-        self._said_at = now
-
-    def held(self, connection: psycopg.Connection[Any], read: Callable[[], Read]) -> Callable[[], Read]:
-        """``read``, by who says at every turn that it follows."""
-
-        def reads() -> Read:
-            self.hold(connection)
-            return read()
-
-        return reads
-
-    def release(self, connection: psycopg.Connection[Any]) -> None:
-        """At the end: whoever stands by may take the place at once. Of a lost connection it waits."""
-        with suppress(psycopg.OperationalError, psycopg.InterfaceError):
-            if self._claims:
-                connection.execute(SQL["positions_release"].encode(), self._first())
-
-    def _first(self) -> dict[str, Any]:
-        """One partition speaks for all: they are claimed together."""
-        partition = self._partitions[0]
-        return self._named | {"partition": partition, "epoch": self._claims[partition].epoch}
 
     def begin(self, connection: psycopg.Connection[Any], held: Mapping[int, Held]) -> dict[int, int]:
         """The places to read from. Records that Kafka has deleted are passed and counted.
@@ -108,7 +70,7 @@ class RecordPositions:
         epochs = {"epochs": [self._claims[partition].epoch for partition in ordered]}
         moved = connection.execute(SQL["positions_move"].encode(), self._named | columns | epochs).fetchall()
         if len(moved) != len(ordered):
-            raise errors.Fenced(_TAKEN)
+            raise errors.Fenced(TAKEN)
 
 
 def readable(positions: Mapping[int, int], held: Mapping[int, Held], follower: str) -> dict[int, int]:

@@ -1,7 +1,8 @@
 """The topic of usage as a dataflow: what one read brings is counted in one transaction with the positions.
 
-Killed anywhere, it reads on from the positions, and what was counted is known by its identity. A second process that
-takes over fences the first: its transaction ends at the position. After one that took too long less is read at once.
+Killed anywhere, it reads on from the positions, and what was counted is known by its identity. Of several processes one
+counts, and the others stand by until it left or said nothing for ``STREAM_LEASE_S``. Whoever takes over fences the one
+before: its transaction ends at the position. After one that took too long less is read at once.
 What was acknowledged and is in the topic no more is never passed over: the partition stands still.
 """
 
@@ -27,6 +28,7 @@ from dataflows.tenancy.usage.counting import SQL, Counted, Metered, count
 from dataflows.tenancy.usage.metrics import REFUSED
 from dataflows.tenancy.usage.metrics import count as count_metrics
 from dataflows.tenancy.usage.records import metered
+from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
 from sinks import limits as sinks_limits
@@ -34,9 +36,10 @@ from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres import owner_connection
 from sinks.streams.metrics import FollowerMetrics
+from sinks.streams.stand_by import StandBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Message
 
@@ -177,10 +180,15 @@ class UsageCounter:
         self._size = size
         self._positions = StrictPositions(FOLLOWER, USAGE, USAGE_PARTITIONS, FOLLOWER)
         connection.execute(SQL["counted_begin"].encode(), {"partitions": list(range(USAGE_PARTITIONS))})
-        self.begins = self._positions.claim(connection, topic)
+        try:
+            self.begins = self._positions.claim(connection, topic)
+        except BaseException:
+            self.close()  # nobody waits for who does not begin
+            raise
 
     def count(self, batch: UsageBatch) -> Counted:
         """Counts a batch and moves its positions: both or neither. Raises psycopg.Error, or Fenced."""
+        self._positions.hold(self._connection)
         began = time.monotonic()
         try:
             with self._connection.transaction():
@@ -190,16 +198,27 @@ class UsageCounter:
         except psycopg.Error:
             self._size.failed(batch.records, time.monotonic() - began)
             raise
+        except errors.Fenced:  # perhaps because it took too long, after who last said so long before that it counts
+            self._size.failed(batch.records, time.monotonic() - began + sinks_limits.STREAM_LEASE_S / 4)
+            raise
         self._size.committed(batch.records)
         fail_points.reach("metering_after_commit")
         return counted
 
+    def held(self, read: Callable[[], Sequence[UsageBatch]]) -> Callable[[], Sequence[UsageBatch]]:
+        """``read``, by who says meanwhile that it counts. Raises psycopg.Error or Fenced."""
+        return self._positions.held(self._connection, read)
+
+    def close(self) -> None:
+        """Whoever stands by may count at once."""
+        self._positions.release(self._connection)
+
 
 class UsageStream(PositionedStream[UsageBatch, Counted]):
-    """Counts what the topic of usage brings, until ``stop``."""
+    """Counts what the topic of usage brings, until ``stop``; while another process does, it stands by."""
 
     def __init__(self, kafka: KafkaConnection, dsn: str, keys: Keys, client_id: str) -> None:
-        super().__init__("metering", count_metrics)
+        super().__init__("metering", count_metrics, StandBy(dsn, FOLLOWER, USAGE))
         self._kafka = kafka
         self._dsn = dsn
         self._senders = Senders(keys)
@@ -209,27 +228,34 @@ class UsageStream(PositionedStream[UsageBatch, Counted]):
         self._metrics = FollowerMetrics(FOLLOWER)
 
     def why_not_ready(self) -> str | None:
-        """None while all partitions are counted; any thread may ask."""
+        """None while all partitions are counted, or another process sees to them; any thread may ask."""
         if not self.is_ready:
             return "Postgres or Kafka is away"
-        return "; ".join(halt.words for _, halt in sorted(self._halts.copy().items())) or None
+        return "; ".join(halt.words for _, halt in sorted(self._halts.items())) or None
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Read[UsageBatch], Fold[UsageBatch, Counted]]]:
         """From the positions on."""
-        with closing(owner_connection.connect(self._dsn, self._client_id)) as connection:
-            counter = UsageCounter(connection, TopicOffsets(self._kafka, USAGE), self._size)
-            self._halts = {p: halt_of(p, b.place, b.fault) for p, b in counter.begins.items() if b.fault}
-            self._metrics.halted(self._halts)
-            with (
-                closing(self._reader(counter.begins)) as reader,
-                closing(ReadAhead(reader.read, "metering")) as ahead,
-            ):
-                yield ahead.read, counter.count
+        with (
+            closing(owner_connection.connect(self._dsn, self._client_id)) as connection,
+            closing(UsageCounter(connection, TopicOffsets(self._kafka, USAGE), self._size)) as counter,
+        ):
+            self._halted({p: halt_of(p, b.place, b.fault) for p, b in counter.begins.items() if b.fault})
+            try:
+                with (
+                    closing(self._reader(counter.begins)) as reader,
+                    closing(ReadAhead(reader.read, "metering")) as ahead,
+                ):
+                    yield counter.held(ahead.read), counter.count
+            finally:
+                self._halted({})  # whoever counts next tells
 
     def _reader(self, begins: Mapping[int, Begin]) -> UsageReader:
         return UsageReader(self._kafka, self._client_id, begins, self._senders, self._stand_still, self._size)
 
     def _stand_still(self, partition: int, place: Place, fault: InvariantViolation) -> None:
-        self._halts[partition] = halt_of(partition, place, fault)
-        self._metrics.halted(self._halts)
+        self._halted(self._halts | {partition: halt_of(partition, place, fault)})
+
+    def _halted(self, halts: dict[int, Halt]) -> None:
+        self._halts = halts
+        self._metrics.halted(halts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from compose.operator_access import check_settings
 from reconciliation.check.invariant import invariants
-from tests.eventually import becomes, patient
+from tests.eventually import becomes, eventually, patient
 from tests.gate import examples
 from tests.services.counter_world import process
 from tests.worlds.desk_world import (
@@ -63,14 +64,19 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
 
 @pytest.mark.faults
 def test_usage_is_counted_once_wherever_its_metering_is_killed(system: PublicSystem) -> None:
-    tenant = a_tenant(system)
-    sent = 0
-    for place in ("metering_before_position", "metering_after_commit"):
-        with process(system, "tenancy_metering", place) as victim:
-            while victim.poll() is None:  # what nobody else takes, it takes
-                assert tenant.meter([an_event(f"e{n}", 1) for n in range(sent, sent + 20)] * 2) == 202
-                sent += 20
-            assert victim.returncode == KILLED
+    """One that stands still is replaced by who stood by, which is killed, then the next; who woke up takes over."""
+    tenant, sent = a_tenant(system), 0
+    killed_at = ("metering_before_position", "metering_after_commit")
+    with system.frozen("tenancy_metering"), ExitStack() as started:
+        victims = [
+            started.enter_context(process(system, "tenancy_metering", place, f"{n}"))
+            for n, place in enumerate(killed_at, 1)
+        ]
+        while left := [victim for victim in victims if victim.poll() is None]:
+            assert tenant.meter([an_event(f"e{n}", 1) for n in range(sent, sent + 20)] * 2) == 202
+            sent += 20
+            eventually(lambda left=left: any(victim.poll() is not None for victim in left), 60)
+        assert [victim.returncode for victim in victims] == [KILLED, KILLED]
     assert tenant.meter([an_event("e0", 7), an_event("e1", 1)]) == 202
     becomes(lambda: tenant.used("tokens"), [(sent, sent)])
     told = becomes_conflicts(tenant)
@@ -86,12 +92,10 @@ def test_a_real_trace_metered_twice_under_kills_comes_to_its_own_sums(system: Pu
     tenant, events = a_tenant(system, timezone="Asia/Kolkata"), the_trace()[: examples(3_000, 100_000)]
     batches = [events[n : n + 1_000] for n in range(0, len(events), 1_000)]
     for place in ("metering_before_position", "metering_after_commit"):
-        with process(system, "tenancy_metering", place) as victim:
+        with system.frozen("tenancy_metering"), process(system, "tenancy_metering", place) as victim:
             for batch in batches:
                 assert tenant.meter(batch) == 202
-            while victim.poll() is None:  # what nobody else takes, it takes
-                assert tenant.meter(batches[-1]) == 202
-            assert victim.returncode == KILLED
+            becomes(victim.poll, KILLED, 60)  # it takes over from who stands still
     for name in ("ContextTokens", "GeneratedTokens"):
         own: dict[datetime, list[int]] = {}
         for event in (one for one in events if one["data"]["dimension"] == name):

@@ -85,6 +85,12 @@ class Usage:
         """Events by partition."""
         return dict(asked.rows(self.dsn, "select partition, count(*)::int from usage_event group by partition"))  # type: ignore[arg-type]
 
+    def taken(self) -> tuple[int, Any]:
+        """How often the topic was taken by somebody, and when they last said that they count."""
+        said = "select epoch::int, held_at from stream_position where partition = 0 and follower = %s"
+        (found,) = asked.rows(self.dsn, said, FOLLOWER)
+        return int(found[0]), found[1]
+
     def change(self, sql: str, *parameters: Any) -> None:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(sql.encode(), parameters)
@@ -175,6 +181,23 @@ def test_a_position_that_is_set_anew_is_not_moved_by_who_read_on_from_the_old_on
         usage.change(SET_ANEW, 0, 0)
         usage.send(1, 0)
         becomes(usage.counted, {0: 7, 1: 5}, 40)
+
+
+def test_of_two_that_count_one_stands_by_until_the_other_leaves(usage: Usage) -> None:
+    """Else they take the topic from each other for ever, and each counts what the other has not committed yet."""
+    with usage.metered() as first, usage.metered() as second:
+        assert (first.stands_by, second.stands_by, second.why_not_ready()) == (False, True, None)
+        taken, said_at = usage.taken()
+        usage.send(3, 0)
+        becomes(usage.counted, {0: 8, 1: 5}, 40)
+        eventually(lambda: usage.taken()[1] > said_at, 40, what="another sign of life")
+        assert (second.stands_by, usage.taken()[0]) == (True, taken)
+        first.stop()
+        becomes(lambda: second.stands_by, False, 40)
+        usage.send(1, 0)
+        becomes(usage.counted, {0: 9, 1: 5}, 40)
+        eventually(lambda: second.is_ready and second.why_not_ready() is None, 40)
+        assert usage.taken()[0] == taken + 1
 
 
 def test_a_batch_that_takes_too_long_is_counted_in_smaller_ones(usage: Usage) -> None:
