@@ -1,4 +1,7 @@
-"""The record of a run: whole files that passed, kept for the next run, which compares and begins with the longest; and what fails, told at once."""
+"""The record of a run: whole files that passed, kept for the next run, which compares and begins with the longest.
+
+And what workers tell: what fails at once and whole, what passes in a word.
+"""
 
 from __future__ import annotations
 
@@ -95,3 +98,68 @@ def test_a_failure_is_told_before_the_run_ends(folder: Path, workers: str) -> No
         "failed: test_a.py::test_2 (setup): ValueError: away",
     ]
     assert lines.index(told[-1]) < next(number for number, line in enumerate(lines) if "= ERRORS =" in line)
+
+
+OUTCOMES = """
+import pytest, time
+def test_passes(): print("heard")
+def test_fails(): print("heard"); assert False
+def test_skips(): pytest.skip("not here")
+@pytest.mark.xfail
+def test_is_known_to_fail(): assert False
+@pytest.mark.xfail
+def test_was_thought_to_fail(): print("heard")
+@pytest.fixture
+def begins_badly(): raise ValueError
+def test_never_runs(begins_badly): pass
+@pytest.fixture
+def ends_badly(): yield; raise ValueError
+def test_ends_badly(ends_badly): pass
+@pytest.fixture
+def takes_its_time(): time.sleep(0.02); yield; time.sleep(0.02)
+def test_of_a_server(takes_its_time): pass
+"""
+TOLD = """
+from pathlib import Path
+from tests import xdist_reports
+def pytest_configure(config):
+    config.pluginmanager.register(xdist_reports)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Told())
+class Told:
+    def pytest_runtest_logreport(self, report):
+        name, heard = report.nodeid.partition("::test_")[2], " heard" * ("heard" in report.capstdout)
+        with Path("told").open("a") as told:
+            told.write(f"{name} {report.when} {report.outcome}{heard}\\n")
+"""
+SHORT = """passes call passed
+fails call failed heard
+skips call skipped
+is_known_to_fail call skipped
+was_thought_to_fail call passed heard
+never_runs setup failed
+ends_badly call passed
+ends_badly teardown failed
+of_a_server setup passed
+of_a_server call passed
+of_a_server teardown passed
+"""
+
+
+def test_workers_tell_what_passes_in_a_word_and_everything_else_whole(folder: Path) -> None:
+    """What a busy machine makes slow is told, too; with ``-rP`` everything is, and what passes is read."""
+    (folder / "conftest.py").write_text(TOLD)
+    (folder / "test_a.py").write_text(OUTCOMES)
+    printed = run(folder, "-q", "-n", "1", "test_a.py")
+    lines = (folder / "told").read_text().splitlines()
+    assert [line for line in lines if line in SHORT.splitlines()] == SHORT.splitlines()
+    assert {line.partition(" ")[2] for line in lines if line not in SHORT.splitlines()} <= {
+        "setup passed",
+        "teardown passed",
+    }
+    assert "1 failed, 3 passed, 1 skipped, 1 xfailed, 1 xpassed, 2 errors" in printed
+
+    (folder / "told").unlink()
+    run(folder, "-q", "-n", "1", "-rP", "test_a.py")
+    assert (folder / "told").read_text().count("setup passed") == 7
+    assert "passes call passed heard\n" in (folder / "told").read_text()
