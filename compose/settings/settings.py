@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from compose import limits as compose_limits
 from compose.settings import secret_files
@@ -65,6 +65,18 @@ class Settings(KafkaSettings, WebhookSettings, VaultSettings, GatewaySettings, M
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    @classmethod
+    def settings_customise_sources(  # noqa: D102 - as pydantic calls it
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        del settings_cls, dotenv_settings, file_secret_settings  # no file is looked for, which took half of the time
+        return init_settings, env_settings
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
