@@ -10,7 +10,8 @@ demo: setup ; @.venv/bin/millrace demo $(if $(wildcard $(PEOPLE)/musae_git_edges
 # the gate, all that a submission must pass; bytecode is kept: dozens of processes start in a run, and each would compile its modules anew.
 # CI gives RUN=tests.rerun
 test: setup stripe_mock ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m $(or $(RUN),pytest) -n $(or $(WORKERS),auto) --dist loadfile
-quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q tests/unit
+# pytest would listen three times in each test for what libraries log, and no unit reads it
+quick: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q -p no:logging tests/unit
 proof: setup ; @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m tests.proof $(PARTS)
 # side by side, and all of them even if one fails
 check: setup ; @$(MAKE) --no-print-directory -j -k mypy tidy ruff format imports
