@@ -17,6 +17,7 @@ from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.identity.ended import EndedWhenDenied
 from schemas import access_denial, errors
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -67,7 +68,7 @@ def refusal_of(one: Caller, *denied: tuple[str, str, float | None]) -> str | Non
     return None
 
 
-@pytest.mark.parametrize(
+@each(
     ("principal", "denied", "code"),
     [
         ("m_1", ("merchant", "m_1", None), "suspended"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from fastavro import parse_schema
 
 from schemas.avro import codec, declared
@@ -12,22 +11,23 @@ from schemas.operation import Operation
 from schemas.services import OPERATIONS
 from schemas.validation import Field
 from schemas.value_types import TEXT
+from tests.each import each
 
 ALL = list(OPERATIONS.values())
 
 
-@pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
+@each("operation", ALL)
 def test_what_an_operation_declares_has_an_id(operation: Operation) -> None:
     """A field that came later makes a version: without a row for it in ids.json, nobody could be told of the field."""
     assert codec.schema_named(operation.record).version == declared.newest_version(operation)
 
 
-@pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
+@each("operation", ALL)
 def test_every_field_says_what_it_is(operation: Operation) -> None:
     assert all(field.doc for field in operation.payload.values())
 
 
-@pytest.mark.parametrize("operation", ALL, ids=lambda o: o.name)
+@each("operation", ALL)
 def test_what_came_later_may_be_left_out(operation: Operation) -> None:
     """Its hash is the older one then, and an older record reads as one without it."""
     later = [field for field in operation.payload.values() if field.since > 1]

@@ -19,6 +19,7 @@ from schemas.card_networks import network_of, passes_luhn
 from schemas.card_number import REFUSED, holds_card_number, url_holds_card_number
 from schemas.payments import payloads, value_types
 from schemas.services import OPERATIONS
+from tests.each import each
 from tests.unit.vault.test_vault_card import PUBLISHED, check_digit
 
 if TYPE_CHECKING:
@@ -30,10 +31,8 @@ REAL = sorted(number for number, network in PUBLISHED.items() if network != "unk
 SEPARATORS = ("", " ", "-", "  ", " - "[:2], "\u00a0", "\u2013")
 
 
-@pytest.mark.parametrize("number", REAL)
-@pytest.mark.parametrize(
-    "around", ["{}", "card {} exp 12/30", "pan={},", "x{}y", "\n{}\n", "_{}_", "4711 {}", "{} 123"]
-)
+@each("number", REAL)
+@each("around", ["{}", "card {} exp 12/30", "pan={},", "x{}y", "\n{}\n", "_{}_", "4711 {}", "{} 123"])
 def test_published_numbers_are_found(number: str, around: str) -> None:
     assert holds_card_number(around.format(number))
 
@@ -61,7 +60,7 @@ def test_digits_of_other_scripts_are_digits(text: str) -> None:
     assert holds_card_number(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "mark", [*"./\\,:;_|*+~=&'!?<>", " / ", ", ", "\u00b7", "\u200b", "\u2060-\u200d", "\u0336", *"‹›→", ") (", "..."]
 )
 def test_no_mark_between_groups_hides_a_number(mark: str) -> None:
@@ -189,7 +188,7 @@ def test_uuids_and_hashes_are_no_cards(one: uuid.UUID, digest: bytes) -> None:
     assert not holds_card_number(digest.hex())
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "42424242-4242-4424-8242-424242424242",  # a UUID, whatever its digits
@@ -250,7 +249,7 @@ EVERY_DAY: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", EVERY_DAY)
+@each("kind", EVERY_DAY)
 def test_what_callers_write_every_day_is_no_card(kind: str) -> None:
     for n in range(400):
         text = EVERY_DAY[kind](f"{identity.lot(kind, str(n)) % 10**20:020d}")

@@ -14,6 +14,7 @@ from schemas import errors, records
 from schemas.avro import codec
 from schemas.services import OPERATIONS
 from tests.contracts import golden
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_an_id_that_is_not_in_the_table(schema_id: int) -> None:
     assert caught.value.context == {"schema_id": schema_id}
 
 
-@pytest.mark.parametrize("schema_id", IDS)
+@each("schema_id", IDS)
 def test_a_record_cut_short_or_with_more_behind_it(schema_id: int) -> None:
     data = GOLDEN[schema_id]
     for length in range(5, len(data)):

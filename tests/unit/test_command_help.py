@@ -14,12 +14,13 @@ from ingress import openapi
 from ingress.identity.issuer import KNOWN_SCOPES, SCOPES_DEFAULT
 from ingress.identity.roles import STAFF
 from schemas import services
+from tests.each import each
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_help_says_what_the_command_is_for(name: str) -> None:
     shown = CliRunner().invoke(app, [name, "--help"])
     assert shown.exit_code == 0, shown.output

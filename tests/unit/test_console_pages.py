@@ -23,6 +23,7 @@ from ingress.identity.denials import Denials
 from ingress.services import CONSOLE_PAGES
 from schemas.currency import EXPONENTS, parse_minor
 from sinks.kafka.connection import KafkaConnection
+from tests.each import each
 
 CONSOLE = Path(pages.__file__).parent
 PACKAGES = [CONSOLE, *(files(found.package) for found in CONSOLE_PAGES)]
@@ -73,7 +74,7 @@ def test_the_absolute_time_is_in_utc() -> None:
     assert pages.stamp(NOW) == "2026-01-02 03:04:05.678 UTC"
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+@each("template", TEMPLATES)
 def test_templates_leave_escaping_alone_and_have_nothing_inline(template: Path) -> None:
     """The policy would refuse it in the browser; here it is refused before."""
     text = template.read_text()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import currency
+from tests.each import each
 
 CODES = sorted(currency.EXPONENTS)
 AMOUNTS = (0, 1, 9, 10, 99, 100, 999, 1_000, 10_000, 2**53 - 1, -1, -999, -10_000)
@@ -23,7 +24,7 @@ def test_what_money_cannot_be_held_in(code: str) -> None:
     assert not currency.is_currency(code)
 
 
-@pytest.mark.parametrize("code", CODES)
+@each("code", CODES)
 def test_format_then_parse_is_the_amount(code: str) -> None:
     for amount in AMOUNTS:
         text = currency.format_minor(amount, code)
@@ -54,7 +55,7 @@ def test_parse(text: str, code: str, minor: int) -> None:
     assert currency.parse_minor(text, code) == minor
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "code"),
     [
         ("10.999", "USD"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-import pytest
-
 from schemas import errors
+from tests.each import each
 
 # Callers see these as the error above them: which dependency was slow is the operator's business.
 INHERIT_THEIR_CODE = {"DependencyTimeout"}
@@ -50,7 +49,7 @@ def test_every_kind_of_error_has_a_code_of_its_own() -> None:
         assert cls.code in (snake, "internal_error"), "a code is the class name: nobody has to look it up"
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+@each("cls", CLASSES)
 def test_every_class_says_in_one_sentence_what_is_wrong(cls: type[errors.PlatformError]) -> None:
     first = (cls.__doc__ or "").splitlines()[0]
     assert re.fullmatch(r"[A-Z].*\.", first)
@@ -58,7 +57,7 @@ def test_every_class_says_in_one_sentence_what_is_wrong(cls: type[errors.Platfor
     assert (made.public, str(made)) == (first, first)
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+@each("cls", CLASSES)
 def test_only_passing_failures_may_be_tried_again(cls: type[errors.PlatformError]) -> None:
     """A refusal, a corrupt record and a broken invariant stay what they are however often they are tried."""
     passing = issubclass(cls, errors.Unavailable) or cls in (errors.QuotaExceeded, errors.RequestTimeout)

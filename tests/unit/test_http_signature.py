@@ -18,6 +18,7 @@ from http_message_signatures.algorithms import ED25519
 from ingress.client.signing import RequestSigner
 from schemas import content_digest, errors, http_signature, limits
 from schemas.http_signature import Message
+from tests.each import each
 
 # B.1.4 and B.1.5
 PUBLIC = b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs=\n-----END PUBLIC KEY-----\n"
@@ -117,7 +118,7 @@ def test_a_digest_that_says_less_or_two_things_is_refused(value: str) -> None:
         content_digest.require(value, BODY)
 
 
-@pytest.mark.parametrize(
+@each(
     ("signature_input", "signature", "says"),
     [
         (None, "a=:AA==:", "same labels"),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from ingress.http import answers, problems
 from schemas import errors
 from schemas.services import OPERATIONS
+from tests.each import each
 
 CREATE = OPERATIONS["create_payment_intent"]
 CONFIRM = OPERATIONS["confirm_payment_intent"]
@@ -24,12 +23,12 @@ def every_error() -> list[type[errors.PlatformError]]:
     return [kind for kind in found if "code" in vars(kind)]
 
 
-@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+@each("kind", every_error())
 def test_every_error_that_can_reach_a_caller_has_a_row(kind: type[errors.PlatformError]) -> None:
     assert kind.code in problems.TABLE
 
 
-@pytest.mark.parametrize("code", sorted(problems.TABLE))
+@each("code", sorted(problems.TABLE))
 def test_a_problem_has_the_members_of_the_rfc(code: str) -> None:
     problem = json.loads(problems.render(code, "why", {"status": 1, "code": "x", "current_version": 7}))
     row = problems.TABLE[code]

@@ -23,6 +23,7 @@ from ingress.identity.jwks import KeySource, read_keys
 from ingress.identity.signed_token import verify
 from ingress.trust import MONITOR_ISSUER
 from schemas import errors, limits
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ def test_no_token_without_a_bounded_life(keys: KeyFolder, ttl_s: int) -> None:
         issue_token(keys, "m_1", ttl_s=ttl_s)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda c: c.update(exp=c["iat"] - limits.CLOCK_SKEW_MAX_S - 1),

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from ingress.commands import envelope, envelope_fields
 from schemas import errors, identity, limits
 from schemas.services import OPERATIONS
+from tests.each import each
 
 CREATE = OPERATIONS["create_payment_intent"]
 CONFIRM = OPERATIONS["confirm_payment_intent"]
@@ -71,7 +72,7 @@ def test_an_action_works_on_the_id_of_its_route() -> None:
     assert call(b"", {"Idempotency-Key": "k"}, CONFIRM, "pi_1").payload == nothing
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "headers"),
     [
         ({"idempotency_key": "a", "payload": PAYLOAD}, {"Idempotency-Key": "b"}),

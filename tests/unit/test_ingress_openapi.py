@@ -9,7 +9,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
-import pytest
 
 from ingress import app, openapi
 from ingress import limits as ingress_limits
@@ -22,6 +21,7 @@ from ingress.services import HTTP_SERVICES
 from schemas import limits
 from schemas.payments import records, rendering
 from schemas.services import OPERATIONS
+from tests.each import each
 from tests.tidy import tree
 from tests.worlds.payments import payment_cases
 
@@ -64,7 +64,7 @@ def test_every_reference_leads_somewhere() -> None:
         assert name in DOCUMENT["components"]["schemas"], name
 
 
-@pytest.mark.parametrize("operation", [o for o in OPERATIONS.values() if o.scope], ids=lambda o: o.name)
+@each("operation", [o for o in OPERATIONS.values() if o.scope])
 def test_payload_fields_are_those_of_the_validation_table(operation: Any) -> None:
     schema = commands.components()[f"{operation.record}Payload"]
     if operation.document:  # the caller's own object
@@ -168,7 +168,7 @@ def test_every_body_has_an_example_that_its_schema_takes() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.scope])
+@each("name", [name for name, one in OPERATIONS.items() if one.scope])
 def test_an_example_says_what_its_operation_needs(name: str) -> None:
     """A version where none is a refusal, and something to do where no field alone has to be there."""
     operation, schemas = OPERATIONS[name], DOCUMENT["components"]["schemas"]

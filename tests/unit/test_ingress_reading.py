@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from ingress.http import reading
 from schemas import errors
+from tests.each import each
 
 
 def request(text: str) -> Request:
@@ -34,7 +35,7 @@ def test_no_time_is_now() -> None:
     assert reading.past_time(request(""), "at") is None
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",

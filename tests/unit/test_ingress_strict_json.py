@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ingress import limits
 from ingress.http import strict_json
 from schemas import errors
+from tests.each import each
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -49,7 +50,7 @@ def test_a_key_given_twice_is_refused(raw: bytes) -> None:
         strict_json.parse(raw)
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         b"",

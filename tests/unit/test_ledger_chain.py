@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sinks.postgres.ledger_chain import GENESIS, ChainRow, link_hash
+from tests.each import each
 
 ROWS: list[ChainRow] = [
     (1, "op_1:capture", "capture", 1_800_000_000_000_000, 0, "processor_receivable:sim:USD", 500, 0, "USD"),
@@ -19,8 +18,8 @@ def test_the_link_is_written_down() -> None:
     assert len(LINK) == len(GENESIS) == 32
 
 
-@pytest.mark.parametrize("place", range(9))
-@pytest.mark.parametrize("row", [0, 1])
+@each("place", range(9))
+@each("row", [0, 1])
 def test_every_field_counts(row: int, place: int) -> None:
     changed = [list(r) for r in ROWS]
     value = changed[row][place]

@@ -10,6 +10,7 @@ import pytest
 from schemas import access_denial, errors, legible_text, maintenance, services, validation
 from schemas.payments.policies import kinds
 from schemas.validation import ValueType
+from tests.each import each
 
 #: the first and last of every kind that no line holds
 HIDDEN: Final = (
@@ -37,7 +38,7 @@ OF_MACHINES_HERE: Final = {("record_dispute", "reason"), ("post_journal", "refer
 SAMPLES: Final[tuple[Any, ...]] = ("Order 7", "Order7", "a@b.co", {"receipt": "Order 7"}, {"de": {"kind": "static"}})
 
 
-@pytest.mark.parametrize("hidden", HIDDEN, ids=lambda c: f"U+{ord(c):04X}")
+@each("hidden", HIDDEN)
 def test_what_nobody_sees_is_in_no_line(hidden: str) -> None:
     for text in (f"paid{hidden}1.00", hidden, f"{hidden}x", f"x{hidden}"):
         reason = legible_text.line_fault(text)
@@ -60,7 +61,7 @@ def test_what_is_seen_is_the_writers_own(text: str) -> None:
     assert re.search(legible_text.SAYS_SOMETHING, text)
 
 
-@pytest.mark.parametrize("operation", services.OPERATIONS.values(), ids=lambda o: o.name)
+@each("operation", services.OPERATIONS.values())
 def test_every_field_that_people_read_is_legible(operation: Any) -> None:
     """A field that comes tomorrow is one of them, or it is named here as one of machines."""
     for name, field in operation.payload.items():
@@ -80,7 +81,7 @@ def _with_override(value: Any) -> Any:
     return f"{value[:2]}\u202e{value[2:]}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fault"),
     [
         ("שלום\u200f!\n\tC\u200e++", None),  # marks beside punctuation

@@ -6,6 +6,7 @@ import pytest
 
 from schemas import services
 from schemas.services import OPERATIONS
+from tests.each import each
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ def test_what_a_client_calls(text: str, name: str, key: str | None) -> None:
     assert services.find(text) == (OPERATIONS[name], key)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",

@@ -12,6 +12,7 @@ from schemas import services, topics
 from schemas.payments import topics as payments_topics
 from sinks.kafka.copies import AS_THE_CLUSTER, Copies
 from sinks.kafka.topics import configuration
+from tests.each import each
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2
 JAVA = {
@@ -29,8 +30,8 @@ def test_murmur2_is_kafkas(key: bytes, expected: int) -> None:
     assert topics.murmur2(key) == expected % 2**32
 
 
-@pytest.mark.parametrize(("key", "expected"), JAVA.items(), ids=lambda v: str(v)[:24])
-@pytest.mark.parametrize("partitions", [1, 7, 8, 64])
+@each(("key", "expected"), JAVA.items())
+@each("partitions", [1, 7, 8, 64])
 def test_a_partition_is_what_javas_producer_picks(key: bytes, expected: int, partitions: int) -> None:
     """Utils.toPositive(murmur2(key)) % partitions: the sign bit is cut off, not negated."""
     assert topics.partition_for(key.decode(), partitions) == (expected & 0x7FFFFFFF) % partitions

@@ -13,6 +13,7 @@ from schemas import currency, limits, validation
 from schemas.payments import limits as payments_limits
 from schemas.payments import payloads
 from schemas.services import OPERATIONS
+from tests.each import each
 
 CREATE: dict[str, Any] = {"amount": 1_099, "currency": "USD"}
 HUGE = 10**400
@@ -31,16 +32,15 @@ def test_amounts_that_are_taken(amount: int) -> None:
     assert taken("amount", amount)
 
 
-@pytest.mark.parametrize(
+@each(
     "amount",
     [0, -1, -(2**53), 2**53, 2**63, HUGE, 1.0, 10.5, float("nan"), float("inf"), True, False, "1", None, [], {}],
-    ids=lambda v: str(v)[:12],
 )
 def test_amounts_that_are_refused(amount: object) -> None:
     assert errors_of(payloads.CREATE_INTENT, CREATE | {"amount": amount}) == ["amount"]
 
 
-@pytest.mark.parametrize("code", sorted(currency.EXPONENTS))
+@each("code", sorted(currency.EXPONENTS))
 def test_every_currency_with_a_minor_unit_is_taken(code: str) -> None:
     assert taken("currency", code)
 
@@ -92,7 +92,7 @@ def test_metadata_up_to_its_bounds() -> None:
     assert taken("metadata", {"empty": "", "Ünïcode ✓": "quote \" slash \\ brace {} comma, 'x'"})
 
 
-@pytest.mark.parametrize(
+@each(
     "metadata",
     [
         None,
@@ -114,7 +114,6 @@ def test_metadata_up_to_its_bounds() -> None:
         {"a": "\ud800"},
         {"\udfff": "a"},
     ],
-    ids=lambda v: ascii(v)[:24],
 )
 def test_metadata_that_is_refused(metadata: object) -> None:
     assert errors_of(payloads.CREATE_INTENT, CREATE | {"metadata": metadata}) == ["metadata"]

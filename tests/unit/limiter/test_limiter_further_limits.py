@@ -19,6 +19,7 @@ from schemas.limiter.limit_policy import LimitPolicy, further_limits_of, limit_o
 from schemas.limiter.operations import OPERATIONS
 from schemas.limiter.quota_fields import CONSUME_QUOTA
 from schemas.records import Denial
+from tests.each import each
 from tests.unit.limiter.test_limiter_policies import policy
 
 HOURLY = {"algorithm": "fixed_window", "capacity": 1_000, "window_ms": 3_600_000}
@@ -36,7 +37,7 @@ def wrong(*further: object, **changes: Any) -> list[dict[str, str]]:
     return OPERATIONS["publish_policy"].normalize({"scope": scope, "further_limits": [*further], **BUCKET} | changes)[1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("further", "changes", "field"),
     [
         ({}, {}, "payload.further_limits"),

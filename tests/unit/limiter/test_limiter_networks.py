@@ -15,6 +15,7 @@ from limiter.policy.policies import PolicySet
 from schemas import errors
 from schemas.client_network import client_network, widened
 from schemas.limiter.operations import OPERATIONS
+from tests.each import each
 from tests.worlds.limiter.counter_server import listed, policies, policy
 
 PROXIES = (client_network("10.0.0.0/8"), client_network("2001:db8:ffff::/48"))
@@ -142,7 +143,7 @@ def came_from(peer: str | None, *forwarded: str) -> str | None:
     return client_address(scope, PROXIES)
 
 
-@pytest.mark.parametrize(
+@each(
     ("peer", "forwarded", "client"),
     [
         ("192.0.2.1", (), "192.0.2.1"),

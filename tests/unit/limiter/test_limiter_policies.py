@@ -24,6 +24,7 @@ from schemas.limiter.limit_policy import LimitPolicy, as_policy, rendered
 from schemas.limiter.limit_terms import SAFE_INTEGER, terms
 from schemas.limiter.operations import OPERATIONS
 from schemas.records import Rejection
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 NOW = 1_800_000_000
@@ -94,7 +95,7 @@ def test_a_shadow_policy_takes_nobodys_place() -> None:
     assert sorted(levels(policy("pl_a"), policy("pl_b", scope={"tenant": "t1"}, shadow=True))) == ["pl_a", "pl_b"]
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"capacity": 0},
@@ -131,8 +132,8 @@ def test_a_policy_that_cannot_be_computed_exactly_is_refused(changes: dict[str, 
     assert all(row["field"].startswith("payload.") for row in wrong)
 
 
-@pytest.mark.parametrize("changes", [{}, {"slots": 7, "window_ms": 700}, {"window_ms": 86_400_000}, {"window_ms": 997}])
-@pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket", "concurrency"])
+@each("changes", [{}, {"slots": 7, "window_ms": 700}, {"window_ms": 86_400_000}, {"window_ms": 997}])
+@each("algorithm", ["fixed_window", "sliding_window", "token_bucket", "concurrency"])
 def test_the_largest_capacity_of_a_window_is_told_and_is_taken(algorithm: str, changes: dict[str, Any]) -> None:
     """C*P at the edge: one more than what is told is refused again, with the same bound."""
     scope = {"tenant": "*", "user": "*", "route": "*"}
@@ -270,7 +271,7 @@ def test_what_is_not_surely_ours_is_not_used(hostile: Any, said: str) -> None:
         verified(hostile(), KEYS, 5, NOW)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "field", "reason"),
     [
         ({"window_ms": 60_000}, "window_ms", "must not be given beside a calendar"),

@@ -10,6 +10,7 @@ import pytest
 from compose.proof.soak.limiter_ledger import Booked, Conversation, Counter, Leases, Ledger, Quota, prove
 from compose.proof.soak.limiter_load import draw
 from limiter.frames.frames import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, Answer
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ def test_an_account_that_agrees_holds() -> None:
     assert Account().red() == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("plant", "red"),
     [
         (lambda a: a.book(EXACT, used=29), [COUNTED]),

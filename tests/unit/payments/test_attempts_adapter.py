@@ -13,6 +13,7 @@ from dataflows.payments.attempts.http_connection import HttpAnswer
 from dataflows.payments.attempts.simulator_adapter import answer_to_query, answer_to_send
 from dataflows.payments.attempts.vault_route import answer_of_vault, needs_vault
 from schemas import limits
+from tests.each import each
 
 CALL = Call(
     operation_id="op_a_1",
@@ -127,8 +128,8 @@ BAD_BODIES = {
 }
 
 
-@pytest.mark.parametrize("read", [answer_to_send, answer_to_query])
-@pytest.mark.parametrize("name", BAD_BODIES)
+@each("read", [answer_to_send, answer_to_query])
+@each("name", BAD_BODIES)
 def test_a_bad_answer_is_unknown(read: Any, name: str) -> None:
     """In doubt the answer is Unknown: never a success, and never a licence to try something else."""
     answer = read(CALL, HttpAnswer(200, BAD_BODIES[name]))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from dataflows.payments.attempts.adapter import Answer, NotExecuted, NotSent, Pending, RequiresAction, Unknown
 from dataflows.payments.attempts.health import Counts, HealthWindow, outcome_of
 from schemas.payments import limits
+from tests.each import each
 from tests.unit.payments.test_attempts_settlement import CAPTURED
 
 DECLINED = replace(CAPTURED, status="declined", error_code="insufficient_funds")
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "is_query", "counted"),
     [
         (CAPTURED, False, Counts(succeeded=1)),

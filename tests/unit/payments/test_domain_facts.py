@@ -7,6 +7,7 @@ from itertools import permutations
 import pytest
 
 from dataflows.payments.domain.decision import Decision, Payment
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 STATES = cases.in_every_state()
@@ -96,8 +97,8 @@ def test_unknown_after_pending_is_news_and_the_same_again_is_not() -> None:
         assert cases.refused(reviewed, cases.fact(reviewed, status)).code == "stale_fact"
 
 
-@pytest.mark.parametrize("state", OPEN_STATES)
-@pytest.mark.parametrize(
+@each("state", OPEN_STATES)
+@each(
     ("said", "error"),
     [
         ({"amount": 9_999}, "amount_mismatch"),
@@ -315,9 +316,7 @@ def test_only_the_processor_that_serves_the_intent_may_tell() -> None:
         assert cases.refused(payment, told).code == "not_found"
 
 
-@pytest.mark.parametrize(
-    "order", sorted(set(permutations(["pending", "unknown", "captured", "captured", "declined"]))), ids="-".join
-)
+@each("order", sorted(set(permutations(["pending", "unknown", "captured", "captured", "declined"]))))
 def test_the_order_of_doubts_and_repetitions_does_not_matter(order: tuple[str, ...]) -> None:
     """Whatever the order, money that was taken ends as taken, once: a refusal never outlives it."""
     payment = STATES["processing purchase"]

@@ -16,6 +16,7 @@ from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
 from dataflows.payments.domain.policies import Policies
 from schemas.errors import InvalidCommand
 from schemas.payments.policies import fee_policy, kinds
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 OTHERWISE = FeeSchedule(platform_bps=150, processor_bps=60)
@@ -136,7 +137,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "place"), WRONG)
+@each(("wrong", "place"), WRONG)
 def test_what_an_owner_could_not_evaluate_is_refused_at_the_door(wrong: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidCommand) as refused:
         kinds.canonical("fees", wrong, ())

@@ -15,6 +15,7 @@ from schemas import identity
 from schemas.payments import limits
 from schemas.payments.records import Refund
 from schemas.records import Command
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 SHARE = 9_850  # of 10,000 after the platform's fee
@@ -220,7 +221,7 @@ def test_a_late_success_whose_place_was_taken_is_for_people() -> None:
 FACTS = ("refunded", "refunded", "failed_later", "failed_later", "pending")
 
 
-@pytest.mark.parametrize("order", sorted(set(permutations(FACTS))), ids="-".join)
+@each("order", sorted(set(permutations(FACTS))))
 def test_the_order_of_success_and_failure_does_not_matter(order: tuple[str, ...]) -> None:
     payment, references = cases.refunding(4_000), set()
     totals: Counter[str] = Counter()
@@ -311,7 +312,7 @@ def test_a_returned_fee_is_never_more_than_the_fee_that_was_taken(order: tuple[i
     assert 0 <= income < 150
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "reason"),
     [
         ("lost_or_stolen_card", "lost_or_stolen_card"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ TABLE = {
 }  # fmt: skip
 COMMANDS = (cases.confirm(), cases.capture(), cases.cancel())
 PAIRS = [
-    pytest.param(state, command, expected, id=f"{state}-{command.operation}")
-    for state, row in TABLE.items()
-    for command, expected in zip(COMMANDS, row, strict=True)
+    (state, command, expected) for state, row in TABLE.items() for command, expected in zip(COMMANDS, row, strict=True)
 ]
 
 
@@ -40,7 +39,7 @@ def test_the_table_names_every_state() -> None:
     assert TABLE.keys() == STATES.keys()
 
 
-@pytest.mark.parametrize(("state", "command", "expected"), PAIRS)
+@each(("state", "command", "expected"), PAIRS)
 def test_every_state_with_every_command(state: str, command: Command, expected: str) -> None:
     payment = STATES[state]
     if expected != CONFLICT:
@@ -60,8 +59,8 @@ def test_a_create_of_an_existing_intent_is_refused(state: str) -> None:
     assert (rejection.code, rejection.extra) == (CONFLICT, {"current_state": STATES[state].intent.state})
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.operation)
-@pytest.mark.parametrize("state", STATES)
+@each("command", COMMANDS)
+@each("state", STATES)
 def test_a_stale_version_is_refused_in_every_state_and_says_the_current_one(state: str, command: Command) -> None:
     payment = STATES[state]
     command = cases.command(command.operation, command.payload, expected_version=payment.intent.version + 7)
@@ -69,8 +68,8 @@ def test_a_stale_version_is_refused_in_every_state_and_says_the_current_one(stat
     assert (rejection.code, rejection.extra) == ("version_conflict", {"current_version": payment.intent.version})
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.operation)
-@pytest.mark.parametrize("state", STATES)
+@each("command", COMMANDS)
+@each("state", STATES)
 def test_another_merchants_intent_does_not_exist(state: str, command: Command) -> None:
     foreign = cases.command(command.operation, command.payload, scope="m_other")
     assert cases.refused(STATES[state], foreign).code == "not_found"

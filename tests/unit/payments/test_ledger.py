@@ -8,6 +8,7 @@ from dataflows.payments.domain import ledger
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
 from dataflows.payments.domain.posting import Posting, is_balanced
 from schemas.payments.records import LedgerEntry
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 PARTIES = ledger.Parties("sim", "m_1", "USD")
@@ -162,7 +163,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("row", TABLE)
+@each("row", TABLE)
 def test_the_posting_table_line_by_line(row: str) -> None:
     posting, (reference, kind, moves) = TABLE[row]
     assert (posting.reference, posting.kind) == (reference, kind)

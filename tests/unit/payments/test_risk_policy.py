@@ -11,6 +11,7 @@ from dataflows.payments.domain import risk
 from schemas import errors
 from schemas.payments import limits
 from schemas.payments.policies import kinds, risk_policy
+from tests.each import each
 
 GOOD: dict[str, Any] = {
     "rules": [
@@ -100,7 +101,7 @@ def test_a_good_document_is_read_again_as_it_is_stored() -> None:
     assert kinds.canonical("risk", {}, ()) == kinds.canonical("risk", {"rules": [], "shadow": False}, ())
 
 
-@pytest.mark.parametrize(("where", "value", "field"), WRONG)
+@each(("where", "value", "field"), WRONG)
 def test_every_wrong_field_is_refused_and_named(where: tuple[Any, ...], value: Any, field: str) -> None:
     with pytest.raises(errors.InvalidCommand) as refused:
         kinds.canonical("risk", changed(where, value), ())

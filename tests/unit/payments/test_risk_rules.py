@@ -13,6 +13,7 @@ from dataflows.payments.domain.policies import Policies
 from dataflows.payments.review_cases import ReviewCases
 from schemas.payments.policies.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.payments.records import RiskAssessment
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 from tests.worlds.payments.risk_cases import FACTS, NOTHING_KNOWN, above, known, policy, rule
 
@@ -66,7 +67,7 @@ def judged(condition: dict[str, Any], facts: Any, when_unknown: str) -> risk.Ver
     return risk.judge(policy(rule(when=[condition], when_unknown=when_unknown), lists=LISTS), facts)
 
 
-@pytest.mark.parametrize(("condition", "changes", "holds"), HOLDS)
+@each(("condition", "changes", "holds"), HOLDS)
 def test_a_condition_holds_or_not_or_is_not_known(condition: Any, changes: Any, holds: bool | None) -> None:
     facts = known(**changes)
     outcomes = {word: judged(condition, facts, word).outcome for word in ("hit", "miss", "review")}

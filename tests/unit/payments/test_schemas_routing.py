@@ -11,6 +11,7 @@ from dataflows.payments.domain.routing import read_policy
 from schemas import errors
 from schemas.payments import limits
 from schemas.payments.policies import routing
+from tests.each import each
 
 PROCESSORS = ("simulator", "simulator_b")
 FULL: dict[str, Any] = {
@@ -60,7 +61,7 @@ def one(**changes: Any) -> dict[str, Any]:
     return {"rules": [{"name": "r", "candidates": [{"processor": "simulator"}], **changes}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "field"),
     [
         ([], "policy"),

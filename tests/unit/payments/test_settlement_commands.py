@@ -16,6 +16,7 @@ from reconciliation.payments.settlement.commands import (
     command_of,
     late_fee_command,
 )
+from tests.each import each
 
 DUE = Due(processor="stripe", line_id="txn_1", type="other", operation_id=None, currency="USD", gross=0, fee=0,
           difference=0, net=0, net_currency="USD", finding=None, matched=None, intent_id=None, attempt=None,
@@ -69,8 +70,8 @@ JOURNALS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", JOURNALS)
-@pytest.mark.parametrize("told", [1, 2])
+@each("kind", JOURNALS)
+@each("told", [1, 2])
 def test_owners_post_every_transaction_that_reconciliation_makes(kind: str, told: int) -> None:
     found = decide_post(command_of(_with(told=told, **JOURNALS[kind]), 0), exists=False)
     assert isinstance(found, JournalEntry), found

@@ -19,6 +19,7 @@ from reconciliation.payments.settlement.reports.amounts import minor_of_major
 from schemas import limits
 from schemas.currency import EXPONENTS, format_minor
 from schemas.payments import limits as payments_limits
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ def test_harmless_forms_change_nothing(change: tuple[str, Callable[[bytes], byte
     assert read(change[1](text_of(GOOD))) == PLAIN
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value", "reason"),
     [
         ("type", "bonus", "unknown type"),
@@ -191,9 +192,7 @@ def test_decimals_as_real_files_write_them(text: str, code: str, amount: int) ->
     assert minor_of_major(text, code) == amount
 
 
-@pytest.mark.parametrize(
-    "text", ["1.234", "0.000", "", ".", "-", "1,000.00", "1 000", "1e2", "NaN", "+1", "0x1", "１", "--1"]
-)
+@each("text", ["1.234", "0.000", "", ".", "-", "1,000.00", "1 000", "1e2", "NaN", "+1", "0x1", "１", "--1"])
 def test_amounts_that_are_refused(text: str) -> None:
     with pytest.raises(Unclassifiable):
         minor_of_major(text, "USD")

@@ -10,6 +10,7 @@ import pytest
 from compose.simulator import errors
 from compose.simulator.operations import operation_read, provider_ref_for
 from schemas import limits
+from tests.each import each
 
 GOOD = {"kind": "purchase", "reference": "pi_1", "amount": 5, "currency": "USD", "token": "tok_sim_approve"}
 
@@ -58,7 +59,7 @@ def test_what_is_no_json_is_malformed_or_invalid(content: bytes) -> None:
         operation_read("op_1", content)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "field"),
     [
         ({"amount": 0}, "amount"),

@@ -24,6 +24,7 @@ from dataflows.payments.attempts.stripe_answers import (
 from dataflows.payments.webhooks import stripe_events, vocabulary
 from dataflows.payments.webhooks.findings import AttemptOutcome, Nothing
 from schemas.payments import payer_action, payloads
+from tests.each import each
 from tests.unit.payments.test_attempts_settlement import CALL
 
 PURCHASE = replace(CALL, payment_method="pm_1")
@@ -54,7 +55,7 @@ OF_SDK = payer_action.kept("use_stripe_sdk", "https://hooks.example/sdk", SDK["u
 REDIRECT = {"type": "redirect_to_url", "redirect_to_url": {"url": "https://hooks.example/3ds"}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "found", "answer"),
     [
         (PURCHASE, intent(), done("captured")),
@@ -263,7 +264,7 @@ def error(kind: type[Any], status: int, **fields: Any) -> stripe.StripeError:
     return kind("m", http_status=status, json_body=body)  # type: ignore[no-any-return] # of the SDK
 
 
-@pytest.mark.parametrize(
+@each(
     ("problem", "answer"),
     [
         (error(stripe.CardError, 402, code="card_declined", decline_code="insufficient_funds", payment_intent={"id": "pi_s"}), done("declined", amount=None, code="insufficient_funds")),

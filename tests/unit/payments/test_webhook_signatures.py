@@ -20,6 +20,7 @@ from ingress.payments.webhooks.signatures import (
     read_secrets,
 )
 from schemas.payments import limits
+from tests.each import each
 
 # Standard Webhooks, libraries/python/tests/test_webhooks.py.
 STANDARD_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -83,7 +84,7 @@ def test_one_of_several_signatures_is_enough_and_foreign_versions_are_none() -> 
     refused(check_standard, STANDARD_BODY, STANDARD_ID, str(STANDARD_AT), other, STANDARD_KEYS, STANDARD_AT)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"raw": STANDARD_BODY + b" "},
@@ -157,7 +158,7 @@ def test_every_single_byte_counts() -> None:
         refused(check_stripe, bytes(tampered), header, STRIPE_KEYS, NOW)
 
 
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         "",
@@ -215,7 +216,7 @@ def test_the_published_vector_of_adyen() -> None:
     assert not is_adyen_item(item, read_secrets("adyen", ["00" * 32]))
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"pspReference": "7914073381342285"},

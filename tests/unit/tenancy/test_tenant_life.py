@@ -24,6 +24,7 @@ from schemas.tenancy.operations import resource_of, scope_of
 from schemas.topics import partition_for
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.root_keys import RootKeys
+from tests.each import each
 
 TENANT = "tn_a"
 
@@ -72,10 +73,8 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("verb", LIFE)
-@pytest.mark.parametrize(
-    "state", ["provisioning", "active", "suspended", "offboarding", "exported", "deleting", "deleted"]
-)
+@each("verb", LIFE)
+@each("state", ["provisioning", "active", "suspended", "offboarding", "exported", "deleting", "deleted"])
 def test_a_life_goes_only_where_it_may(state: str, verb: str) -> None:
     before = made(state=state, suspension="blocked" if state == "suspended" else None)
     after = LIFE[verb](before)
@@ -171,9 +170,7 @@ SAID: dict[str, tuple[dict[str, Any], int]] = {  # and the version that is curre
 MAKES = ("export_tenant", "grant_credit", "request_support_grant")
 
 
-@pytest.mark.parametrize(
-    "operation", [*SAID, "resume_tenant", "delete_tenant", "start_migration", "create_billing_run"]
-)
+@each("operation", [*SAID, "resume_tenant", "delete_tenant", "start_migration", "create_billing_run"])
 def test_a_call_that_names_another_version_changes_nothing(operation: str) -> None:
     """Who shreds what it looked at must not shred what became of it since."""
     payload, current = SAID.get(operation, (PERIOD | {"placement": {"mode": "dedicated"}, "reason": "r"}, 4))
@@ -264,7 +261,7 @@ BEFORE = ("planned", "prepared", "copying", "catching_up", "verifying", "fencing
 ENDED = ("completed", "aborted", "rolled_back", "aborting", "rolling_back", "committed")
 
 
-@pytest.mark.parametrize("state", [*BEFORE, "soaking", *ENDED])
+@each("state", [*BEFORE, "soaking", *ENDED])
 def test_a_move_is_aborted_before_its_commit_and_turned_back_or_completed_after_it(state: str) -> None:
     found = {verb: migration.told(move(state), f"{verb}_migration", 9) for verb in ("abort", "rollback", "complete")}
     taken = {verb for verb, after in found.items() if isinstance(after, Migration)}

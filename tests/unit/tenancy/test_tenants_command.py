@@ -24,6 +24,7 @@ from dataflows.tenancy.domain.migration import ABORTABLE, TO_SOURCE
 from ingress.tenancy.usage import sums as asked_usage
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy import value_types
+from tests.each import each
 
 GROUP = typer.main.get_command(tenants.app)
 OF_THIS_HOME = tuple(one for part in (directory, stores, root_keys) for one in part.app.registered_commands)
@@ -68,7 +69,7 @@ def test_words_to_choose_from_are_those_of_the_api() -> None:
     assert get_args(usage.Aggregation) == asked_usage.AGGREGATIONS
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "said"),
     [
         (("resume", "tn_1"), "--token"),
@@ -87,7 +88,6 @@ def test_words_to_choose_from_are_those_of_the_api() -> None:
         (("invoice", "in_1", "--recompute", "--token", "t"), "go with --document"),
         (("grant-ask", "tn_1", "--reason", "r", "--ticket", "T", "--duration-s", "4", "--token", "t"), "--duration-s"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_cannot_be_meant_is_a_usage_error(words: tuple[str, ...], said: str) -> None:
     done = CliRunner().invoke(tenants.app, words, env={"MILLRACE_TOKEN": "", "COLUMNS": "200"})

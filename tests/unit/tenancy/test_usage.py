@@ -22,6 +22,7 @@ from schemas.tenancy.usage_event import UsageEvent, read, read_all, record_key, 
 from schemas.tenancy.value_types import prices
 from sinks import limits as sinks_limits
 from sinks.clickhouse.tenancy.usage_stream import look_again_in_s
+from tests.each import each
 
 NOW_US = 1_790_000_000_000_000
 GOOD: dict[str, Any] = {
@@ -51,7 +52,7 @@ def test_an_instant_that_cannot_be_written_in_utc_is_none() -> None:
         assert instant(at) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "event"),
     [
         ("", 7),
@@ -154,7 +155,7 @@ ODD: Final = [
 ]
 
 
-@pytest.mark.parametrize("said", [*ODD, *({name: ...} for name in GOOD)])
+@each("said", [*ODD, *({name: ...} for name in GOOD)])
 def test_the_short_way_takes_nothing_that_the_long_one_does_not_and_the_same_event(said: dict[str, Any]) -> None:
     event = {name: value for name, value in (GOOD | said).items() if value is not ...}
     found = decoded(json.dumps(event).encode(), NOW_US, 0)
@@ -288,7 +289,7 @@ def test_tiers_travel_as_text_and_look_as_they_were_given() -> None:
     assert prices({"tokens": TIERS, "calls": "1"}) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "said",
     [
         {},

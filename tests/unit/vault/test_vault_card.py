@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.card_networks import NETWORKS, network_of, passes_luhn
+from tests.each import each
 from vault.card import Card, read_card
 
 NOW = datetime(2026, 6, 15, tzinfo=UTC)
@@ -63,7 +64,7 @@ def test_luhn_finds_a_wrong_digit_and_a_swap(body: str, data: st.DataObject) -> 
         assert not passes_luhn(number[: place - 1] + number[place] + number[place - 1] + number[place + 1 :])
 
 
-@pytest.mark.parametrize(("number", "network"), PUBLISHED.items())
+@each(("number", "network"), PUBLISHED.items())
 def test_published_numbers_have_their_network(number: str, network: str) -> None:
     card, wrong = read_card(payload(number=number), NOW)
     assert wrong == []
@@ -71,7 +72,7 @@ def test_published_numbers_have_their_network(number: str, network: str) -> None
     assert (card.network, card.last4) == (network, number[-4:])
 
 
-@pytest.mark.parametrize(
+@each(
     ("prefix", "network"),
     [("2220", "unknown"), ("2221", "mastercard"), ("2720", "mastercard"), ("2721", "unknown"), ("50", "maestro"), ("51", "mastercard"),
      ("55", "mastercard"), ("56", "maestro"), ("34", "amex"), ("35280", "jcb"), ("3527", "unknown"), ("3589", "jcb"), ("3590", "unknown"),
@@ -94,7 +95,7 @@ def test_separators_change_nothing(number: str, data: st.DataObject) -> None:
     assert card.number == number
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "reason"),
     [("4242424242424241", "check digit"), ("424242424242424", "wrong number of digits for visa"), ("42424242424", "12 to 19"), ("4" * 20, "12 to 19"),
      ("0000000000000000", "check digit"), ("٤٢٤٢٤٢٤٢٤٢٤٢٤٢٤٢", "12 to 19"), ("４２４２４２４２４２４２４２４２", "12 to 19"), ("4242.4242.4242.4242", "12 to 19"), ("", "12 to 19"),
@@ -128,7 +129,7 @@ def test_a_month_is_over_when_it_is_over_everywhere(now: str, month: int, year: 
     assert (card is not None, wrong == []) == (is_good, is_good)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [{"exp_month": v} for v in (0, 13, -1, True, "6", 6.0, None, [])]
     + [{"exp_year": v} for v in (True, "2030", 2030.0, None, 10**30)],
