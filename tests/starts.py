@@ -31,8 +31,8 @@ _MILLRACE: Final = str(Path(sys.executable).with_name("millrace"))
 _PACKAGES: Final = ("compose.services", "compose.simulator", "compose.supervise", "tests.faults", "tests.worlds")
 _WORKER: Final = "tests.xdist_worker"
 _EXECNETS_WORKER: Final = [sys.executable, "-u", "-c", popen_bootstrapline]
-#: what tests import besides
-_OF_WORKERS: Final = ("hypothesis.stateful", "playwright.sync_api", "pytest")
+#: what tests import besides; the last reads what is imported by then
+_OF_WORKERS: Final = ("hypothesis.stateful", "playwright.sync_api", "pytest", "tests.xdist_literals")
 #: read while modules are imported: each value of it has a server of its own
 _MODULES: Final = "MILLRACE_SERVICE_MODULES"
 #: what these change in an environment is read before
