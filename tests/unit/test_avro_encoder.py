@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.avro import codec, decoder, encoder
 from schemas.payments.records import Dispute, LedgerEntry, LedgerTxn, PaymentIntent, ProcessorAttempt, Refund
+from tests.each import each
 
 SCHEMAS = {schema.name: schema for schema in codec.schemas_by_id().values()}
 LONGS = st.one_of(
@@ -169,8 +170,8 @@ def test_caches_are_bounded_and_a_full_one_still_answers_right() -> None:
     assert encoder._TEXTS["text 1"] == b"\x0ctext 1"
 
 
-@pytest.mark.parametrize("kind", ["boolean", "long", {"type": "enum", "name": "E", "symbols": ["a", "b"]}])
-@pytest.mark.parametrize("value", [None, 0, 1])
+@each("kind", ["boolean", "long", {"type": "enum", "name": "E", "symbols": ["a", "b"]}])
+@each("value", [None, 0, 1])
 def test_other_types_that_may_be_null(kind: Any, value: int | None) -> None:
     """None of today's schemas has one of these."""
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": ["null", kind]}]}

@@ -43,7 +43,7 @@ def test_separators_hide_nothing(number: str, data: st.DataObject) -> None:
     assert holds_card_number(number[0] + "".join(s + d for s, d in zip(pieces, number[1:], strict=True)))
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "４２４２４２４２４２４２４２４２",
@@ -69,7 +69,7 @@ def test_no_mark_between_groups_hides_a_number(mark: str) -> None:
     assert holds_card_number(mark.join(VISA))
 
 
-@pytest.mark.parametrize("mark", [*"x#€%", " x ", " $", "und", "%20", "%C2%A0"])
+@each("mark", [*"x#€%", " x ", " $", "und", "%20", "%C2%A0"])
 def test_letters_and_signs_between_groups_of_four_hide_nothing(mark: str) -> None:
     for number in ("4242 4242 4242 4242", "3782 822463 10005", "3056 930902 5904"):
         assert holds_card_number(f"order {number.replace(' ', mark)} paid")
@@ -104,7 +104,7 @@ def webhook_url_refused(url: str) -> bool:
     return _why_not_url(url, loopback=False) == REFUSED
 
 
-@pytest.mark.parametrize(
+@each(
     "texts",
     [
         {"a": "4242", "b": "4242", "c": "4242", "d": "4242"},
@@ -260,7 +260,7 @@ CREATE = {"amount": 1, "currency": "USD"}
 REFUND = {"payment_intent": "pi_a"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "payload", "field"),
     [
         (payloads.CREATE_INTENT, CREATE | {"metadata": {"note": VISA}}, "payload.metadata"),

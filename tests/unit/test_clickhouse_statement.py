@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from compose.stack.clickhouse_statement import is_select, last_format, reads_input, split_insert
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "head", "data_format", "data"),
     [
         (b"INSERT INTO t FORMAT CSV\n1,2\n", b"INSERT INTO t ", "CSV", b"1,2\n"),
@@ -38,7 +37,7 @@ def test_data_begin_after_the_format(text: bytes, head: bytes, data_format: str,
     assert (found.head, found.data_format, text[found.data_offset :]) == (head, data_format, data)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         b"SELECT 1 FORMAT CSV",

@@ -31,7 +31,7 @@ TEMPLATES = [Path(str(file)) for package in PACKAGES for file in (package / "tem
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("amount", "currency", "text"),
     [
         (109_950, "USD", "1,099.50"),

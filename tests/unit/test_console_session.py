@@ -16,6 +16,7 @@ from ingress.http.cursors import Cursors
 from ingress.identity.caller import Caller
 from ingress.payments.console.search import clean, event_place
 from schemas import errors, identity
+from tests.each import each
 
 SECRET = b"s" * 32
 
@@ -125,7 +126,7 @@ def test_a_session_says_nothing_secret(sessions: Sessions) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "target",
     [
         None,

@@ -19,7 +19,7 @@ def test_the_exponents_that_money_can_have() -> None:
     assert {code: currency.EXPONENTS[code] for code in sample} == sample
 
 
-@pytest.mark.parametrize("code", ["XAU", "XTS", "XXX", "usd", "US", "USDX", "", " USD", "DEM"])
+@each("code", ["XAU", "XTS", "XXX", "usd", "US", "USDX", "", " USD", "DEM"])
 def test_what_money_cannot_be_held_in(code: str) -> None:
     assert not currency.is_currency(code)
 
@@ -37,7 +37,7 @@ def test_format_then_parse_is_any_amount(amount: int, code: str) -> None:
     assert currency.parse_minor(currency.format_minor(amount, code), code) == amount
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "code", "minor"),
     [
         ("10.99", "USD", 1_099),

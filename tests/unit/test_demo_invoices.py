@@ -11,6 +11,7 @@ from compose.proof.demo.invoice_generator import generated_invoices
 from compose.proof.demo.invoices import COLUMNS, Invoice, parse_invoices, read_invoices
 from compose.stack.errors import StackError
 from schemas import limits
+from tests.each import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def test_a_gzipped_file_is_known_by_its_content(tmp_path: Path, name: str):
     assert len(read_invoices(path).payable) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "says"),
     [
         (["a,b", "1,2"], "f has no column invoice_no"),

@@ -100,7 +100,7 @@ def test_the_rfcs_digest_is_of_its_body() -> None:
         content_digest.require(FIELDS["content-digest"], BODY + b" ")
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         "",

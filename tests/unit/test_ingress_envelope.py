@@ -123,7 +123,7 @@ def test_a_key_is_required(body: object) -> None:
         call(body)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "field"),
     [
         ({"idempotency_key": "k" * 300, "payload": PAYLOAD}, "idempotency_key"),
@@ -161,7 +161,7 @@ def test_a_line_names_its_operation() -> None:
     assert request.request_hash == same.request_hash
 
 
-@pytest.mark.parametrize(
+@each(
     "operation",
     [
         None,
@@ -227,9 +227,7 @@ def test_a_part_is_named_once(operation: Any, path_id: str | None, body: dict[st
         call({"idempotency_key": "k"} | body, operation=operation, path_id=path_id)
 
 
-@pytest.mark.parametrize(
-    "named", [5, None, [], {"id": "pi_1"}, "", "pi 1", "pi_1\n", "pi_" + "a" * 62, "pi-1", "___", "pi_é"]
-)
+@each("named", [5, None, [], {"id": "pi_1"}, "", "pi 1", "pi_1\n", "pi_" + "a" * 62, "pi-1", "___", "pi_é"])
 def test_a_payment_is_named_by_an_id(named: object) -> None:
     with pytest.raises(errors.InvalidCommand) as caught:
         call({"idempotency_key": "k", "payload": {"payment_intent": named}}, operation=REFUND)

@@ -9,9 +9,10 @@ from ingress import limits
 from ingress.http import preferences
 from ingress.http.preferences import Preferences
 from schemas import errors
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "expected"),
     [
         ([], Preferences()),

@@ -15,6 +15,7 @@ from ingress.identity.auth import Authenticator
 from ingress.identity.caller import Caller
 from ingress.identity.issuer import AUDIENCE, SERVICES_ISSUER, KeyFolder, issue_token
 from schemas import errors
+from tests.each import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,7 @@ def test_our_services_have_an_issuer_apart_that_opens_little(tmp_path: Path, cha
         scopes_of(settings, tmp_path, issue_token(other, "gateway", ("limits:read",), issuer=SERVICES_ISSUER))
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "said"),
     [
         ({"mode": "production"}, "needs MILLRACE_ISSUER"),

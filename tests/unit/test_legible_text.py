@@ -53,7 +53,7 @@ def test_what_nobody_sees_is_in_no_line(hidden: str) -> None:
         assert not re.search(legible_text.SAYS_SOMETHING, f"a{hidden}b")
 
 
-@pytest.mark.parametrize("text", SEEN)
+@each("text", SEEN)
 def test_what_is_seen_is_the_writers_own(text: str) -> None:
     assert legible_text.line_fault(text) is None
     assert legible_text.prose_fault(f"{text}\n\t{text}") is None

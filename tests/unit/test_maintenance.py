@@ -14,6 +14,7 @@ from ingress.payments.active_policies import ActivePolicies
 from schemas import errors, limits, maintenance, services
 from schemas.payments import operations
 from schemas.payments.policies import kinds
+from tests.each import each
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
@@ -86,7 +87,7 @@ def test_callers_hear_when_to_come_back_and_not_why() -> None:
     assert "disks" not in problem["detail"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "field"),
     [
         ({}, ""),

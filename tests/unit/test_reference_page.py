@@ -15,6 +15,7 @@ from markupsafe import escape
 
 from ingress import openapi
 from ingress.reference import described, routes
+from tests.each import each
 
 DOCUMENT: Final = openapi.document()
 
@@ -92,7 +93,7 @@ def test_it_travels_small_to_who_takes_that() -> None:
     assert len(gzip.compress(whole.content)) < 100_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "words"),
     [
         ({"$ref": "#/components/schemas/Problem"}, "Problem"),

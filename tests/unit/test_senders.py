@@ -28,6 +28,7 @@ from schemas.senders import (
 )
 from schemas.services import OPERATIONS, SERVICES, senders_to
 from sinks.kafka.sender_keys import SenderKeys
+from tests.each import each
 from tests.worlds.payments.payment_cases import create
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ def test_what_is_sent_for_persons_is_what_an_owner_looks_up(tmp_path: Path) -> N
         assert why_not(PROCESSOR_WORKER, key) is None
 
 
-@pytest.mark.parametrize("role", [INGRESS, PUBLISHER])
-@pytest.mark.parametrize("scope", ["ledger:x", "processor:simulator", "settlement:a", "operator:by_1", "quota:q"])
+@each("role", [INGRESS, PUBLISHER])
+@each("scope", ["ledger:x", "processor:simulator", "settlement:a", "operator:by_1", "quota:q"])
 def test_the_ingress_speaks_for_callers_alone(scope: str, role: str) -> None:
     assert not speaks_for(role, scope)
     assert all(speaks_for(role, caller) for caller in CALLERS)

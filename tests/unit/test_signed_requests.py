@@ -16,6 +16,7 @@ from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import Proof, SignedRequests
 from ingress.identity.signing_keys import _public_key
 from schemas import content_digest, errors, http_signature, limits
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +108,7 @@ def test_what_is_kept_holds_no_card_number(query: str, params: dict[str, Any]) -
         proved(signed(query=query, **params), Rows(msk_1=KEY))
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "error"),
     [
         ({"created": NOW - ingress_limits.SIGNATURE_AGE_MAX_S}, None),

@@ -8,6 +8,7 @@ import pytest
 
 from compose.proof.soak.outages import Answers, Disturbance, Outages, Way, died_alone, missed, outages
 from compose.supervise.state import Kind, ProcessState
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ def test_a_whole_turn_that_recovered_misses_nothing() -> None:
     assert missed(STACK, WHOLE * 2, AFTERWARDS) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("left_out", "says"),
     [
         (0, "never killed: kafka"),

@@ -45,7 +45,7 @@ def test_every_currency_with_a_minor_unit_is_taken(code: str) -> None:
     assert taken("currency", code)
 
 
-@pytest.mark.parametrize("code", ["XAU", "XTS", "XXX", "usd", "Usd", "US", "", "USD ", "€", None, 840, ["USD"]])
+@each("code", ["XAU", "XTS", "XXX", "usd", "Usd", "US", "", "USD ", "€", None, 840, ["USD"]])
 def test_currencies_that_are_refused(code: object) -> None:
     assert errors_of(payloads.CREATE_INTENT, CREATE | {"currency": code}) == ["currency"]
 
@@ -55,7 +55,7 @@ def test_payment_methods_that_are_taken(token: str | None) -> None:
     assert taken("payment_method", token)
 
 
-@pytest.mark.parametrize(
+@each(
     "token",
     [
         "",

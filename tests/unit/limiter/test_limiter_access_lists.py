@@ -9,6 +9,7 @@ from limiter.edge.asgi import fields
 from schemas.limiter.limit_policy import LimitPolicy, rendered
 from schemas.limiter.limit_terms import terms
 from schemas.limiter.operations import OPERATIONS
+from tests.each import each
 from tests.worlds.limiter.counter_server import listed, policies, policy
 
 PARTS = {"tenant": "t", "user": "u", "route": "/r"}
@@ -49,8 +50,8 @@ def test_a_shadow_list_decides_nothing() -> None:
     assert decided(listed("deny", shadow=True)) == (None, [])
 
 
-@pytest.mark.parametrize("algorithm", ["deny", "unlimited"])
-@pytest.mark.parametrize("change", [{"capacity": 1}, {"capacity": 0}, {"window_ms": 1_000}, {"refill_rate": 1}])
+@each("algorithm", ["deny", "unlimited"])
+@each("change", [{"capacity": 1}, {"capacity": 0}, {"window_ms": 1_000}, {"refill_rate": 1}])
 def test_a_list_has_no_quota(algorithm: str, change: dict[str, int]) -> None:
     _, wrong = OPERATIONS["publish_policy"].normalize({"scope": SCOPE, "algorithm": algorithm} | change)
     assert [row["field"] for row in wrong] == [f"payload.{next(iter(change))}"]

@@ -10,6 +10,7 @@ from ingress.http import quotas
 from limiter.edge.asgi import fields, retry_after_s
 from limiter.spending.decision import Decision
 from schemas.limiter.limit_terms import CAPACITY_MAX
+from tests.each import each
 from tests.worlds.limiter.counter_server import policy
 
 BUCKET = {"algorithm": "token_bucket", "window_ms": None}
@@ -22,7 +23,7 @@ def decided(**changes: Any) -> Decision:
     )._replace(**changes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "quota"),
     [
         ({"capacity": 100, "window_ms": 60_000}, "q=100;w=60"),

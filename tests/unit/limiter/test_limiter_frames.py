@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from limiter.frames import frames, packing
 from limiter.frames.frames import FrameError
 from schemas.limiter import limits
+from tests.each import each
 
 uint32 = st.integers(0, 2**32 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -84,7 +85,7 @@ def test_random_names_are_read_whole_or_refused(count: int, body: bytes) -> None
 HEAD = frames.HEADER
 
 
-@pytest.mark.parametrize(
+@each(
     "head",
     [
         HEAD.pack(b"xx", 1, frames.CHECK, 0, 0, 0),

@@ -14,7 +14,7 @@ from schemas.limiter.operations import OPERATIONS
 from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("alias", "route"),
     [
         ("/a%20b", "/a b"),

@@ -38,7 +38,7 @@ def test_every_spelling_of_a_network_is_one(alias: str, network: str) -> None:
     assert str(client_network(alias)) == network
 
 
-@pytest.mark.parametrize("text", ["", "*", "fe80::1%eth0", "10.0.0.1/8", "010.0.0.1", "1.2.3", "host", "10.0.0.1:80"])
+@each("text", ["", "*", "fe80::1%eth0", "10.0.0.1/8", "010.0.0.1", "1.2.3", "host", "10.0.0.1:80"])
 def test_what_is_no_network_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidCommand):
         key_parts("t", "u", "/r", text)
@@ -119,9 +119,7 @@ def test_while_no_policy_is_by_network_clients_are_one() -> None:
         policies(policy()).network_of("nowhere")
 
 
-@pytest.mark.parametrize(
-    "network", ["10.0.0.1/8", "10.0.0.1", "fe80::%1/64", "2001:DB8::/32", "::ffff:10.0.0.0/104", "x", "", [], 7]
-)
+@each("network", ["10.0.0.1/8", "10.0.0.1", "fe80::%1/64", "2001:DB8::/32", "::ffff:10.0.0.0/104", "x", "", [], 7])
 def test_a_policy_names_a_network_in_one_way(network: Any) -> None:
     scope = {"tenant": "*", "user": "*", "route": "*", "network": network}
     payload = {"scope": scope, "algorithm": "fixed_window", "capacity": 1, "window_ms": 1_000}

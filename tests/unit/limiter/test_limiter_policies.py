@@ -250,7 +250,7 @@ def forged(**changes: Any) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(msgspec.json.decode(document(), type=Envelope), **changes))
 
 
-@pytest.mark.parametrize(
+@each(
     ("hostile", "said"),
     [
         (lambda: forged(signature=None), "not signed"),

@@ -9,6 +9,7 @@ import pytest
 from ingress import limits as ingress_limits
 from limiter.edge.request_identity import Repetitions, idempotency_key, or_fingerprint
 from schemas.limiter import limits as limiter_limits
+from tests.each import each
 
 POST: dict[str, Any] = {
     "type": "http",
@@ -89,7 +90,7 @@ def test_what_is_sent_again_alike_has_one_fingerprint_for_a_while() -> None:
     assert of(asked()) != first
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         {"method": "HEAD"},

@@ -9,6 +9,7 @@ import pytest
 from limiter.store.store_clock import surely_ahead_s
 from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine
 from schemas.limiter import limits
+from tests.each import each
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ def test_only_what_a_slow_answer_cannot_explain_is_a_difference(store_s: float, 
     assert surely_ahead_s(100.0, 102.0, store_s) == ahead_s
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
+@each("cut", range(1, 60, 7))
 def test_integers_that_a_server_writes_as_texts_are_read_in_any_pieces(cut: int) -> None:
     async def test() -> list[Reply]:
         line = StoreLine(60)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from compose.proof.soak.limiter_analytics import Analytics, Kept, Totals, prove
+from tests.each import each
 
 TOTALS = {"a": Totals(7, 2, 12), "b": Totals(1, 0, 3)}
 KEPT = {"a": Kept(10, 10), "b": Kept(1, 1)}  # one of them a repetition
@@ -21,7 +20,7 @@ def test_the_same_decisions_hold() -> None:
     assert (found.holds, found.says) == (True, "8 allowed and 2 denied of 2 keys, 11 rows")
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "said"),
     [
         ({"clickhouse": TOTALS | {"a": Totals(8, 2, 12)}}, "a: "),  # one twice

@@ -145,7 +145,7 @@ def test_an_error_of_the_processor_is_unknown_and_an_outage(status: int) -> None
         assert answer_to_query(CALL, HttpAnswer(status, content)) == Unknown(f"http_{status}", is_outage=True)
 
 
-@pytest.mark.parametrize("status", [201, 202, 204, 301, 302, 404, 408, 409, 418])
+@each("status", [201, 202, 204, 301, 302, 404, 408, 409, 418])
 def test_a_status_out_of_protocol_is_unknown(status: int) -> None:
     """A proxy's page or a redirect proves nothing about the operation."""
     assert isinstance(answer_to_send(CALL, HttpAnswer(status, body())), Unknown)
@@ -177,8 +177,8 @@ def test_a_refusal_of_the_request_is_final_only_in_known_words() -> None:
 REFUND = replace(CALL, kind="refund", parent_ref="sim_0")
 
 
-@pytest.mark.parametrize("read", [answer_to_send, answer_to_query])
-@pytest.mark.parametrize(
+@each("read", [answer_to_send, answer_to_query])
+@each(
     ("changes", "expected"),
     [
         ({"status": "refunded"}, ("refunded", None)),

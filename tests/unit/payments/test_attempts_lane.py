@@ -26,6 +26,7 @@ from dataflows.payments.attempts.health import Counts
 from dataflows.payments.attempts.lane import ProcessorLane
 from dataflows.payments.attempts.metrics import AttemptMetrics
 from schemas.payments import limits
+from tests.each import each
 from tests.unit.payments.test_attempts_settlement import CAPTURED, LEASE
 
 if TYPE_CHECKING:
@@ -113,14 +114,8 @@ WAITS = RequiresAction("pi_3ds", "https://bank.example/3ds")
 IN_VAIN = limits.ATTEMPT_ACTION_WAIT_S + 1
 
 
-@pytest.mark.parametrize(
-    ("age_s", "changes"),
-    [(IN_VAIN, {}), (5, {"is_unwanted": True}), (IN_VAIN, {"only_asked": True})],
-    ids=["for too long", "canceled", "a person's"],
-)
-@pytest.mark.parametrize(
-    "ended", [replace(DECLINED, status="failed"), CAPTURED, Unknown("timeout"), NotExecuted("429")]
-)
+@each(("age_s", "changes"), [(IN_VAIN, {}), (5, {"is_unwanted": True}), (IN_VAIN, {"only_asked": True})])
+@each("ended", [replace(DECLINED, status="failed"), CAPTURED, Unknown("timeout"), NotExecuted("429")])
 def test_a_wait_for_the_payer_that_is_in_vain_is_ended(age_s: int, changes: dict[str, bool], ended: Answer) -> None:
     """What comes of that is the answer, and nothing is ever sent after it; it is no failure of the processor's."""
     adapter = ScriptedAdapter(WAITS, ended)

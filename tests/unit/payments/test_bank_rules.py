@@ -8,6 +8,7 @@ import pytest
 
 from schemas import errors
 from schemas.payments.policies import bank_rules, kinds
+from tests.each import each
 
 RULES: list[dict[str, Any]] = [
     {
@@ -39,7 +40,7 @@ def test_the_first_rule_of_which_all_conditions_hold_counts() -> None:
     assert (rule_of(5, party="Firma MÜLLER GmbH"), rule_of(-5, party="Müller GmbH")) == ("owner", None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("rules", "field"),
     [
         ([{"name": "all"}], "rules[0]"),

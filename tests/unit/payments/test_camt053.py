@@ -13,6 +13,7 @@ from reconciliation.payments.settlement.line import UnreadableReport
 from reconciliation.payments.settlement.reports.camt053 import read_statements
 from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement, UnreadEntry
 from schemas.payments import limits
+from tests.each import each
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "camt"
 HEAD = '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt>'
@@ -120,7 +121,7 @@ def test_what_banks_write_otherwise_is_read() -> None:
         assert (told.refusals, told.doubts) == ([], ["it has no opening or no closing balance"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("inside", "contradiction"),
     [
         (amount("4.99"), "its details do not make its amount"),
@@ -186,7 +187,7 @@ def test_entries_that_are_not_booked_move_nothing() -> None:
     assert findings(statement(entry("5.00"), entry("3.00").replace("BOOK", "PDNG"))) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "hostile",
     [
         b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Document/>',

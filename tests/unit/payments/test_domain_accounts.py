@@ -15,6 +15,7 @@ from dataflows.payments.domain.policies import Policies
 from schemas import errors, identity, limits
 from schemas.payments.policies import kinds, reference_rates
 from schemas.records import Command, Rejection
+from tests.each import each
 from tests.worlds.payments import account_cases as cases
 from tests.worlds.payments import payment_cases
 
@@ -213,7 +214,7 @@ def test_an_exchange_that_is_wrong_is_refused(step: Command, code: str) -> None:
     assert refused(cases.Books(available=10_000), step).code == code
 
 
-@pytest.mark.parametrize(
+@each(
     ("rates", "code"),
     [
         (None, "no_reference_rate"),
@@ -243,7 +244,7 @@ RATES = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "field"),
     [
         ({}, None),
@@ -269,7 +270,7 @@ def test_reference_rates_are_read_strictly(changed: dict[str, Any], field: str |
     assert reference_rates.read(body).as_of.isoformat() == "2026-11-30T23:00:00+00:00"
 
 
-@pytest.mark.parametrize(
+@each(
     ("rate", "source", "target", "is_so"),
     [
         ("1.5", (3, "USD"), (4, "EUR"), True),  # 4.5: either neighbour is within one unit

@@ -11,6 +11,7 @@ from schemas.payments import bank_account, limits, rendering
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection
 from schemas.renderer import timestamp
+from tests.each import each
 from tests.worlds.payments import account_cases as cases
 
 COOLING_OFF_US = limits.PAYOUT_COOLING_OFF_S * 1_000_000
@@ -29,7 +30,7 @@ def why_not(books: cases.Books, name: str, key: str) -> tuple[Any, Any]:
 
 
 # The examples of the IBAN registry (ISO 13616), and each with two digits exchanged.
-@pytest.mark.parametrize(
+@each(
     ("text", "is_one"),
     [
         *[(iban, True) for iban in ("AT611904300234573201", "DE89370400440532013000", "NO9386011117947")],
@@ -45,7 +46,7 @@ def test_an_iban_is_known_by_its_check_digits(text: str, *, is_one: bool) -> Non
     assert bank_account.is_iban(text) == is_one
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "wrong"),
     [
         ({"account_number": cases.BANK}, []),

@@ -14,6 +14,7 @@ from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK, counted
 from schemas import identity
 from schemas.payments import records
 from schemas.payments.records import Dispute
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 PAID = cases.paid()
@@ -149,7 +150,7 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("story", STORIES)
+@each("story", STORIES)
 def test_any_order_and_any_copies_end_alike(story: str) -> None:
     facts = STORIES[story]
     expected, totals, _ = play(*facts)

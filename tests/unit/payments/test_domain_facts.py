@@ -38,8 +38,8 @@ def test_success(state: str, after: str, received: int, capturable: int, posting
     assert decision.attempt.provider_ref == f"pr_{decision.attempt.attempt}"
 
 
-@pytest.mark.parametrize("status", ["declined", "failed"])
-@pytest.mark.parametrize(
+@each("status", ["declined", "failed"])
+@each(
     ("state", "after"),
     [
         ("processing purchase", "requires_payment_method"),
@@ -58,8 +58,8 @@ def test_a_definitive_no_moves_no_money_and_allows_another_try(state: str, after
     assert cases.after(cases.apply(payment, decision), retry).intent.state == "processing"
 
 
-@pytest.mark.parametrize("status", ["unknown", "pending", "manual_review"])
-@pytest.mark.parametrize("state", OPEN_STATES)
+@each("status", ["unknown", "pending", "manual_review"])
+@each("state", OPEN_STATES)
 def test_without_a_definitive_answer_no_other_attempt_exists(state: str, status: str) -> None:
     """Rule: after an unknown outcome the same operation is asked about; no second effect (spec 1 section 3)."""
     payment = STATES[state]
@@ -70,8 +70,8 @@ def test_without_a_definitive_answer_no_other_attempt_exists(state: str, status:
         assert cases.refused(doubtful, command).code == "state_conflict"
 
 
-@pytest.mark.parametrize("doubt", ["unknown", "pending", "manual_review"])
-@pytest.mark.parametrize("state", OPEN_STATES)
+@each("doubt", ["unknown", "pending", "manual_review"])
+@each("state", OPEN_STATES)
 def test_a_doubt_is_settled_by_a_later_fact_as_if_it_had_come_first(state: str, doubt: str) -> None:
     payment = STATES[state]
     for status in (SUCCESS[state.split()[1]], "declined"):

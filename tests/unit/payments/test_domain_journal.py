@@ -11,6 +11,7 @@ from dataflows.payments.domain.journal import JournalEntry, decide_post
 from schemas.payments import repair
 from schemas.payments.facts import journal_id
 from schemas.records import Command, Denial, Rejection
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 REFERENCE = "payout:sim:1"
@@ -95,7 +96,7 @@ def changed(place: int, **changes: Any) -> list[dict[str, Any]]:
     return entries
 
 
-@pytest.mark.parametrize(
+@each(
     "entries",
     [
         changed(0, debit=701),

@@ -76,7 +76,7 @@ def test_a_failed_refund_makes_room_again() -> None:
     assert cases.refunding(10_000, payment, key="r2").intent.latest_attempt == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "funds", "left"),
     [
         ("needs_response", "none", 4_000),
@@ -117,7 +117,7 @@ def test_success() -> None:
     assert moved(decision) == {"refund_in_flight:simulator": 4_000, "processor_receivable:simulator": -4_000}
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "reason"),
     [
         (None, "unknown"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec import structs
 
 from dataflows.payments.domain import routing
@@ -12,6 +11,7 @@ from dataflows.payments.domain.policies import Policies, ProcessorHealth
 from dataflows.payments.domain.routing import Card, serves
 from schemas.payments import limits
 from schemas.payments.policies.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 NOW = cases.CONTEXT.now
@@ -51,7 +51,7 @@ def test_what_no_rule_fits_goes_to_the_default_processor() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("when", "fits"),
     [
         (Conditions(amount={"USD": AmountRange(10_000, 10_000)}), True),

@@ -10,6 +10,7 @@ import pytest
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision
 from dataflows.payments.domain.fees import FeeSchedule
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 SHARE = 9_850
@@ -88,7 +89,7 @@ HISTORIES: dict[str, tuple[list[tuple[str, int, int, int]], dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HISTORIES)
+@each("name", HISTORIES)
 def test_the_processor_owes_what_its_lines_pay_out(name: str) -> None:
     """After capture and lines: the receivable is gross less fee of all lines, the expense all fees, the rest suspense."""
     lines, left = HISTORIES[name]

@@ -53,7 +53,7 @@ def test_every_state_with_every_command(state: str, command: Command, expected: 
     assert rejection.extra["current_state"] == payment.intent.state
 
 
-@pytest.mark.parametrize("state", STATES)
+@each("state", STATES)
 def test_a_create_of_an_existing_intent_is_refused(state: str) -> None:
     rejection = cases.refused(STATES[state], cases.create())
     assert (rejection.code, rejection.extra) == (CONFLICT, {"current_state": STATES[state].intent.state})

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from dataflows.payments.domain.decision import Payment
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 UNPAID = cases.after(None, cases.create(method=None))
@@ -37,7 +38,7 @@ def test_what_a_processor_was_asked_for_stays(changes: dict[str, object]) -> Non
     assert (late.intent.state, late.intent.amount_received) == ("succeeded", late.intent.amount)
 
 
-@pytest.mark.parametrize("state", cases.in_every_state().keys())
+@each("state", cases.in_every_state().keys())
 def test_only_before_it_is_confirmed(state: str) -> None:
     payment = cases.in_every_state()[state]
     if state in ("requires_payment_method", "requires_confirmation"):

@@ -8,6 +8,7 @@ import pytest
 
 from schemas.payments.event_names import EVENT_NAMES, event_name
 from schemas.payments.operations import OPERATIONS
+from tests.each import each
 
 INTENT: dict[str, Any] = {"state": "succeeded", "version": 3}
 
@@ -26,7 +27,7 @@ def test_a_payment(operation: str, body: dict[str, Any], name: str) -> None:
     assert event_name(operation, {"payment_intent": body, "refund": None}) == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("operation", "part", "name"),
     [
         ("create_refund", {"refund": {"state": "pending", "version": 1}}, "refund.created"),

@@ -16,6 +16,7 @@ from reconciliation.payments.export.beancount import assertion, opening, quoted,
 from reconciliation.payments.export.ledger import Line, Txn
 from schemas import limits
 from schemas.currency import EXPONENTS, parse_minor
+from tests.each import each
 
 KINDS = ("merchant_pending", "merchant_available", "platform_fee_income", "recon_suspense", "auth_hold", "new_kind", "")
 names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -83,8 +84,8 @@ def test_amounts_are_exact_far_past_any_float(currency: str, amount: int) -> Non
     assert parse_minor(str(entry.amount.number), currency) == amount
 
 
-@pytest.mark.parametrize("currency", ["USD", "JPY", "BHD", "CLF"])
-@pytest.mark.parametrize("amount", [1, 100, limits.AMOUNT_MINOR_MAX])
+@each("currency", ["USD", "JPY", "BHD", "CLF"])
+@each("amount", [1, 100, limits.AMOUNT_MINOR_MAX])
 def test_a_true_history_is_silent_and_one_unit_is_not(currency: str, amount: int) -> None:
     """A line that is off by one unit does not balance; a balance that is off by one is told, too."""
     assert loaded(history(amount, currency=currency)) == []

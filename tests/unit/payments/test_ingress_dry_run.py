@@ -19,6 +19,7 @@ from ingress.payments.dry_run import OPERATIONS as FORECAST
 from ingress.payments.dry_run import DryRuns
 from schemas import errors
 from schemas.payments.operations import OPERATIONS
+from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 
 ME = Caller(principal=cases.MERCHANT, subject="s", scopes=frozenset(), expires_at=0)
@@ -72,7 +73,7 @@ def document(answer: Answer) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("state", sorted(cases.in_every_state()))
+@each("state", sorted(cases.in_every_state()))
 def test_stored_payments_are_read_whole(state: str) -> None:
     payment = cases.in_every_state()[state]
     assert payments_of(*rows_of(payment)) == {payment.intent.id: payment}

@@ -170,7 +170,7 @@ def test_the_posting_table_line_by_line(row: str) -> None:
     assert lines(posting) == [side for debit, credit, n in moves for side in ((debit, n, 0), (credit, 0, n))]
 
 
-@pytest.mark.parametrize(
+@each(
     ("amount", "bps", "fee"),
     [
         (1, 150, 0),
@@ -192,7 +192,7 @@ def entry(debit: int, credit: int, currency: str = "USD") -> LedgerEntry:
     return LedgerEntry(f"a:{currency}", debit, credit, currency)
 
 
-@pytest.mark.parametrize(
+@each(
     "entries",
     [
         [],
@@ -204,7 +204,6 @@ def entry(debit: int, credit: int, currency: str = "USD") -> LedgerEntry:
         [entry(-1, 0), entry(0, -1)],
         [entry(2, -1), entry(0, 3)],
     ],
-    ids=["empty", "one line", "unequal", "two currencies", "two-sided", "a zero line", "negative", "mixed signs"],
 )
 def test_what_is_not_balanced(entries: list[LedgerEntry]) -> None:
     assert not is_balanced(entries)

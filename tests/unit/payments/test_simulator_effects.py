@@ -9,6 +9,7 @@ import pytest
 from compose.simulator.effects import Effect, decide_effect
 from compose.simulator.modes import APPROVE, MODES
 from compose.simulator.operations import Capture, Hold, OperationBody
+from tests.each import each
 
 WRONG_AMOUNT = MODES["tok_sim_wrong_amount"]
 
@@ -51,7 +52,7 @@ def test_a_hold_is_used_up_exactly(request_body: OperationBody, before: Hold, ex
     assert decide_effect(request_body, APPROVE, before, None) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("request_body", "before", "code"),
     [
         (body("capture", 1), None, "unknown_authorization"),
@@ -92,7 +93,7 @@ def capture(amount: int = 1_000, refunded: int = 0, disputed: int = 0) -> Captur
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("request_body", "before", "status", "code"),
     [
         (body("refund", 1_000), capture(), "refunded", None),

@@ -7,11 +7,12 @@ import pytest
 from compose.simulator import limits
 from compose.simulator.cards import Card, is_card_number, kept_as, network_of
 from compose.simulator.modes import APPROVE, INVALID_TOKEN, MODES, Answer, Send, mode_of
+from tests.each import each
 
 TRUTH = Send()
 
 
-@pytest.mark.parametrize(
+@each(
     ("token", "first", "second"),
     [
         ("tok_sim_approve", TRUTH, TRUTH),

@@ -94,7 +94,7 @@ BY_SCRIPT = {"type": "use_stripe_sdk", "use_stripe_sdk": {"source": "src_1"}}
 QR_CODE = {"type": "wechat_pay_display_qr_code", "wechat_pay_display_qr_code": {"data": "weixin://pay/1"}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("action", "told"),
     [
         (REDIRECT, {"type": "redirect_to_url", "url": "https://hooks.example/3ds"}),
@@ -124,7 +124,7 @@ def test_what_the_payer_has_to_do_is_handed_on_whatever_its_kind(action: object,
 CAPTURED = OURS | {"op_a_1": "1099"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "answer"),
     [
         (intent(metadata=CAPTURED), done("captured")),
@@ -162,7 +162,7 @@ def test_a_void_is_a_canceled_intent(found: dict[str, Any], answer: Answer) -> N
 GREW = {"operation_id": "op_a_0", "more_op_a_1": "1099"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "answer"),
     [
         (intent(metadata=GREW, status="requires_capture", amount=1_499), done("authorized", amount=400)),
@@ -227,7 +227,7 @@ def refund(**changes: Any) -> dict[str, Any]:
     return {"id": "re_s", "status": "succeeded", "amount": 1_099, "currency": "usd", "metadata": OURS} | changes
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "answer"),
     [
         (refund(), done("refunded", "re_s")),

@@ -17,6 +17,7 @@ from dataflows.payments.webhooks.steps import AttemptSeen, Due, IntentSeen, Seen
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.facts import processor_scope
+from tests.each import each
 
 INTENT = "pi_" + "a" * 26
 CHARGE = identity.operation_id(INTENT, 1)
@@ -209,7 +210,7 @@ def test_one_event_is_one_fact_whatever_came_of_the_attempt_since() -> None:
 # --- what is not ours ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("processor", "event_type", "raw", "reference"),
     [
         ("stripe", "payment_intent.succeeded", b'{"data":{"object":{"id":"pi_unknown","amount":5}}}', "pi_unknown"),

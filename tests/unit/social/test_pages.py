@@ -17,6 +17,7 @@ from ingress.social.pages.session import Sessions
 from ingress.social.pages.visit import inside
 from schemas import errors
 from schemas.social import limits
+from tests.each import each
 
 SECRET = b"s" * 32
 NOW = 1_000.0
@@ -62,7 +63,7 @@ def test_what_a_text_becomes_holds_nothing_but_links_and_the_text(text: str) -> 
     assert plain == str(escape(text))
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "goes"),
     [
         ("/app/posts/po_1", "/app/posts/po_1"),

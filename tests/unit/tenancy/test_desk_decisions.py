@@ -15,6 +15,7 @@ from schemas.records import Command, Rejection
 from schemas.tenancy import entitlements
 from schemas.tenancy.desk_operations import DESK
 from schemas.tenancy.instants import instant
+from tests.each import each
 
 NOW = 1_790_000_000_000_000
 HOUR = 3_600_000_000
@@ -344,7 +345,7 @@ def test_entitlements_travel_as_texts_and_look_as_they_were_given() -> None:
     assert entitlements.shown(texts) == ALLOWED
 
 
-@pytest.mark.parametrize(
+@each(
     "said",
     [
         True,

@@ -15,6 +15,7 @@ from ingress.tenancy.support.gate import masked
 from schemas import errors
 from schemas.tenancy import field_masks, limits
 from schemas.tenancy.desk_operations import DESK, REQUEST_SUPPORT_GRANT
+from tests.each import each
 
 _NAMES = st.sampled_from(["a", "b", "email", "payload", "\u00e9"])
 _JSON = st.recursive(
@@ -56,7 +57,7 @@ def test_what_is_no_json_is_not_shown(text: bytes) -> None:
         field_masks.without(text, ["email"])
 
 
-@pytest.mark.parametrize(
+@each(
     "masks",
     [[], "email", [""], ["a."], [".a"], ["a b"], ["a..b"], [7], ["x" * 65], ["a"] * (limits.MASKS_MAX + 1), ["e\n"]],
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec import structs
 
 from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, intent_of
 from ingress.tenancy.billing import invoice_payment
 from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM, STATES
 from schemas.payments.records import PaymentIntent
+from tests.each import each
 
 INVOICE = {"invoice_id": "in_1", "total": 100, "currency": "EUR"}
 INTENT = PaymentIntent(
@@ -44,7 +44,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("state", "changes"), [(state, one) for state, ones in CASES.items() for one in ones])
+@each(("state", "changes"), [(state, one) for state, ones in CASES.items() for one in ones])
 def test_an_invoice_stands_as_its_payment_does(state: str, changes: dict[str, object]) -> None:
     intent = structs.replace(INTENT, **changes)  # type: ignore[arg-type] # by name
     assert invoice_payment.state_of(100, intent) == state

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from compose.isolation.statements import unkeyed
+from tests.each import each
 
 TABLES = frozenset({"tenant", "resource_head", "usage_event", "resource"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "found"),
     [
         ("select payload from resource_head where resource_id = $1", ["resource_head"]),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from compose.proof.tenancy.model import GIVEN_UP, Move, TenantModel
+from tests.each import each
 
 
 def served(model: TenantModel) -> list[dict[str, Any]]:
@@ -50,7 +51,7 @@ THERE = {"placement_id": "target", "generation": 2}
 BACK = {"placement_id": "source", "generation": 3}
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "placement", "word", "is_wrong"),
     [
         (END, THERE, "complete", False),

@@ -177,7 +177,7 @@ WRONG_NAMES: Final = ["My-Ext", "trace_id", "Subject", "", "a b", "\u00e9", "\u0
 RIGHT_NAMES: Final = ["traceparent", "a", "9", "x" * 21, "x" * 300]
 
 
-@pytest.mark.parametrize("name", WRONG_NAMES)
+@each("name", WRONG_NAMES)
 def test_a_name_that_no_attribute_can_have_is_refused_with_it_and_never_left_out(name: str) -> None:
     event = GOOD | {name: "1"}
     for events, is_batch, place in (([event], False, name), ([GOOD, event], True, f"[1].{name}" if name else "[1]")):
@@ -198,7 +198,7 @@ def test_extensions_are_taken_whatever_the_length_of_their_names(name: str) -> N
     assert isinstance(metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",), headers), Metered)
 
 
-@pytest.mark.parametrize("name", [*WRONG_NAMES, "data"])
+@each("name", [*WRONG_NAMES, "data"])
 def test_header_fields_name_attributes_by_the_same_rule(name: str) -> None:
     key, value = record_key("tn_1", "/meter", "e1").encode(), json.dumps(GOOD).encode()
     found = metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",), ["sender", f"ce_{name}"])
@@ -232,7 +232,7 @@ def test_the_first_content_of_an_identity_stays_and_each_other_is_told_once() ->
     assert contradictions(batch, {first.identity: other.event.content}) == [first]
 
 
-@pytest.mark.parametrize(
+@each(
     ("price", "quantity", "amount"),
     [
         ("0.25", 10, 2),  # 2.5: half to even
@@ -250,7 +250,7 @@ def test_a_line_is_rounded_once_half_to_even_however_long_its_price(price: str, 
     assert pricing.amount(price, quantity) == amount
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1e3", ".5", "01", "1.", "1,NaN", 7, "0." + "1" * 13])
+@each("text", ["", "-1", "1e3", ".5", "01", "1.", "1,NaN", 7, "0." + "1" * 13])
 def test_what_is_no_price(text: object) -> None:
     assert not pricing.is_price(text)
 
@@ -259,7 +259,7 @@ GRADUATED = "graduated:100@0.25,1000@0.2,*@0.1"
 VOLUME = "volume:100@0.25,1000@0.2,*@0.1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("price", "before", "quantity", "amount"),
     [
         (GRADUATED, 0, 100, 25),

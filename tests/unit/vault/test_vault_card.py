@@ -118,7 +118,7 @@ def test_a_network_has_its_lengths(network: str, length: int) -> None:
     assert "wrong number of digits" in wrong[0]["reason"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("now", "month", "year", "is_good"),
     [("2026-06-30T23:59", 6, 2026, True), ("2026-07-01T11:59", 6, 2026, True), ("2026-07-01T12:00", 6, 2026, False), ("2027-01-01T11:00", 12, 2026, True),
      ("2027-01-01T12:00", 12, 2026, False), ("2026-06-15T00:00", 5, 2026, False), ("2026-06-15T00:00", 12, 2025, False), ("2026-06-15T00:00", 1, 2001, False),
@@ -140,7 +140,7 @@ def test_what_is_no_expiry(change: dict[str, Any]) -> None:
     assert [w["field"] for w in wrong] == [f"payload.{name}" for name in change]
 
 
-@pytest.mark.parametrize("cvc", ["12", "12345", "12a", "١٢٣", 123, "", " 123", "123\n", {}])
+@each("cvc", ["12", "12345", "12a", "١٢٣", 123, "", " 123", "123\n", {}])
 def test_what_is_no_cvc(cvc: object) -> None:
     card, wrong = read_card(payload(cvc=cvc), NOW)
     assert (card, [w["field"] for w in wrong]) == (None, ["payload.cvc"])

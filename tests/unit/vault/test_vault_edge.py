@@ -14,6 +14,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from schemas import errors
+from tests.each import each
 from vault.app import Edge, create_app
 from vault.token_request import read_request
 
@@ -78,8 +79,8 @@ def test_a_query_value_that_would_be_ignored_is_refused(path: str) -> None:
     assert alive.status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/tokens", "/v1/tokens/tok_1", "/v1/forward", "/v1/none"])
-@pytest.mark.parametrize("name", ["X-Tenant", "x-tenant-id"])
+@each("path", ["/v1/tokens", "/v1/tokens/tok_1", "/v1/forward", "/v1/none"])
+@each("name", ["X-Tenant", "x-tenant-id"])
 def test_a_tenant_is_named_by_the_token_alone(path: str, name: str) -> None:
     """Of whoever calls, and of a route that is not there: before anything is looked at, and it is not repeated."""
     vault: Any = SimpleNamespace(holder=holder, trusted_proxies=())
