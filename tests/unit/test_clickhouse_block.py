@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,17 +12,22 @@ from hypothesis import strategies as st
 from sinks.clickhouse.block import EventBlock
 from sinks.clickhouse.payments.service import SINKS
 from sinks.streams.intake import Intake, Position
+from tests.worlds.committed_store import Commit
 from tests.worlds.committed_world import CommittedWorld
+
+
+@cache
+def commits() -> list[Commit]:
+    return CommittedWorld(seed=5, partitions=3).payments_made(6).commits
 
 
 @given(st.data())
 def test_a_block_is_the_same_however_its_events_came(data: st.DataObject) -> None:
     """A restart reads the same records in other portions and another order of partitions."""
-    world = CommittedWorld(seed=5, partitions=3).payments_made(6)
     taken = {p: [] for p in range(3)}
     intake = Intake()
     intake.begin({p: Position() for p in range(3)})
-    for commit in world.commits:
+    for commit in commits():
         accepted = intake.take(commit.partition, commit.offset, commit.payload)
         assert accepted is not None
         taken[commit.partition].append(accepted)
