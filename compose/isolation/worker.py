@@ -30,6 +30,6 @@ def build(place: WorkerPlace) -> Monitor:
         Contexts(secrets),
         egress,
         streams,
-        CounterProbes(place.redis_url),
+        CounterProbes(settings.addresses().redis_url),
         secrets.context_key,
     )
