@@ -43,7 +43,7 @@ for _, home in ipairs(KEYS) do
         if is_full then
             ended = ended + call('UNLINK', home)
         elseif call('ZADD', home, 'NX', unpack(posts)) > 0 then
-            local size = call('ZCARD', home) - 2 -- the marker, and whose building it is
+            local size = call('ZCARD', home) - (tonumber(marked) < 9e15 and 1 or 2) -- the marker, and once complete its building
             if size > most then
                 shorten(home, tonumber(marked), size - kept)
             end
