@@ -50,9 +50,7 @@ class PaymentsPartition:
         )
         self._payouts = payouts
         self._asked: tuple[str, ...] = ()  # what the last reads are of, in their order
-        self._frozen: frozenset[str] | None = (
-            None  # by the last reads; those of them who begin something are asked again
-        )
+        self._frozen: frozenset[str] | None = None  # by the last reads; of them, who begins something is asked again
         self._beginning: frozenset[str] = frozenset()
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:
