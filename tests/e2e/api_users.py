@@ -68,6 +68,7 @@ def of_users(world: ApiWorld) -> None:
     medium = user.does("POST", "/v1/media/uploads", begun)
     httpx.put(medium["parts"][0]["url"], content=data, timeout=patient(20), trust_env=False)
     world.about({"media_id": medium["media_id"]}, "get_upload", "complete_upload")
+    world.about({"media_id": user.does("POST", "/v1/media/uploads", begun)["media_id"]}, "delete_upload")
     export = user.does("POST", "/v1/me/exports")["export_id"]
     world.about({"export_id": export}, "get_export", "get_export_content")
     world.bodies |= {"erase_user": {"confirm": leaver}, "report_object": {"object_id": them}}

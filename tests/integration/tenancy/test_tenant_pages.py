@@ -71,6 +71,8 @@ def a_scene(public: PublicSystem) -> Iterator[Scene]:
     allows = Caller(public, "m_support", "merchant", ("support:approve",))
     grant = asks.done("POST", f"{root}/support_grants", {"reason": HOSTILE, "ticket": "T-7"})["grant_id"]
     allows.done("POST", f"{root}/support_grants/{grant}/approve")
+    denied = asks.done("POST", f"{root}/support_grants", {"reason": HOSTILE, "ticket": "T-" + 80 * "8"})["grant_id"]
+    allows.done("POST", f"{root}/support_grants/{denied}/deny")  # a wide row with a form at its end
     token = asks.http.post(f"{root}/support_grants/{grant}/token").json()["token"]
     assert member.http.get("/v1/resources", headers={"Authorization": f"Bearer {token}"}).status_code == 200
     yield Scene(member.name, invoice, grant, resource)
