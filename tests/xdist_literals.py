@@ -9,6 +9,5 @@ from hypothesis import configuration
 from hypothesis.internal.conjecture.providers import _get_local_constants
 
 _get_local_constants()
-configuration._first_postinit_what = (
-    None  # else its plugin refuses what was read before it: that would be in each worker
-)
+# else its plugin refuses what was read before it: that would be in each worker
+configuration._first_postinit_what = None

@@ -1,6 +1,7 @@
 -- A context may say by which version of its tenant's policy it was decided: tenant|generation|rights|expires (seconds)|policy|key
 -- id|mac. One of an older policy than the gate knows is refused, as one of an older generation is. Contexts without it, of
--- processes of releases before, hold as they did; the mover's own say none. In the control database and every dedicated one.
+-- processes of releases before, hold as they did; the mover's own say none. In the control database and every dedicated one. The
+-- view of readers follows in 0246.
 
 alter table tenancy.gate add column policy_version bigint not null default 0;
 comment on column tenancy.gate.policy_version is 'what was decided by an older policy of the tenant is refused; 0 = none is known';
@@ -47,23 +48,3 @@ begin
     end loop;
     return proven;
 end $$;
-
-create or replace view tenancy.proven with (security_barrier) as
-select case
-           when coalesce(c.n, 0) = 0 then tenancy.refuse('no tenant context', '42501')
-           when c.n not in (6, 7) then tenancy.refuse('the tenant context is not readable', '42501')
-           when k.key_id is null or c.parts[c.n] is distinct from encode(sha256(k.outer_block || sha256(k.inner_block
-                || convert_to(array_to_string(c.parts[1:c.n - 1], '|'), 'UTF8'))), 'hex')
-               then tenancy.refuse('the tenant context is not signed', '42501')
-           when c.parts[4]::bigint < extract(epoch from clock_timestamp())
-               then tenancy.refuse('the tenant context has expired', '42501')
-           when g.tenant_id is null or g.generation > c.parts[2]::bigint
-               then tenancy.refuse('the tenant context is of an older generation', 'TN001')
-           when c.n = 7 and g.policy_version > c.parts[5]::bigint
-               then tenancy.refuse('the tenant context is of an older policy', 'TN001')
-           else c.parts[1]
-       end as tenant_id
-from (select a.parts, cardinality(a.parts) as n
-      from (select string_to_array(current_setting('app.ctx', true), '|') as parts offset 0) a offset 0) c
-left join tenancy.context_key k on k.key_id = c.parts[c.n - 1]
-left join tenancy.gate g on g.tenant_id = c.parts[1];

@@ -11,7 +11,7 @@ end $$;
 revoke all on function tenancy.refused() from public;
 grant execute on function tenancy.refused() to millrace_ingress;
 
--- As in 0238. Mac and key id are counted from the end, for a context of a release before says no policy. CASE keeps the order:
+-- Judges as tenants_of_context does. Mac and key id are counted from the end, for a context of a release before says no policy. CASE keeps the order:
 -- nothing of a text is believed before its mac; and what is null, for nothing was found or said, is refused. (A column of a view
 -- keeps its collation.)
 create or replace view tenancy.proven with (security_barrier) as
