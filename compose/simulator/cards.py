@@ -11,7 +11,7 @@ import msgspec
 
 #: A caller's token holds no blank, so nobody can ask for a kept card by its name.
 _KEPT: Final = "card {network} {last4} {verdict}"
-_DECLINED_NUMBERS: Final = frozenset({"4000000000000002"})
+_DECLINED_LAST4: Final = "0002"  # as of 4000 0000 0000 0002, the number that processors' test modes decline
 _NETWORKS: Final = (
     ("visa", 4, 4),
     ("mastercard", 51, 55),
@@ -52,7 +52,7 @@ def network_of(number: str) -> str:
 
 def kept_as(card: Card) -> str:
     """The name under which the book knows a card: without its number, and enough to behave alike for ever."""
-    verdict = "declines" if card.number in _DECLINED_NUMBERS else "approves"
+    verdict = "declines" if card.number.endswith(_DECLINED_LAST4) else "approves"
     return _KEPT.format(network=network_of(card.number), last4=card.number[-4:], verdict=verdict)
 
 

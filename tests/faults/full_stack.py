@@ -20,6 +20,7 @@ from ingress.client import MillraceClient, MillraceClientError
 from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from tests import asked
 from tests.eventually import becomes, eventually, patient
+from tests.freezing import freeze
 from tests.gate import PROOF
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class System:
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """A signal to every process of that name."""
         for pid in self.pids(name):
-            os.kill(pid, number)
+            freeze(pid) if number is signal.SIGSTOP else os.kill(pid, number)
             if number in (signal.SIGKILL, signal.SIGQUIT):
                 self.killed.add(pid)
 

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from sinks import limits
 from tests.eventually import becomes, eventually, patient
+from tests.freezing import freeze
 from tests.gate import matrix
 from tests.servers import own_servers, process_id, without
 from tests.worlds.sink_process import sink_process
@@ -128,7 +129,7 @@ def test_a_frozen_sink_that_wakes_up_is_fenced(stage: Stage) -> None:
     """SIGSTOP past a take-over, then SIGCONT: the zombie finds out, changes nothing, and stands by."""
     with sink_process(stage.sink_settings("zombie")) as zombie:
         becomes(lambda: stage.value("select count(*) from sink_fence where owner_id = 'zombie'"), 1, 40)
-        zombie.send_signal(signal.SIGSTOP)
+        freeze(zombie.pid)
         with stage.sink("successor") as (_, recorder):
             eventually(recorder.fed.is_set, within_s=30)
             stage.world.payments_made(20)

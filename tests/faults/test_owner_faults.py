@@ -20,6 +20,7 @@ from schemas.payments import topics as payments_topics
 from tests.eventually import eventually, patient
 from tests.faults.owners import OwnerWorld, command
 from tests.faults.payments.bank_reads import bank_reads
+from tests.freezing import freeze
 from tests.gate import examples, matrix
 from tests.servers import process_id
 
@@ -83,7 +84,7 @@ def test_zombie_wakes_up_after_a_take_over(owner_world: OwnerWorld) -> None:
         zombie = owner_world.start_owner()
         owner_world.send_payments(10)
         owner_world.await_all()
-        zombie.send_signal(signal.SIGSTOP)
+        freeze(zombie.pid)
         owner_world.start_owner()
         owner_world.send_payments(10)
         owner_world.await_all()
@@ -109,7 +110,7 @@ def test_frozen_in_the_middle_of_a_transaction(owner_world: OwnerWorld) -> None:
             ).fetchone()
 
         eventually(in_the_middle, 10)
-    zombie.send_signal(signal.SIGSTOP)
+    freeze(zombie.pid)
     owner_world.start_owner()
     owner_world.await_all()
     zombie.send_signal(signal.SIGCONT)
@@ -226,7 +227,7 @@ def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld, fa
     owner_world.send_payments((backlog + 5 * in_hand) // 3, duplicates=False)
     owner_world.start_owner(scale=scale)
     eventually(lambda: owner_world.committed() > 0, 30, what="the owner at work")
-    os.kill(kafka, signal.SIGSTOP)
+    freeze(kafka)
     try:
         _assert_steady(lambda: _unpublished(owner_world))
         assert 0 < _unpublished(owner_world) <= backlog + in_hand + not_stored
@@ -270,7 +271,7 @@ def test_a_command_log_that_lost_its_end_halts_its_partition_only(
 
 def _cut_partition_0(settings: Settings) -> None:
     kafka = process_id(settings, "kafka")
-    os.kill(kafka, signal.SIGSTOP)  # its supervisor would start it before the log is cut
+    freeze(kafka)  # its supervisor would start it before the log is cut
     for log in settings.the_home().data("kafka").rglob(f"{payments_topics.COMMANDS}-0/*.log"):
         os.truncate(log, 0)
     os.kill(kafka, signal.SIGKILL)

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compose.stack.home import Home, write_private
 from compose.stack.processes import identify, marked
 from tests.eventually import eventually, patient
+from tests.freezing import freeze
 from tests.gate import matrix
 from tests.integration.operator_shell import MILLRACE, Operator, alive, pids
 from tests.worlds.ports_of_ours import free_ports
@@ -148,7 +149,7 @@ def test_frozen_servers_are_told_and_left_alone(filled: Operator) -> None:
     filled.up()
     frozen = {name: filled.process(name) for name in SERVERS}
     for process in frozen.values():
-        os.kill(process.pid, signal.SIGSTOP)
+        freeze(process.pid)
     try:
         eventually(lambda: conditions(filled) == {"silent"}, within_s=120, what="all are told to be silent")
         told = filled.run("status")
@@ -200,7 +201,7 @@ def test_a_removed_home_ends_what_ran_in_it(operator: Operator, *, supervisor_to
     operator.up(ONLY_REDIS)
     state, supervisor = operator.state(), operator.process("supervisor").pid
     if supervisor_too:
-        os.kill(supervisor, signal.SIGSTOP)
+        freeze(supervisor)
     eventually(lambda: _removed(operator.home), what="the home is gone")
     if supervisor_too:
         os.kill(supervisor, signal.SIGKILL)

@@ -24,6 +24,7 @@ from limiter.store.shard_server import connected
 from limiter.store.store import STALE_EPOCH, CounterStore
 from schemas.limiter import limits
 from tests.eventually import becomes
+from tests.freezing import freeze
 from tests.worlds.limiter.counter_server import CounterServer, limiter, policy
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Failover:
 
     def promote(self) -> None:
         """As ``millrace limiter shards promote``, with an old primary that does not answer."""
-        os.kill(self.old.process.pid, signal.SIGSTOP)
+        freeze(self.old.process.pid)
         with connected(self.new.url) as server:
             server.become_primary()
             server.raise_epoch(1)

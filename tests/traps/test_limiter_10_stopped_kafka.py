@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.eventually import eventually, patient
+from tests.freezing import freeze
 from tests.servers import World, own_servers, process_id, without
 from tests.worlds.limiter.counter_server import policy
 from tests.worlds.limiter.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
@@ -40,7 +41,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @contextmanager
 def stopped_kafka(stack: World) -> Iterator[None]:
     pid = process_id(stack.settings, "kafka")
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     try:
         yield
     finally:

@@ -23,6 +23,7 @@ from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, eventually
+from tests.freezing import freeze
 from tests.servers import World, own_servers, process_id, without
 from tests.worlds.limiter.counter_server import CounterServer, policies, policy
 
@@ -102,7 +103,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
         becomes(lambda: blocks.under_way, 0, 60, what="Kafka is there")
         assert recorder.gap() == 0
         stopped_at = time.monotonic()
-        os.kill(broker, signal.SIGSTOP)
+        freeze(broker)
         try:
             assert asyncio.run(load(ROUNDS)) == (ROUNDS * A_ROUND, 0)
             assert blocks.under_way > 0  # the broker is still away: nobody waited for it

@@ -23,6 +23,7 @@ from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.roles import STAFF
 from tests import asked, run_folder, servers
 from tests.eventually import patient
+from tests.freezing import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +146,7 @@ def _wait_as_long_as_may_be(request: httpx.Request) -> None:
 @contextmanager
 def _frozen(pids: list[int]) -> Iterator[None]:
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from dataflows.payments.attempts import schedule
 from schemas.payments import limits as payments_limits
 from sinks import limits as sinks_limits
 from tests.eventually import becomes, eventually, patient
+from tests.freezing import freeze
 from tests.gate import matrix
 from tests.worlds.payments.attempts_world import AttemptsWorld, is_ready, new_attempt, next_attempt, world
 
@@ -72,7 +73,7 @@ def test_a_frozen_worker_that_wakes_up_does_no_harm(served: AttemptsWorld) -> No
     attempts = [new_attempt("tok_sim_slow") for _ in range(20)]
     served.publish(*attempts)
     eventually(lambda: all(_was_sent(served, a) for a in attempts))
-    zombie.send_signal(signal.SIGSTOP)
+    freeze(zombie.pid)
     served.start("processor_worker")
     for attempt in attempts:
         served.fact(attempt, "captured", within_s=_TAKEN_OVER_WITHIN_S)

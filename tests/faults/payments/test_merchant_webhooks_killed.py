@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.eventually import becomes, eventually, patient
+from tests.freezing import freeze
 from tests.gate import examples, matrix
 from tests.worlds.payments.merchant_webhook_world import MerchantWebhookWorld, Shop, merchant_webhook_system, shop, told
 
@@ -64,7 +65,7 @@ def test_two_senders_share_the_work_and_keep_the_order(told: MerchantWebhookWorl
     first, _ = told.start(), told.start()
     half = examples(4, 10)
     intents = [told.payment(merchant, 2) for _ in range(half)]
-    first.send_signal(signal.SIGSTOP)
+    freeze(first.pid)
     intents += [told.payment(merchant, 2) for _ in range(half)]
     expected = len(intents) * 2
 

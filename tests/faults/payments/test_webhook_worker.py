@@ -17,6 +17,7 @@ from schemas import identity
 from schemas.payments import limits
 from schemas.senders import REPAIRS
 from tests.eventually import becomes, eventually, patient
+from tests.freezing import freeze
 from tests.gate import examples, matrix
 from tests.seeds import seeds
 from tests.worlds.payments.repair_world import (
@@ -114,7 +115,7 @@ def test_two_workers_share_the_inbox(webhooks: WebhookWorld, merchant: Any) -> N
     with ThreadPoolExecutor(8) as pool:
         intents = list(pool.map(lambda _: webhooks.intent(merchant), range(24)))
         told = list(pool.map(lambda i: webhooks.tell("charge.captured", **webhooks.charge(i)), intents * 2))
-        frozen.send_signal(signal.SIGSTOP)
+        freeze(frozen.pid)
         told += list(pool.map(lambda i: webhooks.tell("charge.captured", **webhooks.charge(i)), intents))
     for intent_id in intents:
         becomes(lambda i=intent_id: state(merchant, i), ("succeeded", 1_000), 30, what="succeeded")

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.payments import limits
 from tests.eventually import becomes, eventually
+from tests.freezing import freeze
 from tests.worlds.payments.attempts_world import AttemptsWorld, new_attempt, next_attempt, world
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def begun(world: AttemptsWorld, attempts: list[dict[str, Any]]) -> int:
 def test_a_processor_that_hangs_delays_no_call_of_the_other(processor_b: AttemptsWorld, first: First) -> None:
     """More calls than its bulkhead has places hang at the first; the second's payments are all done before any of them."""
     world = processor_b
-    first.signal(signal.SIGSTOP)
+    freeze(first.process.pid)
     hanging = of(A, 2 * limits.ATTEMPT_CALLS_IN_FLIGHT_MAX)
     world.publish(*hanging)
     full = limits.ATTEMPT_CALLS_IN_FLIGHT_MAX
@@ -137,7 +138,7 @@ def test_only_what_never_left_is_given_up_for_the_other_processor(processor_b: A
     (doubtful,) = of(A, 1, "tok_sim_timeout_after_commit")
     world.publish(doubtful)
     becomes(lambda: world.effects(A)[doubtful["operation_id"]], 1)
-    first.signal(signal.SIGSTOP)  # it answers no query, however long this test takes to see the doubt
+    freeze(first.process.pid)  # it answers no query, however long this test takes to see the doubt
     world.fact(doubtful, "unknown")
     first.kill()
     never_sent = of(A, limits.ATTEMPT_BREAKER_FAILURES + 5)

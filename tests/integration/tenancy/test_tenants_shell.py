@@ -21,6 +21,7 @@ from reconciliation.tenancy.tenant_stores import capacities, declare
 from schemas import errors
 from schemas.tenancy import limits
 from tests.eventually import becomes, eventually, patient
+from tests.freezing import freeze
 from tests.worlds.desk_world import DAY, MEMBER, OPEN, TODAY, Caller, an_event, zulu
 from tests.worlds.public_system import system_of_its_own
 from tests.worlds.tenancy_world import TRY_AGAIN, Tenancy
@@ -341,7 +342,7 @@ def test_root_keys_are_changed_while_tenants_are_served(system: PublicSystem) ->
     assert wraps()[new] == ("prepared", 0)
     assert ops.refused("root-keys-prepare") == (1, "A root key is prepared already")
     (mover,) = system.pids("tenancy_mover")
-    os.kill(mover, signal.SIGSTOP)
+    freeze(mover)
     assert ops.lines("root-keys-rotate") == [new]
     assert ops.refused("root-keys-remove", old) == (1, f"{old} wraps {keys} keys of tenants")
     os.kill(mover, signal.SIGKILL)

@@ -27,6 +27,7 @@ from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, as_policy
 from schemas.limiter.operations import OPERATIONS
 from tests.eventually import becomes, eventually
+from tests.freezing import freeze
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -95,7 +96,7 @@ class CounterServer:
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """It takes connections and answers nothing."""
-        os.kill(self.process.pid, signal.SIGSTOP)
+        freeze(self.process.pid)
         try:
             yield
         finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from compose.supervise.state import read_state
 from tests.eventually import eventually
+from tests.freezing import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,7 @@ def valkey_frozen(public: PublicSystem) -> Iterator[None]:
     state = read_state(public.settings.the_home())
     assert state is not None
     (pid,) = [process.pid for process in state.processes if process.name == "redis" and process.pid]
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     try:
         yield
     finally:
