@@ -29,6 +29,7 @@ OWNER_RETRY_MAX: Final = 1  # retries of a whole batch before it is bisected
 TRANSACTIONS_UNTIL_LARGER: Final = 20  # of the size that followed one that took too long
 OWNER_DATABASE_BACKOFF_MAX_MS: Final = 2_000
 OWNER_DRAIN_TIMEOUT_S: Final = 10
+OWNER_LEAVE_TIMEOUT_S: Final = 8.0  # then the group excludes who said nothing; well before a supervisor kills
 HALTED_POLL_INTERVAL_S: Final = 1
 SENDERS_LOOK_INTERVAL_S: Final = 1.0  # within which a producer that was removed is not taken any more
 REFUSED_RECORDS_KEPT_MAX: Final = 1_000  # of a partition; what is refused after that is only counted

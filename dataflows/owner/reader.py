@@ -84,6 +84,7 @@ class Reader:
         self.joined = False  # from the first assignment, also an empty one, until the group excludes us
         self._join_by = 0.0
         self.failure: Exception | None = None
+        self._left_with: Exception | None = None
         self._consumer = Consumer(
             kafka.consumer(
                 leases.owner_id,
@@ -122,13 +123,29 @@ class Reader:
         return self._stopping.is_set() and not self._thread.is_alive() and self.rounds.is_empty
 
     def close(self) -> None:
-        """Leaves the group; its other members get the partitions at once."""
+        """Leaves the group; its other members get the partitions at once.
+
+        While the group settles, or Kafka says nothing, that takes longer than anybody waits for: the broker holds back
+        what a member says until it has answered what the member said before. Whoever is gone is excluded soon.
+        """
         self._stopping.set()
         while self._thread.is_alive():  # it may be waiting for room in the queue
             self.rounds.discard()
             self._thread.join(_POLL_S)
         self.rounds.discard()
-        self._consumer.close()
+        leaving = threading.Thread(target=self._leave, name="owner-leaves", daemon=True)
+        leaving.start()
+        leaving.join(dataflows_limits.OWNER_LEAVE_TIMEOUT_S)
+        if leaving.is_alive():
+            log.warning("group_not_left", partitions=sorted(lease.partition for lease in self._leases.all()))
+        elif self._left_with is not None:
+            raise self._left_with
+
+    def _leave(self) -> None:
+        try:
+            self._consumer.close()
+        except Exception as error:  # noqa: BLE001 - handed to the closing thread, which raises it
+            self._left_with = error
 
     def _run(self) -> None:
         try:

@@ -22,6 +22,8 @@ from tests.eventually import becomes, eventually, patient
 from tests.worlds.senders import signed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compose.settings.settings import Settings
 
 SCOPE = "m_faults"
@@ -78,7 +80,7 @@ class OwnerWorld:
         )
         if fail_point:
             environment["MILLRACE_FAIL_POINT"] = fail_point
-        log = self.settings.the_home().log(f"fault-owner-{len(self.owners)}").open("ab")
+        log = self._log_of(len(self.owners)).open("ab")
         program = ["compose.services"] if scale == 1 else ["tests.faults.scaled_owner", str(scale)]
         owner = subprocess.Popen(
             [sys.executable, "-m", *program, "owner", "--instance", str(len(self.owners))],
@@ -89,6 +91,13 @@ class OwnerWorld:
         log.close()
         self.owners.append(owner)
         return owner
+
+    def log(self, owner: subprocess.Popen[bytes]) -> str:
+        """What it has said; an owner of the same number before it, too."""
+        return self._log_of(self.owners.index(owner)).read_text()
+
+    def _log_of(self, number: int) -> Path:
+        return self.settings.the_home().log(f"fault-owner-{number}")
 
     def stop_owners(self) -> None:
         """SIGTERM to all, frozen ones woken first; SIGKILL to what does not end."""

@@ -10,12 +10,13 @@ import sys
 from compose.services.__main__ import main
 from dataflows import limits
 
-#: how much may be in the hand of an owner that stops reading
-BOUNDS = ("PUBLISH_BACKLOG_MAX", "BATCH_MESSAGES_MAX")
+#: how much may be in the hand of an owner that stops reading, and how long it takes leave
+BOUNDS = ("PUBLISH_BACKLOG_MAX", "BATCH_MESSAGES_MAX", "OWNER_LEAVE_TIMEOUT_S")
 
 
 if __name__ == "__main__":
     scale = int(sys.argv.pop(1))
     for name in BOUNDS:
-        setattr(limits, name, getattr(limits, name) // scale)
+        bound = getattr(limits, name)
+        setattr(limits, name, type(bound)(bound / scale))
     main()

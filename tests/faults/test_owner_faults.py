@@ -238,6 +238,25 @@ def test_full_outbox_stops_reading_and_loses_nothing(owner_world: OwnerWorld, fa
     owner_world.assert_exact()
 
 
+def test_an_owner_ends_though_kafka_says_nothing(owner_world: OwnerWorld, fault_settings: Settings) -> None:
+    """Its group hears nothing of it; another owner gets its partitions as those of one that was killed."""
+    owner_world.send_payments(10)
+    owner = owner_world.start_owner(scale=100)
+    owner_world.await_all()
+    kafka = process_id(fault_settings, "kafka")
+    freeze(kafka)
+    try:
+        owner.terminate()
+        assert owner.wait(patient(20)) == 0
+    finally:
+        os.kill(kafka, signal.SIGCONT)
+    assert "group_not_left" in owner_world.log(owner)
+    owner_world.start_owner()
+    owner_world.send_payments(10)
+    owner_world.await_all()
+    owner_world.assert_exact()
+
+
 @pytest.mark.parametrize("grown", matrix([False, True], gate=bool), ids=["shorter", "as long again"])
 def test_a_command_log_that_lost_its_end_halts_its_partition_only(
     owner_world: OwnerWorld, fault_settings: Settings, grown: bool
