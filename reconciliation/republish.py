@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import Producer
 
 from reconciliation.audit.log import announced
-from schemas import limits
+from schemas import limits, stored_event
 from schemas.errors import StateConflict, Unavailable
 from schemas.topics import commands_topic, events_topic
 from sinks.kafka.delivery import why_not_delivered
@@ -76,7 +76,7 @@ def _send(
     page = {**place, "from_seq": following, "limit": limits.PUBLISH_RESUME_CHUNK}
     rows = connection.execute(_SQL["outbox_page"].encode(), page).fetchall()
     topic, partition = str(place["topic"]), int(str(place["partition"]))
-    letters = ((topic, bytes(payload), key, partition, None) for _, payload, key in rows)
+    letters = ((topic, stored_event.published(bytes(stored)), key, partition, None) for _, stored, key in rows)
     if reason := why_not_delivered(kafka, producer, letters):
         raise Unavailable(f"Kafka does not take events from {following} on: {reason}")
     return int(rows[-1][0]) + 1

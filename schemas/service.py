@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from schemas import stored_event
 from schemas.operation import Operation
 from schemas.topics import FOR_EVER, WEEK_MS, Topic, commands_topic, dead_letters_topic, events_topic
 
@@ -63,6 +64,7 @@ class Service:
     workers: tuple[Worker, ...] = ()
     takes_turns: bool = False  # callers of a partition: what one of them has too much of waits for the others
     renderings: Mapping[int, Rendering] = field(default_factory=dict)  # 1 to 31; how answers are made again
+    dictionary: int = stored_event.NONE  # by which its events are compressed in the outbox (``schemas.stored_event``)
     wired: bool = False  # a module of ``compose.services`` starts its owners, as they need more than any owner
     further_read_scopes: tuple[str, ...] = ()  # others that read what became of their own commands
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer

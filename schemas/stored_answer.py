@@ -8,14 +8,12 @@ of the answer is another number. JSON begins with ``{``, so no byte below 32 is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, services
+from schemas import errors, services, stored_event
 from schemas.avro import codec
 
 #: of a fact that nobody waited for: the answer names its event, which says the rest
@@ -25,18 +23,6 @@ WHOLE: Final = -1
 _RENDERINGS_END: Final = 32  # above: text
 _HEAD: Final = ("event_id", "aggregate_key", "event_type", "schema_version", "trace_id")
 _json: Final = msgspec.json.Encoder()
-
-
-@cache
-def _only_whole() -> bool:
-    """Owners and readers of the release before know no renderings: while one runs, answers are stored as told.
-
-    Raises ValueError for a setting that says neither.
-    """
-    setting = os.environ.get("MILLRACE_WRITTEN_ANSWERS", "by_event")
-    if setting not in ("whole", "by_event"):
-        raise ValueError(f"MILLRACE_WRITTEN_ANSWERS: {setting!r} is neither whole nor by_event")
-    return setting == "whole"
 
 
 def told(result: Any, head: Mapping[str, Any]) -> bytes:
@@ -51,11 +37,11 @@ def stub(head: Mapping[str, Any]) -> bytes:
 
 def kept(rendering: int, answer: bytes) -> bytes:
     """What is stored of an answer that this rendering makes again."""
-    return answer if rendering == WHOLE or _only_whole() else bytes((rendering,))
+    return answer if rendering == WHOLE or stored_event.only_published() else bytes((rendering,))
 
 
 def whole(response: bytes, event: bytes | None) -> bytes:
-    """The answer, byte for byte as it was told first. ``event``: the payload that ``answer_event_seq`` leads to.
+    """The answer, byte for byte as it was told first. ``event``: what is stored where ``answer_event_seq`` leads.
 
     Raises Corrupt when the answer has to be rendered and that cannot be read, or is not there.
     """
@@ -63,7 +49,7 @@ def whole(response: bytes, event: bytes | None) -> bytes:
         return response
     if event is None:
         raise errors.Corrupt("The event of a stored answer is missing.")
-    schema, fields = codec.decode(event)
+    schema, fields = codec.decode(stored_event.published(event))
     head = {name: fields[name] for name in _HEAD}
     if response[0] == STUB:
         return stub(head)

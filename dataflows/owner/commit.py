@@ -31,7 +31,7 @@ from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.retried import Retried, asked_for
 from dataflows.owner.service import Workspace
 from dataflows.owner.transaction_size import TransactionSize
-from schemas import stored_answer
+from schemas import stored_answer, stored_event
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
@@ -157,7 +157,7 @@ class Committer:
             statements.append(_identities_insert(self.service.commands_topic, identities))
         events = [(row, share.lease.partition) for share, folded in decided for row in folded.events]
         if events:
-            statements.append(_outbox_insert(self.service.events_topic, events))
+            statements.append(_outbox_insert(self.service.events_topic, self.service.dictionary, events))
         statements += [
             _refused_insert(self.service.commands_topic, share.lease.partition, folded.refused)
             for share, folded in decided
@@ -257,7 +257,7 @@ def _noisy_upsert(topic: str, noisy: Sequence[tuple[Share, NoisyCaller]]) -> Sta
     }
 
 
-def _outbox_insert(topic: str, events: Sequence[tuple[OutboxRow, int]]) -> Statement:
+def _outbox_insert(topic: str, dictionary: int, events: Sequence[tuple[OutboxRow, int]]) -> Statement:
     rows = [row for row, _ in events]
     return SQL["outbox_insert"], (
         topic,
@@ -267,7 +267,7 @@ def _outbox_insert(topic: str, events: Sequence[tuple[OutboxRow, int]]) -> State
         Texts([row.key for row in rows]),
         Bigints([row.version for row in rows]),
         Texts([row.scope for row in rows]),
-        Blobs([row.payload for row in rows]),
+        Blobs([stored_event.kept(row.payload, dictionary) for row in rows]),
         Times([row.occurred_at for row in rows]),
     )
 

@@ -22,7 +22,7 @@ from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, Published, Reply
 from dataflows.owner.leases import SQL, Lease
 from dataflows.owner.service import OwnedService
-from schemas import limits, topics
+from schemas import limits, stored_event, topics
 from schemas.avro import codec
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection
@@ -79,7 +79,9 @@ class Publisher:
                     "limit": limits.PUBLISH_RESUME_CHUNK,
                 },
             ).fetchall()
-            self._send_events(partition, lease.epoch, [Published(*row) for row in rows])
+            self._send_events(
+                partition, lease.epoch, [Published(*place, stored_event.published(stored)) for *place, stored in rows]
+            )
             after = rows[-1][0]
             if partition in self.refusals():
                 break

@@ -99,6 +99,11 @@ class OwnedService:
         return self.declared.events_topic
 
     @property
+    def dictionary(self) -> int:
+        """By which its events are compressed where they are stored."""
+        return self.declared.dictionary
+
+    @property
     def dead_letters_topic(self) -> str:
         """The topic of copies of its parked records."""
         return self.declared.dead_letters_topic

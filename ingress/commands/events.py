@@ -22,7 +22,7 @@ from ingress import limits
 from ingress.commands.arrivals import woken
 from ingress.commands.stream_places import StreamPlaces
 from ingress.http import metrics
-from schemas import errors, rendering, services
+from schemas import errors, rendering, services, stored_event
 from schemas.avro import codec
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ class Events:
         }
         rows = await self._store.rows("events_after", parameters)
         lanes: list[list[tuple[int, records.Event]]] = [[] for _ in place]
-        for partition, _, payload in rows:
-            lanes[partition].append((partition, codec.decode_event(bytes(payload))))
+        for partition, _, stored in rows:
+            event = codec.decode_event(stored_event.published(bytes(stored)))
+            lanes[partition].append((partition, event))
         # In order of time over all partitions, as far as the order within each allows.
         merged = heapq.merge(*lanes, key=lambda entry: entry[1].occurred_at)
         items: list[Item] = []

@@ -15,6 +15,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from reconciliation import limits as reconciliation_limits
 from reconciliation.contract.store_comparison import Sums, summed, totals
+from schemas import stored_event
 from schemas.avro import codec
 from schemas.errors import Unavailable
 from sinks import limits as sinks_limits
@@ -97,8 +98,8 @@ def postgres_sums(
         found[what, hour, currency, kind] = [int(n), int(a), int(b)]
     if stores.decoded is not None:
         query, count_event = stores.decoded
-        for (payload,) in view.tuples(query, **place):
-            count_event(found, codec.decode_event(payload))
+        for (stored,) in view.tuples(query, **place):
+            count_event(found, codec.decode_event(stored_event.published(stored)))
     return summed(found)
 
 

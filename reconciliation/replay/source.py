@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reconciliation import limits as reconciliation_limits
+from schemas import stored_event
 from schemas.avro import codec
 from sinks import limits as sinks_limits
 from sinks.streams.intake import UNKNOWN_SEQ, Accepted, Position
@@ -130,6 +131,6 @@ class OutboxSource:
         """The connection is its caller's."""
 
 
-def _accepted(partition: int, seq: int, payload: Any) -> Accepted:
-    value = bytes(payload)
+def _accepted(partition: int, seq: int, stored: Any) -> Accepted:
+    value = stored_event.published(bytes(stored))
     return Accepted(partition, seq, value, codec.decode_event(value))

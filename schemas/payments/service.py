@@ -30,6 +30,7 @@ SERVICE: Final = Service(
     operations=tuple(OPERATIONS.values()),
     records=(Dispute, MerchantAccount, PaymentIntent, Payout, PayoutDestination, ProcessorAttempt, Refund),
     renderings=RENDERINGS,
+    dictionary=1,
     event_types=(
         EventType(
             name="payment_system_committed",

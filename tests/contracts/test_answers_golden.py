@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from schemas import errors, services, stored_answer
+from schemas import errors, services, stored_answer, stored_event
 from schemas.avro import codec
 from schemas.payments import frozen_answers, rendering
 from schemas.payments.records import PaymentIntent
@@ -30,6 +32,18 @@ ANSWERS = {
     '"reference":"Auftrag Nr. 7","description":"Zwölf Gläser","receipt_email":"ada@example.org",'
     '"statement_descriptor":"ORDER 7","return_url":"https://shop.example/back","metadata":{"bestellung":"Ä-1 \U0001f4b3"},'
     '"created_at":"2027-01-15T08:00:00.000000Z","updated_at":"2027-01-15T08:00:00.000002Z"},' + HEAD,
+}
+#: by dictionary: how PAYLOAD was stored by it, after its number. A line that was released never changes.
+PACKED = {
+    1: "KLUv/QAIzRIA85xpWPco0ONBqZIK5FxD4KfE6Q8AqdCGACaQOqlAvoCfkn+Bp19DfzZ+MNQEsszOCZS4CdgFiCDEleI46PmVA34A"
+    "IIIQludW/lRDhGE/qa9PXQA/mPc8CgtIhQX4EZVY+tS3FMey4VElMET5UxCqe1+CACZCHCoorguga+AH1Uuqz3HufxWqxF1ghOWw"
+    "hKiXVCdNAD9YUMl7YAoVdAKDUijQM+EnyLWD+k/3Hqd/jRGJ2zR/0sAPhv1gMcN+UrjBC0QmTOAH1U+aT0AFHSqYwAlzAlqJS6nA"
+    "kwZ+7gkxKHUCQ39KAA8MEyEGnUIA/PzIoBBcgKjjesufOwEVVJCCCjMowI92AkFwAt11CT8nj3KyhMeCCXzvyhKsHEDg504ABCcZ"
+    "TEDTp9RXocABP6MqTHjBxBokO368VvKepzceAu+Fn255EKC4DkEITkCFqdR2ws/PDmyIIjnUmUD8gI8lbGgllef5FMrvBPyIfEpz"
+    "zgtV3cYPhmE/WgAp3OAFIwn04RODvtFoVIUJLmDwssPHz/edb53xtZVOGbMT1Cj57oFaEBfaiFl2YRBF/HCMuCkGO+banK/6LV6L"
+    "PzN90JZAX/m+7DPm5Egy0l0feLUxccFBytrHQovxpny/ZiP6wdmqCBL8AqN3tTnwNmvN5RAW2tEL+8lcheVedCTO7sQrIGXNRw1t"
+    "xPmfBFq6E/pgnRpMFckJAduwu3IGoGQCwteG31cb7qNKjNOx5yk1IKuokj7ZO8J2pSocjVqqFhD2/aDUNsuTcpBkcPHRtEKrHGGq"
+    "1u+SuhMV+itmFw=="
 }
 INTENTS: list[dict[str, Any]] = [
     {},
@@ -82,9 +96,59 @@ def test_an_answer_that_cannot_be_rendered_is_an_error_and_never_another_answer(
 def test_while_readers_of_the_release_before_run_answers_are_stored_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(setting: str) -> bytes:
         monkeypatch.setenv("MILLRACE_WRITTEN_ANSWERS", setting)
-        stored_answer._only_whole.cache_clear()
+        stored_event.only_published.cache_clear()
         return stored_answer.kept(frozen_answers.INTENT, b"{}")
 
     with pytest.raises(ValueError, match="MILLRACE_WRITTEN_ANSWERS"):
         kept("hole")
     assert [kept("whole"), kept("by_event")] == [b"{}", b"\x01"]
+
+
+def test_while_readers_of_the_release_before_run_events_are_stored_as_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MILLRACE_WRITTEN_ANSWERS", "whole")
+    stored_event.only_published.cache_clear()
+    try:
+        assert stored_event.kept(PAYLOAD, 1) == PAYLOAD
+    finally:
+        monkeypatch.undo()
+        stored_event.only_published.cache_clear()
+    assert stored_event.kept(PAYLOAD, 1)[:1] == b"\x01"
+
+
+@pytest.mark.parametrize("number", PACKED)
+def test_what_was_stored_by_a_dictionary_is_read_for_ever(number: int) -> None:
+    """If this is red a dictionary was changed, and nothing that was stored by it can be read: add another one."""
+    stored = bytes((number,)) + base64.b64decode(PACKED[number])
+    assert stored_event.published(stored) == PAYLOAD
+    assert stored_answer.whole(b"\x01", stored).decode() == ANSWERS[1]
+
+
+def test_every_dictionary_has_golden_bytes() -> None:
+    assert {s.dictionary for s in services.SERVICES} - {stored_event.NONE} <= stored_event._dictionaries().keys()
+    assert stored_event._dictionaries().keys() == PACKED.keys()
+
+
+@pytest.mark.parametrize("payload", [PAYLOAD, PAYLOAD * 40, b"\x00", b"\x00" + bytes(range(256)), b""])
+def test_an_event_is_read_as_it_was_published_and_takes_no_more_bytes(payload: bytes) -> None:
+    stored = stored_event.kept(payload, 1)
+    assert (stored_event.published(stored), len(stored) <= len(payload)) == (payload, True)
+    assert stored_event.kept(payload, stored_event.NONE) == payload
+
+
+def test_threads_compress_side_by_side() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        stored = list(threads.map(lambda _: stored_event.kept(PAYLOAD, 1), range(200)))
+    assert {stored_event.published(one) for one in stored} == {PAYLOAD}
+
+
+@pytest.mark.parametrize("stored", [b"\x1f", b"\x1f" + PAYLOAD, b"\x01", b"\x01" + PAYLOAD])
+def test_a_stored_event_that_cannot_be_read_is_an_error_and_never_another_event(stored: bytes) -> None:
+    with pytest.raises(errors.Corrupt):
+        stored_event.published(stored)
+
+
+def test_a_stored_event_that_is_cut_is_an_error() -> None:
+    with pytest.raises(errors.Corrupt):
+        stored_event.published(stored_event.kept(PAYLOAD, 1)[:-4])

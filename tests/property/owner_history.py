@@ -24,7 +24,7 @@ from dataflows.owner import fail_points
 from dataflows.owner.drivers import Driver
 from dataflows.owner.retried import Retried
 from dataflows.owner.supervise import supervise
-from schemas import limits, stored_answer, topics
+from schemas import limits, stored_answer, stored_event, topics
 from schemas.avro import codec
 from schemas.errors import OwnershipLost
 from sinks.kafka.topics import ensure_topics
@@ -185,7 +185,7 @@ class Stored:
         for p, *row, payload in self.rows(
             "select partition, seq, aggregate_key, version, payload from outbox order by partition, seq"
         ):
-            found[p].append((*row, bytes(payload)))  # type: ignore[arg-type]
+            found[p].append((*row, stored_event.published(bytes(payload))))  # type: ignore[arg-type]
         return found
 
 

@@ -18,7 +18,7 @@ from ingress.identity.caller import NAME
 from ingress.payments.console import search, story
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies
-from schemas import errors, stored_answer, validation
+from schemas import errors, stored_answer, stored_event, validation
 from schemas.avro import codec
 from schemas.payments import topics
 
@@ -120,7 +120,7 @@ async def _event(visit: Visit, event_id: str) -> Detail:
         raise errors.NotFound(f"Nothing is known of {event_id}.")
     where = {"events": topics.EVENTS, "partition": place.partition, "seq": place.seq}
     row = _only(await visit.console.records("detail_event", **where, id=event_id), event_id)
-    event = codec.decode_event(bytes(row.pop("payload")))
+    event = codec.decode_event(stored_event.published(bytes(row.pop("payload"))))
     return row | {"operation": event.operation, "scope": event.scope, "trace": event.trace_id}, _indented(event.body)
 
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from schemas import topics
+from schemas import stored_event, topics
 from schemas.payments import topics as payments_topics
 from tests.eventually import becomes, eventually, patient
 from tests.worlds.payments.attempts_world import readiness
@@ -79,5 +79,7 @@ def publish_of_next_release(told: MerchantWebhookWorld, intent_id: str) -> None:
     ((payload,),) = told.system.rows("select payload from outbox where aggregate_key = %s", intent_id)
     kafka = told.system.settings.addresses().kafka
     producer = Producer(kafka.producer("test"))
-    producer.produce(kafka.topic(payments_topics.EVENTS), of_next_release(bytes(payload)), intent_id)
+    producer.produce(
+        kafka.topic(payments_topics.EVENTS), of_next_release(stored_event.published(bytes(payload))), intent_id
+    )
     assert producer.flush(patient(10)) == 0
