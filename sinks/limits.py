@@ -18,6 +18,8 @@ SESSION_RETRY_S: Final = 1.0  # of background work, after Postgres went away
 CANCELLED_AGAIN_S: Final = 1.0  # a background task that did not hear that it is to end
 ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 
+COPY_ROWS_MIN: Final = 100  # fewer rows are inserted: a round trip would cost more than COPY saves
+
 # --- Kafka clients
 KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000
 KAFKA_PRODUCER_QUEUE_MAX: Final = 200_000

@@ -35,6 +35,7 @@ from schemas import stored_answer, stored_event
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
+from sinks.postgres.copied import copied
 from sinks.postgres.owner_connection import OwnerConnection
 from sinks.postgres.round_trip import RoundTrips, Rows
 
@@ -147,7 +148,7 @@ class Committer:
         writes, _ = joined([workspace.writes() for _, _, workspace in decided])
         writes += self._results([(share, folded) for share, folded, _ in decided])
         fail_points.reach("before_commit")
-        self._trips.run([*writes, ("commit", None)])
+        self._trips.write([*writes, ("commit", None)])
         return decided
 
     def _results(self, decided: Sequence[tuple[Share, Folded]]) -> list[Statement]:
@@ -213,7 +214,7 @@ def _identities_insert(topic: str, identities: Sequence[tuple[NewIdentity, Share
     ordered = sorted(identities, key=lambda one: (one[0].command.scope, one[0].command.idempotency_key))
     rows = [row for row, _ in ordered]
     commands = [row.command for row in rows]
-    return SQL["identities_insert"], (
+    return copied(SQL["identities_insert"]), (
         topic,
         Texts([c.scope for c in commands]),
         Texts([c.idempotency_key for c in commands]),
@@ -259,7 +260,7 @@ def _noisy_upsert(topic: str, noisy: Sequence[tuple[Share, NoisyCaller]]) -> Sta
 
 def _outbox_insert(topic: str, dictionary: int, events: Sequence[tuple[OutboxRow, int]]) -> Statement:
     rows = [row for row, _ in events]
-    return SQL["outbox_insert"], (
+    return copied(SQL["outbox_insert"]), (
         topic,
         Integers([partition for _, partition in events]),
         Bigints([row.seq for row in rows]),

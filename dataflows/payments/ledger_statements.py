@@ -8,7 +8,8 @@ from dataflows.owner.batch import Statement
 from dataflows.payments.statements import SQL
 from schemas.payments.records import LedgerTxn
 from schemas.records import Command
-from sinks.postgres.arrays import Bigints, Blobs, Integers, Numbers, Texts, Times
+from sinks.postgres.arrays import Bigints, Blobs, Integers, Numbers, Smallints, Texts, Times
+from sinks.postgres.copied import copied
 from sinks.postgres.ledger_chain import ChainRow
 
 
@@ -28,9 +29,9 @@ def ledger_txns_insert(txns: Sequence[tuple[LedgerTxn, Command]], partition: int
 def ledger_entries_insert(txns: Sequence[LedgerTxn]) -> Statement:
     """All lines of these transactions in one statement: the database checks the balance over the whole of it."""
     lines = [(txn, number, entry) for txn in txns for number, entry in enumerate(txn.entries)]
-    return SQL["ledger_entries_insert"], (
+    return copied(SQL["ledger_entries_insert"]), (
         Bigints([txn.txn_id for txn, _, _ in lines]),
-        Integers([number for _, number, _ in lines]),
+        Smallints([number for _, number, _ in lines]),
         Texts([entry.account_id for _, _, entry in lines]),
         Bigints([entry.debit for _, _, entry in lines]),
         Bigints([entry.credit for _, _, entry in lines]),

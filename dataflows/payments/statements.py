@@ -12,6 +12,7 @@ from dataflows.payments.domain.journal import JournalEntry
 from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from sinks.postgres.arrays import Bigints, Count, Integers, OptionalTexts, Texts
 from sinks.postgres.column_lists import packed
+from sinks.postgres.copied import copied
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("sinks.postgres.queries.payments", "payments.sql")
@@ -20,7 +21,10 @@ _json: Final = msgspec.json.Encoder()
 
 def intents_insert(intents: Sequence[PaymentIntent], partition: int) -> Statement:
     """Intents that did not exist."""
-    return SQL["intents_insert"], (Integers([partition] * len(intents)), *packed(PaymentIntent, "insert", intents))
+    return copied(SQL["intents_insert"]), (
+        Integers([partition] * len(intents)),
+        *packed(PaymentIntent, "insert", intents),
+    )
 
 
 def intents_update(intents: Sequence[PaymentIntent], read_versions: Sequence[int]) -> Statement:
@@ -36,7 +40,7 @@ def intents_amend(intents: Sequence[PaymentIntent]) -> Statement:
 
 def attempts_insert(attempts: Sequence[ProcessorAttempt]) -> Statement:
     """New attempts, durable before any I/O to a processor."""
-    return SQL["attempts_insert"], packed(ProcessorAttempt, "insert", attempts)
+    return copied(SQL["attempts_insert"]), packed(ProcessorAttempt, "insert", attempts)
 
 
 def attempts_update(attempts: Sequence[ProcessorAttempt]) -> Statement:

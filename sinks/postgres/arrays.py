@@ -18,6 +18,7 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 _SEPARATOR = "\x00"
+EPOCH_US: Final = 946_684_800_000_000  # 2000-01-01, from which Postgres counts
 
 
 def text_array(values: Sequence[str]) -> str:
@@ -106,11 +107,15 @@ class Integers(Column):
         return _binary(self.values, "i", _INTEGER_OID)
 
 
+class Smallints(Integers):
+    """Integers for a smallint column."""
+
+
 class Times(Column):
     """A timestamptz[] in the binary format, of microseconds since 1970: the server has nothing to reckon."""
 
     def encoded(self) -> bytes:  # noqa: D102 - as Column says
-        return _binary([value - _EPOCH_US for value in self.values], "q", _TIMESTAMPTZ_OID)
+        return _binary([value - EPOCH_US for value in self.values], "q", _TIMESTAMPTZ_OID)
 
 
 class Blobs(Column):
@@ -132,7 +137,6 @@ _BIGINT_OID: Final = 20
 _INTEGER_OID: Final = 23
 _BYTEA_OID: Final = 17
 _TIMESTAMPTZ_OID: Final = 1184
-_EPOCH_US: Final = 946_684_800_000_000  # 2000-01-01, from which Postgres counts
 _SIZE: Final = struct.Struct(">i")
 _FEW: Final = 32  # values; below it a format of the struct module is faster than slices
 _HEAD: Final = struct.Struct(">5i")  # dimensions, has nulls, type of the elements, length, lower bound
@@ -172,6 +176,7 @@ _ARRAYS: Final = {
     Numbers: (Format.TEXT, 0),
     Bigints: (Format.BINARY, 1016),
     Integers: (Format.BINARY, 1007),
+    Smallints: (Format.BINARY, 1007),
     Times: (Format.BINARY, 1185),
     Blobs: (Format.BINARY, 1001),
 }

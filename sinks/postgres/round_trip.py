@@ -19,6 +19,8 @@ from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
+from sinks.postgres.copied import copy_of
+
 Rows = list[tuple[Any, ...]]
 Statement = tuple[str, Any]  # SQL with the placeholders of psycopg, and its parameters
 
@@ -72,6 +74,22 @@ class RoundTrips:
             self._connection.close()  # half sent: nobody may go on with it
             raise
         return self._taken(bound, preparing, answers)
+
+    def write(self, statements: Sequence[Statement]) -> None:
+        """As ``run``, for statements whose rows nobody reads; inserts of many rows go by COPY, in their place."""
+        waiting: list[Statement] = []
+        for text, parameters in statements:
+            copy = copy_of(text, parameters)
+            if copy is None:
+                waiting.append((text, parameters))
+                continue
+            if waiting:
+                self.run(waiting)
+                waiting = []
+            with self._connection.cursor().copy(copy.statement.encode()) as stream:
+                stream.write(copy.data)
+        if waiting:
+            self.run(waiting)
 
     def _bound(self, text: str, parameters: Any) -> tuple[bytes, Sequence[Any], tuple[int, ...], Sequence[int]]:
         known = self._texts.get(text)

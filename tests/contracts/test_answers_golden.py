@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -135,12 +134,6 @@ def test_an_event_is_read_as_it_was_published_and_takes_no_more_bytes(payload: b
     stored = stored_event.kept(payload, 1)
     assert (stored_event.published(stored), len(stored) <= len(payload)) == (payload, True)
     assert stored_event.kept(payload, stored_event.NONE) == payload
-
-
-def test_threads_compress_side_by_side() -> None:
-    with ThreadPoolExecutor(4) as threads:
-        stored = list(threads.map(lambda _: stored_event.kept(PAYLOAD, 1), range(200)))
-    assert {stored_event.published(one) for one in stored} == {PAYLOAD}
 
 
 @pytest.mark.parametrize("stored", [b"\x1f", b"\x1f" + PAYLOAD, b"\x01", b"\x01" + PAYLOAD])

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sinks.postgres.arrays import Bigints
+from sinks import limits
+from sinks.postgres.arrays import (
+    Bigints,
+    Blobs,
+    Booleans,
+    Column,
+    Integers,
+    OptionalTexts,
+    Smallints,
+    Texts,
+    Times,
+)
+from sinks.postgres.copied import copied, copy_of
 from sinks.postgres.owner_connection import OwnerConnection, connect
 from sinks.postgres.round_trip import RoundTrips
 
@@ -18,6 +30,23 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 SAVE = "insert into pg_temp.saved values (%s)"
+MANY = "insert into many (n) select t.n from unnest(%s::bigint[]) as t (n)"
+ALL_KINDS = """
+insert into kinds (said, told, missing, small, "whole", large, at, yes, raw)
+select %s, t.told, nullif(t.missing, ''), t.small, t."whole", t.large, t.at, t.yes, t.raw
+from unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::bigint[], %s::timestamptz[], %s::boolean[], %s::bytea[])
+         as t (told, missing, small, "whole", large, at, yes, raw)
+""".strip()
+KINDS: list[Column] = [
+    Texts(["", "a", 'quo"te\\', "Ä\U0001f4b3", "null", "x" * 70_000]),
+    OptionalTexts([None, "", "b", "{}", "\\N", "\t"]),
+    Smallints([0, 1, -1, 2**15 - 1, -(2**15), 7]),
+    Integers([0, 1, -1, 2**31 - 1, -(2**31), 7]),
+    Bigints([0, 1, -1, 2**63 - 1, -(2**63), 7]),
+    Times([0, 1, -1, 1_790_000_000_000_000, 946_684_800_000_000, 253_402_300_799_999_999]),
+    Booleans([True, False, True, False, True, False]),
+    Blobs([b"", b"\x00", b"\xff" * 3, b"\\x00", b"{}", bytes(range(256))]),
+]
 
 
 @pytest.fixture
@@ -105,3 +134,76 @@ def test_a_server_that_goes_away_is_an_operational_error(connection: OwnerConnec
     with pytest.raises(psycopg.OperationalError):
         trips.run([("begin", None), ("select pg_terminate_backend(pg_backend_pid())", None), ("commit", None)])
     assert connection.closed or connection.broken
+
+
+@pytest.fixture
+def copies(connection: OwnerConnection, monkeypatch: pytest.MonkeyPatch) -> OwnerConnection:
+    monkeypatch.setattr(limits, "COPY_ROWS_MIN", 2)
+    connection.execute("create temp table many (n bigint check (n < 100))")
+    connection.execute(
+        'create temp table kinds (said text, told text, missing text, small smallint, "whole" int, large bigint,'
+        " at timestamptz, yes boolean, raw bytea)"
+    )
+    return connection
+
+
+def many(connection: OwnerConnection) -> list[int]:
+    return [row[0] for row in connection.execute("select n from many order by n").fetchall()]
+
+
+def test_many_rows_are_the_same_by_copy_as_by_insert(
+    copies: OwnerConnection, trips: RoundTrips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = (copied(ALL_KINDS), ("sa\u0131d", *KINDS))
+    trips.write([("begin", None), statement, ("commit", None)])
+    by_copy = copies.execute("select * from kinds order by told").fetchall()
+    copies.execute("delete from kinds")
+    monkeypatch.setattr(limits, "COPY_ROWS_MIN", len(KINDS[0].values) + 1)
+    assert copy_of(*statement) is None
+    trips.write([("begin", None), statement, ("commit", None)])
+    assert (by_copy, len(by_copy)) == (copies.execute("select * from kinds order by told").fetchall(), 6)
+
+
+def test_copies_keep_their_place_among_other_statements(copies: OwnerConnection, trips: RoundTrips) -> None:
+    text = copied(MANY)
+    none = "select 1 / (1 - count(*))::int from many where n = 1"  # fails where the first row is there
+    again = "select 1 / (count(*) - 1)::int from many"  # and where the first copy is not
+    trips.write(
+        [("begin", None), (none, None), (text, (Bigints([1, 2]),)), (again, None), (text, (Bigints([3, 4]),))]
+        + [(text, (Bigints([5]),)), ("commit", None)]
+    )
+    assert many(copies) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("rows", [[1, 100], [100]], ids=["copy", "insert"])
+def test_nothing_is_committed_behind_a_copy_that_failed(
+    copies: OwnerConnection, trips: RoundTrips, rows: list[int]
+) -> None:
+    text = copied(MANY)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        trips.write([("begin", None), (text, (Bigints([7, 8]),)), (text, (Bigints(rows),)), ("commit", None)])
+    copies.execute("rollback")
+    trips.write([("begin", None), (text, (Bigints([1, 2]),)), ("commit", None)])
+    assert many(copies) == [1, 2]
+
+
+def test_a_server_that_goes_away_in_a_copy_is_an_operational_error(copies: OwnerConnection, trips: RoundTrips) -> None:
+    end = ("select pg_terminate_backend(pg_backend_pid())", None)
+    with pytest.raises(psycopg.OperationalError):
+        trips.write([("begin", None), end, (copied(MANY), (Bigints([1, 2]),)), ("commit", None)])
+    assert copies.closed or copies.broken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "update many set n = 1",
+        MANY.replace("select t.n", "select t.n + 1"),
+        MANY.replace("select t.n", "select nullif(t.n, 0)"),
+        MANY + " on conflict do nothing",
+    ],
+)
+def test_an_insert_of_another_form_is_never_copied(text: str) -> None:
+    with pytest.raises(ValueError, match="can be copied"):
+        copied(text)
+    assert copy_of(text, (Bigints([1] * 200),)) is None

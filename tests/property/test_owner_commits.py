@@ -28,6 +28,7 @@ from schemas.avro import codec
 from schemas.errors import ClockOff, Fenced, OwnershipLost, UndecodableRecord
 from schemas.payments import topics as payments_topics
 from schemas.payments import vouched
+from sinks import limits as sinks_limits
 from sinks.postgres.owner_connection import connect
 from tests.gate import examples
 from tests.property.owner_history import Step, Stored
@@ -45,6 +46,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 PARTITIONS = payments_topics.PARTITIONS
 POINTS = ("before_claim", "after_claim", "after_decide", "before_commit", "after_commit_before_publish")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_rows_are_copied() -> Iterator[None]:
+    """Batches here are small; those of a busy owner are not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sinks_limits, "COPY_ROWS_MIN", 3)
+        yield
 
 
 class Crash(OwnershipLost):
