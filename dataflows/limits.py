@@ -8,7 +8,8 @@ from typing import Final
 BATCH_MESSAGES_MAX: Final = 2_000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_POLL_TIMEOUT_MS: Final = 20
-OWNER_IDLE_WAIT_MS: Final = 500  # of a lane or the reader while nothing comes and nothing is left to acknowledge
+OWNER_IDLE_WAIT_MS: Final = 500  # of the reader while nothing comes: so soon it hears that the owner is to stop
+OWNER_LANE_REST_MS: Final = 2_000  # of a lane that nobody wakes, and with nothing left to acknowledge
 BATCHES_AHEAD_MAX: Final = 6  # full ones, decoded while Postgres works on the ones before
 ROUND_MESSAGES_ENOUGH: Final = 500  # with so many commands a round takes no further partition, and waits for none
 ROUND_GATHER_MS: Final = 5  # the longest that fewer wait for others while another lane is at work

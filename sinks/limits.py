@@ -54,6 +54,7 @@ SINK_BLOCK_EVENTS_MAX: Final = 10_000  # of one group commit
 SINK_BLOCK_INTERVAL_MS: Final = 500  # a smaller block is inserted after this
 SINK_FETCH_BYTES_MIN: Final = 64 * 1024  # or what came within this:
 SINK_FETCH_WAIT_MS: Final = 1_000
+SINK_GATHER_S: Final = 1.0  # the same of a sink that reads the first event at once
 SINK_READ_MESSAGES_MAX: Final = 1_000
 SINK_READ_TIMEOUT_MS: Final = 50
 SINK_RECOVERY_READ_TIMEOUT_S: Final = 30  # for the records of a plan, which lie in Kafka already

@@ -48,7 +48,7 @@ class OwnerProcess:
         self.leases = Leases(service, owner_id)
         self._reader_connection = connect(dsn, f"{owner_id}-reader")
         self.publisher = Publisher(kafka, service, owner_id)
-        self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group, Senders(keys))
+        self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group, Senders(keys), stop)
         self.lanes = [Lane(self, connect(dsn, f"{owner_id}-{n}")) for n in range(limits.OWNER_LANES)]
         self.failure: BaseException | None = None  # the first error of a lane; the other lanes end because of it
 
@@ -80,6 +80,7 @@ class OwnerProcess:
         except BaseException as error:  # noqa: BLE001 - raised by run, when no lane is at work any more
             if self.failure is None:
                 self.failure = error
+            self.reader.stop_reading()  # the other lanes may rest for long
         finally:
             lane.rests()
 
@@ -148,7 +149,7 @@ class Lane:
         """The next batches to commit together, maybe none; stores published positions meanwhile."""
         self._turns()
         self._publisher.serve()
-        wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_IDLE_WAIT_MS
+        wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_LANE_REST_MS
         batches = self._reader.next_round(wait_ms / 1_000)
         if not batches:  # a transaction in work locks the rows of its partitions
             idle = [lease for lease in self._leases.all() if lease.partition not in self._rounds.taken]

@@ -68,7 +68,10 @@ class Reader:
         publisher: Publisher,
         group: str,
         senders: Senders,
+        stop: threading.Event,
     ) -> None:
+        """``stop``: the owner is to drain; heard within one poll, and told to all lanes."""
+        self._stop = stop
         self._connection = connection
         self._leases = leases
         self._publisher = publisher
@@ -112,8 +115,10 @@ class Reader:
         return self.rounds.next(timeout_s)
 
     def stop_reading(self) -> None:
-        """Stops reading; what was read is still handed out."""
-        self._stopping.set()
+        """Stops reading; what was read is still handed out, and lanes that rest hear of it."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self.rounds.wake()
 
     @property
     def drained(self) -> bool:
@@ -149,7 +154,7 @@ class Reader:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set():
+            while not (self._stopping.is_set() or self._stop.is_set()):
                 self._check_joined()
                 self._senders.look()
                 self._read_again()
@@ -163,7 +168,8 @@ class Reader:
                         self.rounds.put(batch)
         except Exception as error:  # noqa: BLE001 - handed to the committing thread, which raises it
             self.failure = error
-            self._stopping.set()
+        finally:
+            self.stop_reading()
 
     def _expect_to_join(self) -> None:
         self.joined = False
@@ -259,6 +265,7 @@ class Reader:
         # Nothing is read of a partition that stands still, though it is assigned.
         still = [TopicPartition(self._topic, p.partition, OFFSET_END) for p in partitions if p.partition not in places]
         consumer.incremental_assign([*places.values(), *still])
+        self.rounds.wake()  # some of their events may have been published again
 
     def _begin(self, leases: dict[int, Lease]) -> dict[int, TopicPartition]:
         """The Kafka offset to read on from, by partition."""
@@ -273,6 +280,7 @@ class Reader:
         if places:
             self._consumer.incremental_unassign(places)
             self._consumer.incremental_assign(places)
+            self.rounds.wake()
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Drains: waits until the batch in work commits and its events are acknowledged, then frees the lease."""

@@ -38,7 +38,7 @@ class Rounds:
         """
         with self._offered:
             free = self._ready.free(self.taken)
-            if not free and self._offered.wait(self._ready.due_within(timeout_s)):
+            if not free and self._offered.wait(self._ready.due_within(self._at_most(timeout_s))):
                 free = self._ready.free(self.taken)
             if free and self.taken and sum(waiting.worth for waiting in free) < limits.ROUND_MESSAGES_ENOUGH:
                 self._settled.wait(limits.ROUND_GATHER_MS / 1_000)
@@ -50,6 +50,15 @@ class Rounds:
             self._in_work.update(batch.partition for batch in batches if batch.left is not None)
             self._changed.notify_all()
             return batches
+
+    def wake(self) -> None:
+        """Lanes that wait look again: at what is to be acknowledged, or whether they are to end."""
+        with self._offered:
+            self._offered.notify_all()
+
+    def _at_most(self, timeout_s: float) -> float:
+        """How long a lane waits: one that may end soon asks again soon, however late it heard that it was woken."""
+        return min(timeout_s, _POLL_S) if self._stopping.is_set() else timeout_s
 
     def done(self, partition: int) -> None:
         """Notes that the batch is committed and published, or dropped; lanes and revocations wait for that."""

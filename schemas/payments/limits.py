@@ -101,7 +101,7 @@ WEBHOOK_COMMITS_RUNNING_MAX: Final = 2  # of one ingress process
 WEBHOOK_CLAIM_MAX: Final = 200  # events of one round of the worker
 WEBHOOK_ROUND_INTERVAL_MS: Final = 100  # between looks at an empty inbox
 WEBHOOK_IDLE_AFTER_S: Final = 5  # without a webhook; then it is looked at as often as this:
-WEBHOOK_ROUND_IDLE_INTERVAL_MS: Final = 250
+WEBHOOK_ROUND_IDLE_INTERVAL_MS: Final = 500
 WEBHOOK_RETRY_SCHEDULE_MS: Final = (300, 700, 1_500, 3_000, 6_000, 12_000, 30_000, 60_000)  # then every last one
 WEBHOOK_PARKED_MAX_S: Final = 900  # an event whose attempt is not to be seen for so long is a person's
 WEBHOOK_UNDECIDED_TRIES_MAX: Final = 20  # about a quarter of an hour: then a person hears of it too
@@ -176,9 +176,7 @@ MERCHANT_WEBHOOK_ANSWER_BYTES_MAX: Final = 16 * 1024
 MERCHANT_WEBHOOK_SENDS_MAX: Final = 32  # under way in one process
 MERCHANT_WEBHOOK_SENDS_MERCHANT_MAX: Final = 8  # of one merchant: its slow endpoints leave room for other merchants
 MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX: Final = 4  # claimed at once for one endpoint: a slow one leaves room for others
-MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = (
-    500  # between looks for tries that are due; what is planned here is sent at once
-)
+MERCHANT_WEBHOOK_CLAIM_INTERVAL_MS: Final = 1_000  # between looks for tries that are due; news are sent at once
 MERCHANT_WEBHOOK_EVENTS_BATCH_MAX: Final = 500
 MERCHANT_WEBHOOK_READ_TIMEOUT_MS: Final = 500
 MERCHANT_WEBHOOK_GATHER_MS: Final = 500  # between two reads that find events

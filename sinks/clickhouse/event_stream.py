@@ -36,7 +36,11 @@ class EventStream:
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._reader = EventReader(
-            settings.kafka, topic=settings.topic, client_id=settings.owner_id, group=f"sink-{settings.sink.name}"
+            settings.kafka,
+            topic=settings.topic,
+            client_id=settings.owner_id,
+            group=f"sink-{settings.sink.name}",
+            gather_s=limits.SINK_GATHER_S,
         )
 
     @property

@@ -302,13 +302,15 @@ def test_what_expires_while_nothing_is_fetched_is_gone_on_behind_in_the_same_ass
     assert "stream_begins_again" not in capfd.readouterr().out
 
 
-def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage) -> None:
+@pytest.mark.parametrize("gather_s", [0.0, 0.2])
+def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage, gather_s: float) -> None:
     """It says what is missing, reads the other partitions on, and takes what is published again."""
     mine = [c for c in stage.world.commits if c.partition == 3]
     others = [c for c in stage.world.commits if c.partition != 3]
     expire(stage.kafka, stage.world.events_topic, 3)
     name = "reader"
-    with closing(EventReader(stage.kafka, topic=stage.world.events_topic, client_id=name, group=name)) as reader:
+    where = {"topic": stage.world.events_topic, "client_id": name, "group": name}
+    with closing(EventReader(stage.kafka, **where, gather_s=gather_s)) as reader:
         reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
         found: list[tuple[int, int]] = []
 
@@ -320,6 +322,25 @@ def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage) -> No
         assert reader.intake.halts[3].reason == "expired"
         publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in mine))
         eventually(lambda: read(len(others) + len(mine)), within_s=40)
+        assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
+
+
+def test_what_gathers_behind_the_first_events_is_read_whole_and_in_order(stage: Stage) -> None:
+    """While events gather nothing is read; who is in a hurry gets what is behind those that were read, and no other."""
+    name = "gathers"
+    where = {"topic": stage.world.events_topic, "client_id": name, "group": name}
+    with closing(EventReader(stage.kafka, **where, gather_s=3_600.0)) as reader:
+        reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
+        found = [(one.partition, one.event.seq) for one in eventually(lambda: reader.read(500, 0.2), within_s=40)]
+        stage.world.payments_made(30)
+        stage.store_and_publish()
+        assert [reader.read(500, 0.05) for _ in range(5)] == [[]] * 5
+
+        def read() -> bool:
+            found.extend((one.partition, one.event.seq) for one in reader.read(500, 0.2, is_hurried=True))
+            return len(found) >= len(stage.world.commits)
+
+        eventually(read, within_s=40)
         assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
 
 

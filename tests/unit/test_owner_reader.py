@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaException
@@ -11,10 +13,11 @@ from confluent_kafka import KafkaException
 from dataflows import limits
 from dataflows.owner.batch import Record
 from dataflows.owner.leases import Lease
+from dataflows.owner.process import OwnerProcess
 from dataflows.owner.reader import Reader
 from dataflows.owner.senders import Senders
 from sinks.kafka.connection import KafkaConnection
-from tests.eventually import eventually
+from tests.eventually import eventually, patient
 from tests.worlds.senders import KnownKeys
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ class EveryPartitionIsOurs:
 def reader() -> Iterator[Reader]:
     ours: Any = EveryPartitionIsOurs()
     nowhere = KafkaConnection(bootstrap="127.0.0.1:1")
-    made = Reader(nowhere, None, ours, ours, "test-reader", Senders(KnownKeys()))  # type: ignore[arg-type] # nothing is taken from a database
+    made = Reader(nowhere, None, ours, ours, "test-reader", Senders(KnownKeys()), threading.Event())  # type: ignore[arg-type] # nothing is taken from a database
     yield made
     made._consumer.close()
 
@@ -62,6 +65,28 @@ def test_a_reader_that_gets_into_no_group_says_so_to_every_lane(
     for look in (lambda: reader.drained, lambda: reader.next_round(FOR_EVER_S)):
         with pytest.raises(KafkaException, match="Not in the consumer group"):
             look()
+
+
+@pytest.mark.parametrize("what", ["it is told to stop", "another lane fails"])
+def test_a_lane_that_rests_hears_at_once_that_it_is_to_end(reader: Reader, what: str) -> None:
+    """However long it may rest: a drain that waited for it would be killed, and a failed owner would stand still."""
+    process: Any = OwnerProcess.__new__(OwnerProcess)
+    process.reader, process.failure = reader, None
+    heard = threading.Event()
+
+    def rests() -> None:
+        assert reader.next_round(FOR_EVER_S) == []
+        heard.set()
+
+    reader.start()
+    resting = threading.Thread(target=rests, daemon=True)
+    resting.start()
+    if what == "it is told to stop":
+        reader._stop.set()
+    else:
+        process._turn(Mock(side_effect=KafkaException), Mock())
+    assert heard.wait(patient(20))
+    eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
 
 
 def test_what_was_decided_ahead_before_the_take_is_not_read_again_however_far_this_lease_came(

@@ -109,6 +109,7 @@ def test_a_lane_that_hangs_is_told_and_one_that_waits_for_kafka_is_not(monkeypat
         backlog = staticmethod(lambda: 0)
         all = staticmethod(list)
         done = staticmethod(lambda _: None)
+        stop_reading = staticmethod(lambda: None)
 
         def next_round(self, _: float) -> list[Any]:
             waits.set()

@@ -1,5 +1,10 @@
 -- What the propagation worker asks.
 
+-- name: propagation_waits
+-- Whether anything has to be looked at now. Served by moderation_propagation_due and media_hidden_due.
+select exists (select from moderation_propagation where state = 'pending' and next_at <= clock_timestamp())
+    or exists (select from media_hidden where next_at <= clock_timestamp());
+
 -- name: propagation_due
 -- What has to be looked at now. Served by moderation_propagation_due.
 select p.decision_id, p.consumer, p.object_id, p.effect, p.attempts,

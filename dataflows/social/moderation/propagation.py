@@ -58,14 +58,16 @@ class Propagation:
     def _follow(self, connection: psycopg.Connection[Any], http: httpx.Client) -> None:
         looks = Looks(connection, http, self._place.of_service(SocialConfig).media)
         while not self._session.is_stopped:
-            rows = connection.execute(SQL["propagation_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
-            for row in rows:
-                self._look(connection, looks, Due(*row))
-            rows += self._hide(connection, looks)
+            found = connection.execute(SQL["propagation_waits"]).fetchone() != (False,)
+            if found:
+                rows = connection.execute(SQL["propagation_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
+                for row in rows:
+                    self._look(connection, looks, Due(*row))
+                found = bool(rows + self._hide(connection, looks))
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
                 self._end(connection)
                 self._swept = time.monotonic()
-            if not rows:
+            if not found:
                 self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _look(self, connection: psycopg.Connection[Any], looks: Looks, due: Due) -> None:

@@ -68,10 +68,10 @@ class UsageFeed:
             if rows := self._next():
                 self._found_at = time.monotonic()
                 return UsageBlock(rows), started
-            if time.monotonic() >= deadline:
-                break
             stop.wait(look_again_in_s(time.monotonic() - self._found_at))
             started = time.monotonic()
+            if started >= deadline:
+                break  # the next read looks at once
         return None, started
 
     def again(self, plan: Plan, beat: Callable[[], None]) -> UsageBlock:
