@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
     from ingress.tenancy.stores import TenantStores
-    from ingress.tenancy.tenants import Known, Tenants
+    from ingress.tenancy.tenants import Known, Tenant, Tenants
 
 _LIST: Final = "resources"
 Head = tuple[str, int, int, bytes | None]  # resource, version, created at, its image where that is on its way
@@ -97,8 +97,10 @@ class Resources:
         raise away or errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
 
     async def _payloads(self, known: Known, heads: list[Head]) -> list[Document] | None:
-        """The documents of these heads; None when the store is behind them."""
+        """The documents of these heads; None when the store is behind them, or the policy changed meanwhile."""
         rows = await self._stores.rows(known.tenant, [id_ for id_, _, _, image in heads if image is None])
+        if rows and not await self._is_decided(known.tenant):
+            return None
         found: list[Document] = []
         self._dual_reads.compare(known, rows)
         for id_, version, _, image in heads:
@@ -110,6 +112,17 @@ class Resources:
             if not deleted:
                 found.append(self._document(known, id_, stored, sealed))
         return found
+
+    async def _is_decided(self, tenant: Tenant) -> bool:
+        """Whether what was just read was read under the policy that it was decided by.
+
+        A database of the tenant's own knows of none, and was asked after the heads: what it gave may have been written
+        under a later one. Any other store compares the two in the statement that reads.
+        """
+        if tenant.mode != "dedicated":
+            return True
+        asked = {"tenant_id": tenant.tenant_id, "policy_version": tenant.policy_version}
+        return await self._store.rows("tenant_policy_holds", asked) == [(True,)]
 
     def _document(self, known: Known, resource_id: str, version: int, sealed: bytes) -> Document:
         return {

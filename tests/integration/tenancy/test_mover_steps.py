@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from dataflows.tenancy.mover import endings, feeding, verifying
 from dataflows.tenancy.mover.moves import Moves
@@ -20,11 +23,13 @@ from schemas import errors
 from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
 from sinks.postgres import migrate
+from sinks.tenancy import databases
 from sinks.tenancy.shredded import Shredded
+from tests.eventually import eventually
 from tests.worlds.mover_world import POOL, world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.servers import World
@@ -224,6 +229,22 @@ def test_who_brings_more_tenants_than_a_store_may_hold_fails(world: MoverWorld) 
 POLICY = "update tenant set state = %s, suspension = %s, policy_version = policy_version + 1 where tenant_id = %s"
 
 
+@asynccontextmanager
+async def _reading(world: MoverWorld, dsn: str) -> AsyncIterator[tuple[Tenants, TenantStores, Resources]]:
+    """What an ingress reads with."""
+    store = Store(dsn)
+    await store.open()
+    tenants = Tenants(store, world.root_keys, cast("Any", None))
+    stores = TenantStores(store, dsn, world.contexts)
+    reads = Resources(store, stores, tenants, cast("Any", None))
+    try:
+        yield tenants, stores, reads
+    finally:
+        await reads.close()
+        await stores.close()
+        await store.close()
+
+
 def test_what_an_ingress_decided_before_a_policy_changed_is_decided_again(world: MoverWorld, stack: World) -> None:
     """What it knew allows all of it: a row, one that waits in the feed, nothing under that name, and a list."""
     tenant = world.tenant("tn_decided", 2)
@@ -231,12 +252,7 @@ def test_what_an_ingress_decided_before_a_policy_changed_is_decided_again(world:
     dsn = stack.addresses.postgres_dsns["millrace_ingress"]
 
     async def asked() -> None:
-        store = Store(dsn)
-        await store.open()
-        tenants = Tenants(store, world.root_keys, cast("Any", None))
-        stores = TenantStores(store, dsn, world.contexts)
-        reads = Resources(store, stores, tenants, cast("Any", None))
-        try:
+        async with _reading(world, dsn) as (tenants, stores, reads):
             known = await tenants.get(tenant)
             for state, suspension, allows in (("active", None, True), ("suspended", "blocked", False)):
                 world.superuser.execute(POLICY, (state, suspension, tenant))
@@ -256,10 +272,46 @@ def test_what_an_ingress_decided_before_a_policy_changed_is_decided_again(world:
                     assert sorted(payload["version"] for payload in payloads) == wanted
                 with pytest.raises(errors.NotFound if allows else errors.TenantNotActive):
                     await reads.get(known, "rs_none")
-        finally:
-            await reads.close()
-            await stores.close()
-            await store.close()
 
     asyncio.run(asked())
     assert world.one("select policy_version from tenancy.gate where tenant_id = %s", tenant) == (3,)
+
+
+_WAITING = """select from pg_locks l join pg_database d on d.oid = l.database
+    where d.datname = current_database() and not l.granted"""
+
+
+def _waits(slow: psycopg.Connection[Any]) -> int:
+    """How many wait for what this connection holds."""
+    return slow.execute(_WAITING).rowcount
+
+
+def test_a_database_of_its_own_is_not_read_by_an_older_policy_however_long_it_takes(
+    world: MoverWorld, stack: World
+) -> None:
+    """Its head was found under the policy of before; what the database gives then may be of after it."""
+    tenant = world.tenant("tn_own_policy", 2)
+    world.own_store(tenant, "pl_own_policy", "dedicated")
+    world.superuser.execute("update tenant set placement_id = 'pl_own_policy' where tenant_id = %s", (tenant,))
+    own, pool = world.places.serving(tenant), world.places.serving(world.tenant("tn_beside", 0))
+    world.places.make(own)
+    world.places.apply(own, world.places.rows_after(structs.replace(pool, tenant_id=tenant), "", 9))
+    dsn = stack.addresses.postgres_dsns["millrace_ingress"]
+    superuser = databases.dsn_of(stack.addresses.postgres_superuser_dsn, own.placement_id)
+
+    async def asked() -> None:
+        async with _reading(world, dsn) as (tenants, _, reads):
+            known = await tenants.get(tenant)
+            for state, suspension in (("active", None), ("suspended", "blocked")):
+                with psycopg.connect(superuser) as slow:
+                    slow.execute("lock table tenancy_pool.resource in access exclusive mode")
+                    read = asyncio.create_task(reads.get(known, "rs_000"))
+                    await asyncio.to_thread(eventually, partial(_waits, slow))
+                    world.superuser.execute(POLICY, (state, suspension, tenant))
+                if state == "active":
+                    assert json.loads(bytes((await read)["payload"])) == {"version": 1}
+                    continue
+                with pytest.raises(errors.TenantNotActive):
+                    await read
+
+    asyncio.run(asked())
