@@ -14,6 +14,7 @@ CONSOLE: Final = ConsolePages(
         place("t", "/console/tenants", "Tenants"),
         place("i", "/console/billing", "Billing runs"),
         place("s", "/console/grants", "Support grants"),
+        place("c", "/console/capacity", "Capacity"),
         place("n", "/console/noisy", "Noisy callers"),
         place("x", "/console/isolation", "Isolation"),
     ),

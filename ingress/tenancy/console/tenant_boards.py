@@ -1,4 +1,4 @@
-"""Boards of the platform: one move with the sums of both sides, noisy callers, and what the isolation monitor found."""
+"""Boards of the platform: a move with the sums of both sides, noisy callers, room of stores, what the monitor found."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dataflows.tenancy.domain.capacity import Store
 from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
@@ -58,6 +59,32 @@ async def noisy(request: Request) -> Response:
     async with visits.reading_of(request, "noisy", "noisy") as visit:
         rows = await visit.console.records("noisy", topic=SERVICE.commands_topic, limit=limits.CONSOLE_ROWS_MAX)
     return visit.page("noisy.html", rows=rows)
+
+
+@router.get("/capacity")
+async def capacity(request: Request) -> Response:
+    """What each store of tenants' rows holds and may, and which kind of tenant is refused now."""
+    async with visits.reading_of(request, "capacity", "capacity") as visit:
+        rows = await visit.console.records("capacity", limit=limits.CONSOLE_ROWS_MAX)
+    return visit.page("capacity.html", rows=[row | room_of(row) for row in rows], refusing=refusing(rows))
+
+
+def room_of(row: dict[str, Any]) -> dict[str, Any]:
+    """How many tenants a store may hold, and whether it takes another, as whoever makes or moves one decides it."""
+    held = _store(row)
+    if not row["is_made"]:
+        return {"places": held.places, "state": "being made"}
+    return {"places": held.places, "state": "has room" if held.has_room else "full"}
+
+
+def refusing(rows: list[dict[str, Any]]) -> list[str]:
+    """The modes of which no store takes another tenant."""
+    takes = {row["mode"] for row in rows if row["is_made"] and _store(row).has_room}
+    return sorted({row["mode"] for row in rows} - takes)
+
+
+def _store(row: dict[str, Any]) -> Store:
+    return Store(**{name: row[name] for name in Store.__struct_fields__})
 
 
 @router.get("/isolation")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingress.tenancy.console.tenant_boards import gates, status_of
+from ingress.tenancy.console.tenant_boards import gates, refusing, room_of, status_of
 from schemas.tenancy import limits
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -39,3 +39,27 @@ def test_one_gate_of_a_move_is_open_and_those_before_are_done() -> None:
     assert [name for name, how in shown if how == "open"] == ["verifying"]
     assert [how for _, how in shown] == ["done"] * 4 + ["open"] + ["to come"] * 3
     assert gates("rolling_back") == gates("aborted") == []
+
+
+def a_store(mode: str, tenants: int, **other: object) -> dict[str, object]:
+    """One without a bound of its own."""
+    none = dict.fromkeys(("tenants_max", "bytes_max", "bytes"))
+    return {"store": mode, "mode": mode, "is_made": True, "tenants": tenants} | none | other
+
+
+def test_a_store_has_room_on_the_board_where_a_tenant_would_be_taken() -> None:
+    pooled, schemas = limits.STORE_TENANTS_MAX["pooled"], limits.STORE_TENANTS_MAX["partitioned"]
+    rows = [
+        a_store("pooled", pooled),
+        a_store("pooled", 0, is_made=False),
+        a_store("partitioned", schemas - 1),
+        a_store("dedicated", 1, tenants_max=9, bytes_max=100, bytes=100),
+    ]
+    assert [(found["places"], found["state"]) for found in map(room_of, rows)] == [
+        (pooled, "full"),
+        (pooled, "being made"),
+        (schemas, "has room"),
+        (9, "full"),
+    ]
+    assert refusing(rows) == ["dedicated", "pooled"]
+    assert refusing([*rows, a_store("pooled", 0)]) == ["dedicated"]
