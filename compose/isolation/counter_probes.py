@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from compose import limits
 from compose.isolation.found import Found
@@ -24,6 +22,7 @@ from limiter.store.store import CounterStore
 from limiter.store.stored_bucket import bucket_of
 from schemas import errors
 from schemas.limiter.limit_policy import ANY, LimitPolicy, Scope
+from sinks.redis.connection import connect_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,6 +50,7 @@ _IDENTITY_BYTES: Final = 16
 _CHARGED: Final = (3, 5)  # the one who asks, and the other
 _REPEATED: Final = (answers.DUPLICATE, answers.CONFLICT)
 _TIMEOUT_S: Final = float(limits.ISOLATION_ANSWER_S)
+_MS: Final = 1_000
 
 
 class CounterProbes:
@@ -129,10 +129,7 @@ class CounterProbes:
 
 
 def _client(url: str) -> redis.Redis:
-    once = Retry(NoBackoff(), 1)
-    return redis.Redis.from_url(
-        url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, retry=once, protocol=2
-    )
+    return connect_blocking(url, limits.ISOLATION_ANSWER_S * _MS, "millrace-isolation", protocol=2)
 
 
 def _proof(probe: str, evidence: str, is_so: bool) -> Found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import redis
+from redis import retry
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -24,3 +26,16 @@ def connect(url: str, timeout_ms: int = limits.VELOCITY_TIMEOUT_MS) -> Redis:
         client_name="millrace-ingress",
     )
     return Redis.from_pool(pool)  # which closes the pool with the client
+
+
+def connect_blocking(url: str, timeout_ms: int, name: str, *, protocol: int | None = None) -> redis.Redis:
+    """The same for a thread that waits, over one connection for each; the server lists it by ``name``."""
+    timeout_s = timeout_ms / _MS
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=retry.Retry(NoBackoff(), 1),
+        client_name=name,
+        protocol=protocol,
+    )

@@ -10,22 +10,18 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Final, NamedTuple
 
-import redis as redis_client
 from prometheus_client import Counter
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from schemas import errors
 from schemas.social import limits
-from sinks.redis.connection import connect
+from sinks.redis.connection import connect, connect_blocking
 
 Place = tuple[int, str]  # when it was published, in microseconds, and its id
 _PREFIX: Final = "millrace:social:home:"
 _BUILDING: Final = 8_900_000_000_000_000  # above every time, below what marks a complete home
 _TOKENS: Final = 1_000_000_000
 _ANY: Final = -1  # building
-_MS: Final = 1_000
 # Rising: the server is nearly full. Readers build these homes from Postgres, at more cost: give it more memory.
 _ENDED: Final = Counter("millrace_social_homes_ended", "Homes that ended for want of memory")
 
@@ -113,14 +109,7 @@ class HomeWriter:
     """Homes as fan-out has them. Every method may be repeated, and raises redis' own errors."""
 
     def __init__(self, url: str, timeout_ms: int = limits.HOME_TIMEOUT_MS) -> None:
-        timeout_s = timeout_ms / _MS
-        self._redis = redis_client.Redis.from_url(
-            url,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 1),
-            client_name="millrace-social-fanout",
-        )
+        self._redis = connect_blocking(url, timeout_ms, "millrace-social-fanout")
         self._push = self._redis.register_script(_script("home_push"))
         self._building = self._redis.register_script(_script("home_building"))
 
