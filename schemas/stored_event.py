@@ -13,7 +13,7 @@ import os
 import threading
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from backports import zstd
 
@@ -63,10 +63,12 @@ def published(stored: bytes) -> bytes:
 
 
 def _compressor(dictionary: int) -> zstd.ZstdCompressor:
-    found: dict[int, zstd.ZstdCompressor] = _of_thread.__dict__
+    found: dict[Any, zstd.ZstdCompressor] = _of_thread.__dict__
     if dictionary not in found:
         # Sizes, checksums and the dictionary's own id are in the frame of none: 11 bytes that the row says already.
-        options = dict.fromkeys((_Option.content_size_flag, _Option.checksum_flag, _Option.dict_id_flag), 0)
+        options: dict[int, int] = dict.fromkeys(
+            (_Option.content_size_flag, _Option.checksum_flag, _Option.dict_id_flag), 0
+        )
         options[_Option.compression_level] = _LEVEL
         found[dictionary] = zstd.ZstdCompressor(options=options, zstd_dict=_dictionaries()[dictionary].as_digested_dict)
     return found[dictionary]

@@ -79,9 +79,8 @@ class Publisher:
                     "limit": limits.PUBLISH_RESUME_CHUNK,
                 },
             ).fetchall()
-            self._send_events(
-                partition, lease.epoch, [Published(*place, stored_event.published(stored)) for *place, stored in rows]
-            )
+            events = [Published(seq, key, stored_event.published(stored)) for seq, key, stored in rows]
+            self._send_events(partition, lease.epoch, events)
             after = rows[-1][0]
             if partition in self.refusals():
                 break

@@ -97,9 +97,7 @@ def stands(follower: Follower, words: str) -> None:
     eventually(told, within_s=40, what=words)
 
 
-def test_every_event_is_taken_once_and_in_order_over_restarts(
-    stage: Stage, following: Callable[[str], Follower]
-) -> None:
+def test_every_event_is_taken_once_in_order_over_restarts(stage: Stage, following: Callable[[str], Follower]) -> None:
     first = drained(following("one"), len(stage.world.commits))
     assert sorted(first) == sorted((c.partition, c.seq) for c in stage.world.commits)
     stage.world.payments_made(5)
@@ -302,46 +300,42 @@ def test_what_expires_while_nothing_is_fetched_is_gone_on_behind_in_the_same_ass
     assert "stream_begins_again" not in capfd.readouterr().out
 
 
+def _reader(stage: Stage, gather_s: float) -> EventReader:
+    reader = EventReader(stage.kafka, topic=stage.world.events_topic, client_id="r", group="r", gather_s=gather_s)
+    reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
+    return reader
+
+
+def _has_read(reader: EventReader, found: list[tuple[int, int]], count: int, **how: bool) -> bool:
+    found += [(one.partition, one.event.seq) for one in reader.read(500, 0.2, **how)]
+    return len(found) >= count
+
+
 @pytest.mark.parametrize("gather_s", [0.0, 0.2])
 def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage, gather_s: float) -> None:
     """It says what is missing, reads the other partitions on, and takes what is published again."""
     mine = [c for c in stage.world.commits if c.partition == 3]
-    others = [c for c in stage.world.commits if c.partition != 3]
+    others = len(stage.world.commits) - len(mine)
     expire(stage.kafka, stage.world.events_topic, 3)
-    name = "reader"
-    where = {"topic": stage.world.events_topic, "client_id": name, "group": name}
-    with closing(EventReader(stage.kafka, **where, gather_s=gather_s)) as reader:
-        reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
-        found: list[tuple[int, int]] = []
-
-        def read(count: int) -> bool:
-            found.extend((one.partition, one.event.seq) for one in reader.read(500, 0.2))
-            return len(found) >= count
-
-        eventually(lambda: read(len(others)) and 3 in reader.intake.halts, within_s=40)
+    found: list[tuple[int, int]] = []
+    with closing(_reader(stage, gather_s)) as reader:
+        eventually(lambda: _has_read(reader, found, others) and 3 in reader.intake.halts, within_s=40)
         assert reader.intake.halts[3].reason == "expired"
         publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in mine))
-        eventually(lambda: read(len(others) + len(mine)), within_s=40)
-        assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
+        eventually(lambda: _has_read(reader, found, others + len(mine)), within_s=40)
+    assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
 
 
 def test_what_gathers_behind_the_first_events_is_read_whole_and_in_order(stage: Stage) -> None:
     """While events gather nothing is read; who is in a hurry gets what is behind those that were read, and no other."""
-    name = "gathers"
-    where = {"topic": stage.world.events_topic, "client_id": name, "group": name}
-    with closing(EventReader(stage.kafka, **where, gather_s=3_600.0)) as reader:
-        reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
-        found = [(one.partition, one.event.seq) for one in eventually(lambda: reader.read(500, 0.2), within_s=40)]
+    found: list[tuple[int, int]] = []
+    with closing(_reader(stage, 3_600.0)) as reader:
+        eventually(lambda: _has_read(reader, found, 1), within_s=40)
         stage.world.payments_made(30)
         stage.store_and_publish()
         assert [reader.read(500, 0.05) for _ in range(5)] == [[]] * 5
-
-        def read() -> bool:
-            found.extend((one.partition, one.event.seq) for one in reader.read(500, 0.2, is_hurried=True))
-            return len(found) >= len(stage.world.commits)
-
-        eventually(read, within_s=40)
-        assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
+        eventually(lambda: _has_read(reader, found, len(stage.world.commits), is_hurried=True), within_s=40)
+    assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
 
 
 def mine_of(taken: list[Taken]) -> list[Taken]:
