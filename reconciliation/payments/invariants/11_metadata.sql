@@ -14,5 +14,6 @@ with written as (
     from payout t, json_each_text(t.metadata::json) e where t.metadata <> '{}'
 )
 select kind, merchant_id, id, key, case when m.id is null then 'it is not found' else 'it is found and not there' end as reason
-from written w full join metadata_entry m using (kind, merchant_id, key, value, created_at, id)
+from (select *, metadata_digest(kind, merchant_id, key, value) as digest from written) w
+full join metadata_place m using (digest, created_at, id)
 where w.id is null or m.id is null

@@ -125,7 +125,7 @@ PLANTED: dict[str, list[str]] = {
     "10": ["update payment_intent set amount_capturable = amount_capturable + 1 where state = 'requires_capture'"],
     "11": [f"update payment_intent set version = version + 1 where id = {SUCCEEDED}"],
     "results": ["delete from idempotency where ctid = (select min(ctid) from idempotency)"],
-    "metadata": ["delete from metadata_entry where ctid = (select min(ctid) from metadata_entry)"],
+    "metadata": ["delete from metadata_place where ctid = (select min(ctid) from metadata_place)"],
     "12": ["delete from attempt_dispatch where status = 'waiting'"],
     "14": ["update settlement_line set fee = fee + 1, net = net - 1"],
     "15": ["update settlement_line set fee = fee + 1"],
