@@ -15,7 +15,7 @@ from sinks.postgres.ledger_chain import ChainRow
 
 def ledger_txns_insert(txns: Sequence[tuple[LedgerTxn, Command]], partition: int) -> Statement:
     """Ledger transactions with the command that caused each."""
-    return SQL["ledger_txns_insert"], (
+    return copied(SQL["ledger_txns_insert"]), (
         Integers([partition] * len(txns)),
         Bigints([txn.txn_id for txn, _ in txns]),
         Texts([txn.reference for txn, _ in txns]),

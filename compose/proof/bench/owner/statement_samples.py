@@ -29,6 +29,7 @@ _NAMES: Final = (
     ("copy processor_attempt", "attempts insert"),
     ("update processor_attempt", "attempts update"),
     ("insert into ledger_txn", "ledger transactions insert"),
+    ("copy ledger_txn", "ledger transactions insert"),
     ("insert into ledger_entry", "ledger entries insert"),
     ("copy ledger_entry", "ledger entries insert"),
     ("insert into ledger_chain", "ledger chain insert"),

@@ -154,8 +154,8 @@ from unnest(%s::int[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[
 
 -- name: ledger_txns_insert
 -- The batch's ledger transactions. The unique reference refuses a fact that was posted before.
-insert into ledger_txn (txn_id, reference, kind, aggregate_key, trace_id, partition, effective_at, recorded_at)
-select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, t.partition, t.effective_at, clock_timestamp()
+insert into ledger_txn (txn_id, reference, kind, aggregate_key, trace_id, partition, effective_at)
+select t.txn_id, t.reference, t.kind, t.aggregate_key, t.trace_id, t.partition, t.effective_at
 from unnest(%s::int[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[])
          as t (partition, txn_id, reference, kind, aggregate_key, trace_id, effective_at);
 
