@@ -203,6 +203,8 @@ def names_its_caller(payload: dict[str, object], fields: Fields) -> str | None:
 
     A policy's ``scope`` is no identity: it may be said where it is a field.
     """
+    if payload.keys().isdisjoint(_OF_THE_TOKEN):
+        return None
     own = {"scope"} & fields.keys()
     return next((name for name in payload if name in _OF_THE_TOKEN and name not in own), None)
 
@@ -246,9 +248,11 @@ def normalize(fields: Fields, payload: dict[str, Any]) -> tuple[dict[str, Any], 
 
 def not_to_be_said(fields: Fields, payload: dict[str, Any]) -> list[dict[str, str]]:
     """What only a command on its way may have, of a payload that is valid as one."""
-    given = ((name, payload[name], spec.said) for name, spec in fields.items() if name in payload)
-    reasons = ((name, said(value)) for name, value, said in given if said is not None and value is not None)
-    return [{"field": f"payload.{name}", "reason": reason} for name, reason in reasons if reason]
+    return [
+        {"field": f"payload.{name}", "reason": reason}
+        for name, spec in fields.items()
+        if spec.said is not None and (value := payload.get(name)) is not None and (reason := spec.said(value))
+    ]
 
 
 def hashed(fields: Fields, payload: dict[str, Any]) -> dict[str, Any]:

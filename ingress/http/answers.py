@@ -16,6 +16,8 @@ from starlette.responses import Response
 from ingress.http import metrics, problems
 
 if TYPE_CHECKING:
+    from prometheus_client import Counter
+
     from schemas import errors
     from schemas.operation import Operation
 
@@ -41,6 +43,12 @@ def _committed(result_id: str) -> msgspec.json.Decoder[Any]:
     fields: list[Any] = [("id", str, msgspec.field(name=result_id)), ("version", int | None, None)]
     versioned = msgspec.defstruct("_Versioned", fields)
     return msgspec.json.Decoder(msgspec.defstruct("_Committed", [("result", versioned)]))
+
+
+@cache
+def _answers(status: int) -> Counter:
+    """Those of a status: to find them by its text took a line of a list as long as to write it."""
+    return metrics.ANSWERS.labels(status)
 
 
 _refused: Final = msgspec.json.Decoder(dict[str, Any])
@@ -75,7 +83,7 @@ def pending(request_id: str) -> Answer:
 
 def response(answer: Answer, applied: str | None, request_id: str | None) -> Response:
     """The HTTP response of an answer."""
-    metrics.ANSWERS.labels(answer.status).inc()
+    _answers(answer.status).inc()
     headers = {"Cache-Control": "no-store"} if answer.code is None else problems.headers_of(answer.code)
     if applied:
         headers["Preference-Applied"] = applied
@@ -97,7 +105,7 @@ def response(answer: Answer, applied: str | None, request_id: str | None) -> Res
 
 def line(answer: Answer) -> bytes:
     """The NDJSON line of an answer: its status beside the members of its body, or beside ``problem``."""
-    metrics.ANSWERS.labels(answer.status).inc()
+    _answers(answer.status).inc()
     head = b'{"status":%d' % answer.status
     if answer.replayed:
         head += b',"replayed":true'

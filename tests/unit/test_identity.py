@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,13 @@ def test_a_retried_create_makes_the_same_id_for_ever() -> None:
     """A change here would let yesterday's retry create a second payment: the value is written down."""
     assert ID == "pi_ybkw3hpzcfhetlmy46cofeq7lr"
     assert identity.derived_id("pi", SCOPE, OPERATION, KEY) == ID
+
+
+@given(texts)
+def test_an_id_is_base32_as_the_standard_library_writes_it(key: str) -> None:
+    digest = hashlib.sha256(f"{SCOPE}\x1f{OPERATION}\x1f{key}".encode()).digest()
+    written = base64.b32encode(digest)[:26].decode().lower()
+    assert identity.derived_id("pi", SCOPE, OPERATION, key) == f"pi_{written}"
 
 
 def test_an_id_is_readable_and_fits_its_field() -> None:
