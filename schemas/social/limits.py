@@ -47,6 +47,7 @@ APP_SESSION_S: Final = 8 * 3_600  # or as long as the token that opened it, if t
 APP_FORM_BYTES_MAX: Final = 64 * 1024  # a post's text, each character written as up to twelve
 APP_FORM_FIELDS_MAX: Final = 20
 APP_STATIC_KEPT_S: Final = 300
+APP_PART_BYTES: Final = 8 * 1024 * 1024  # of an upload from a page: what is sent again when a connection breaks
 
 # --- media of posts
 MEDIA_BYTES_MAX: Final = 512 * 1024 * 1024

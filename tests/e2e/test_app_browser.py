@@ -14,7 +14,7 @@ from tests.gate import matrix
 from tests.worlds.browser import DESK, PHONE, WAIT_MS, Window, chromium, fits
 from tests.worlds.page_user import PageUser, ann, bob, page_users
 from tests.worlds.public_system import public
-from tests.worlds.social_media import picture
+from tests.worlds.social_media import picture, put, sha
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,17 @@ _READS_ON = """element => {
         return range.getBoundingClientRect().left;
     });
     return first < last;
+}"""
+#: of the second part the first URL admits nothing; a body that a test looks at on its way would be lost
+_BREAKING = """() => {
+    const { open } = XMLHttpRequest.prototype;
+    window.puts = [];
+    XMLHttpRequest.prototype.open = function (method, url) {
+        const number = new URL(url).pathname.split("/").pop();
+        const isBroken = number === "2" && !puts.includes("2");
+        puts.push(number);
+        open.call(this, method, isBroken ? url.replace("signature=", "signature=x") : url);
+    };
 }"""
 SIZES = {"desk": DESK, "phone": PHONE}
 #: the rules of accessibility by night and on a phone are the proof's
@@ -155,6 +166,49 @@ def test_a_picture_is_uploaded_scanned_and_posted(windows: Any, ann: PageUser, p
     expect(shown).to_have_count(1)
     assert shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 64
     assert str(shown.get_attribute("src")).startswith(public.settings.media_origin().url)
+
+
+def test_an_upload_that_breaks_goes_on_and_what_is_taken_out_is_deleted(windows: Any, ann: PageUser) -> None:
+    """In three parts, of which the second is refused once: each other part is put once."""
+    page = windows(ann.name)
+    page.evaluate(_BREAKING)
+    data = picture(64)
+    page.locator("[data-files]").evaluate("(files, bytes) => (files.dataset.partBytes = bytes)", len(data) // 3 + 1)
+    page.set_input_files("[data-files]", [{"name": "sea.png", "mimeType": "image/png", "buffer": data}])
+    rows = page.get_by_role("list", name="Media of this post").get_by_role("listitem")
+    expect(rows).to_contain_text("Ready")
+    assert page.evaluate("puts") == ["1", "2", "2", "3"]
+    media_id = page.locator("[name=media_ids]").input_value()
+    page.get_by_role("button", name="Remove sea.png").click()
+    becomes(lambda: ann.get(f"/app/media/{media_id}").json()["scan_state"], "deleted")
+    expect(page.locator("[name=media_ids]")).to_have_value("")
+
+
+@pytest.mark.parametrize("look", LOOKS, ids="-".join)
+def test_the_board_shows_the_end_of_a_scan_and_deletes(
+    windows: Any, ann: PageUser, public: PublicSystem, look: tuple[str, str]
+) -> None:
+    size, scheme = look
+    page = windows(ann.name, viewport=SIZES[size], color_scheme=scheme)
+    data = picture()
+    begun = ann.press("/app/media", mime="image/png", bytes=str(len(data)), sha256=sha(data)).json()
+    path = f"/app/media/{begun['media_id']}"
+    assert put(begun["url"], data) == 204
+    given = {"media_id": begun["media_id"]}
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn, autocommit=True) as held:
+        held.execute("insert into media_scan values (%(media_id)s, now() + interval '1 hour')", given)
+        ann.press(f"{path}/complete")
+        page.goto("/app/media")
+        row = page.get_by_role("main").get_by_role("listitem")
+        expect(row).to_contain_text("scanning")
+        held.execute("update media_scan set leased_until = now() where media_id = %(media_id)s", given)
+    expect(row).to_contain_text("ready")
+    row.get_by_text("Delete the upload of").click()
+    assert Axe().run(page).response["violations"] == []
+    assert fits(page)
+    row.get_by_role("button", name="Delete for ever").click()
+    expect(row).to_contain_text("deleted")
+    expect(page.get_by_role("button", name="Delete for ever")).to_have_count(0)
 
 
 def test_news_come_without_loading_and_reactions_stay_in_place(windows: Any, ann: PageUser, bob: PageUser) -> None:

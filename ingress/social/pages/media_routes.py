@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dataflows.social.domain.media import ENDED
 from ingress import limits
 from ingress.commands import calling
 from ingress.social.media.uploads import Uploads
@@ -46,7 +47,9 @@ class MediaBoard:
         return page.document(page.items)
 
     def _shown(self, row: Json) -> Json:
-        return row | {"created_at": timestamp(row["created_at"]), "renditions": self._uploads.renditions(row)}
+        may_end = row["post_id"] is None and row["scan_state"] not in ENDED
+        shown = {"created_at": timestamp(row["created_at"]), "renditions": self._uploads.renditions(row)}
+        return row | shown | {"may_end": may_end}
 
 
 @router.get("/media")
@@ -59,17 +62,17 @@ async def board(request: Request) -> Response:
 
 @router.post("/media")
 async def begin(request: Request) -> Response:
-    """Begins an upload in one part: where its bytes go."""
+    """Begins an upload, whose parts are of one size but for the last: where the bytes of the first one go."""
     found = await visits.signed_in(request)
     fields = await found.form()
-    payload = {
-        "mime": fields.get("mime", ""),
-        "bytes": _count(fields.get("bytes", "")),
-        "sha256": fields.get("sha256", ""),
-    }
+    size = _count(fields.get("bytes", ""))
+    payload: Json = {"mime": fields.get("mime", ""), "bytes": size, "sha256": fields.get("sha256", "")}
+    if sums := fields.get("parts", "").split():
+        each = _count(fields.get("part_bytes", ""))
+        payload["parts"] = [{"bytes": min(each, size - n * each), "sha256": sha256} for n, sha256 in enumerate(sums)]
     outcome = await acts.act(found, "initiate_upload", fields.get("key", ""), payload)
     if outcome.result is None:
-        return calling.json({"problem": outcome.refusal or "Try again."}, status=outcome.status)
+        return _not_done(outcome)
     return calling.json({"media_id": outcome.result["media_id"], "url": outcome.result["parts"][0]["url"]})
 
 
@@ -80,19 +83,36 @@ async def complete(request: Request, media_id: str) -> Response:
     fields = await found.form()
     outcome = await acts.act(found, "complete_upload", fields.get("key", ""), {}, media_id)
     if outcome.result is None:
-        return calling.json({"problem": outcome.refusal or "Try again."}, status=outcome.status)
+        return _not_done(outcome)
     return calling.json({"scan_state": outcome.result["scan_state"]})
+
+
+@router.post("/media/{media_id}/delete")
+async def delete(request: Request, media_id: str) -> Response:
+    """Ends a medium that no post has; a script hears of it, everybody else sees the board."""
+    found = await visits.signed_in(request)
+    fields = await found.form()
+    outcome = await acts.act(found, "delete_upload", fields.get("key", ""), {}, media_id)
+    if found.is_part:
+        return _not_done(outcome) if outcome.result is None else calling.json(outcome.result)
+    return acts.refused(found, outcome) if outcome.is_refused else visits.go(visits.inside(fields.get("next")))
 
 
 @router.get("/media/{media_id}")
 async def state(request: Request, media_id: str) -> Response:
-    """How far a medium of one's own is, with a small picture of it when it is ready."""
+    """How far a medium of one's own is: what is missing of it, and a small picture of it when it is ready."""
     found = await visits.signed_in(request)
     calling.require_id(media_id)
     media = await found.part(Uploads).get(found.user, media_id)
     made = (media["rendition_manifest"] or {}).get("renditions", [])
     pictures = [one["url"] for one in made if one["mime"].startswith("image/")]
-    return calling.json({"scan_state": media["scan_state"], "picture": pictures[0] if pictures else None})
+    missing = [{"number": one["number"], "url": one["url"]} for one in media["parts"] if one["url"]]
+    picture = pictures[0] if pictures else None
+    return calling.json({"scan_state": media["scan_state"], "missing": missing, "picture": picture})
+
+
+def _not_done(outcome: acts.Outcome) -> Response:
+    return calling.json({"problem": outcome.refusal or "Try again."}, status=outcome.status)
 
 
 def _count(text: str) -> int:

@@ -102,6 +102,7 @@ _environment.globals |= {
     "note_max": limits.TEXT_LENGTH_MAX,
     "media_max": social_limits.POST_MEDIA_MAX,
     "media_bytes_max": social_limits.MEDIA_BYTES_MAX,
+    "media_part_bytes": social_limits.APP_PART_BYTES,
     "mimes": MIMES,
 }
 _environment.filters |= {"linked": linked, "moment": moment, "age": age, "stamp": stamp, "hue": hue, "size": size}

@@ -16,6 +16,7 @@ from ingress.social.pages.session import COOKIE
 from tests.eventually import becomes, patient
 from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
 from tests.worlds.public_system import public
+from tests.worlds.social_media import picture, put, sha
 
 if TYPE_CHECKING:
     from tests.worlds.public_system import PublicSystem
@@ -278,6 +279,32 @@ def test_an_erased_user_is_out_and_stays_out(public: PublicSystem, page_users: P
     assert again.get("/app").status_code == 303
     assert again.sign_in(public.token(ann.name, ("posts:read",), kind="user")).status_code == 410
     assert page_users().get(f"/app/posts/{post}").status_code == 404
+
+
+def test_an_upload_in_parts_is_gone_on_with_and_deleted_unless_a_post_has_it(ann: PageUser, bob: PageUser) -> None:
+    data = picture()
+    cut = len(data) // 3 + 1
+    sums = [sha(data[at : at + cut]) for at in range(0, len(data), cut)]
+    said = {"mime": "image/png", "bytes": str(len(data)), "sha256": sha(data)}
+    spare = ann.press("/app/media", **said).json()["media_id"]
+    begun = ann.press("/app/media", **said, part_bytes=str(cut), parts=" ".join(sums)).json()
+    path = f"/app/media/{begun['media_id']}"
+    assert put(begun["url"], data[:cut]) == 204
+    missing = ann.get(path).json()["missing"]
+    assert [one["number"] for one in missing] == [2, 3]
+    for one in missing:
+        assert put(one["url"], data[(one["number"] - 1) * cut : one["number"] * cut]) == 204
+    assert ann.get(path).json()["missing"] == []
+    assert ann.press(f"{path}/complete").json() == {"scan_state": "scanning"}
+    becomes(lambda: ann.get(path).json()["scan_state"], "ready")
+    board = ann.get("/app/media").text
+    assert [f'action="/app/media/{one}/delete"' in board for one in (spare, begun["media_id"])] == [True, True]
+    assert ann.done("/app/posts", text="with it", media_ids=begun["media_id"])
+    assert bob.press(f"/app/media/{spare}/delete").status_code == 404
+    assert ann.press(f"{path}/delete").status_code == 409
+    assert ann.done(f"/app/media/{spare}/delete", next="/app/media") == "/app/media"
+    assert [ann.get(one).json()["scan_state"] for one in (path, f"/app/media/{spare}")] == ["ready", "deleted"]
+    assert 'action="/app/media/md_' not in ann.get("/app/media").text, "there is nothing left to delete"
 
 
 def test_scripts_of_a_page_may_put_parts_and_nothing_else(public: PublicSystem) -> None:
