@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VARIABLE: Final = "MILLRACE_TEST_FOLDER"
+_PREFIX: Final = "millrace-run-"
+_MEMORY: Final = Path("/dev/shm")
+#: what a run takes at most, its processes and this folder
+_RUN_BYTES: Final = 12 * 1024**3
+_FOLDER_BYTES: Final = 4 * 1024**3
+
+
+def _free_memory() -> Path | None:
+    """Where files lie in memory, if a run has room there: it makes a hundred thousand, and a disk books each.
+
+    What a killed run left there is removed: nobody holds its line any more.
+    """
+    if not os.access(_MEMORY, os.W_OK):
+        return None
+    for left in _MEMORY.glob(f"{_PREFIX}*/lifeline"):
+        try:
+            os.close(os.open(left, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                shutil.rmtree(left.parent, ignore_errors=True)
+    has_room = psutil.virtual_memory().available > _RUN_BYTES and shutil.disk_usage(_MEMORY).free > _FOLDER_BYTES
+    return _MEMORY if has_room else None
+
+
 #: made by the first process of a run, before pytest-xdist starts workers, which inherit the variable
 _IS_FIRST: Final = _VARIABLE not in os.environ
-FOLDER: Final = Path(tempfile.mkdtemp(prefix="millrace-run-") if _IS_FIRST else os.environ[_VARIABLE])
+FOLDER: Final = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_free_memory()) if _IS_FIRST else os.environ[_VARIABLE])
 os.environ[_VARIABLE] = str(FOLDER)
 
 

@@ -33,6 +33,7 @@ from compose.stack.ports import PortLeases
 from compose.supervise import launch
 from compose.supervise.state import StackState, read_state
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.kafka.user import BROKER
 from sinks.postgres.roles import ROLES
 from tests import asked, run_folder
 from tests.migrated import clone_database, make_template
@@ -147,13 +148,14 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
     database = clone_database(where.postgres_superuser_dsn, name)
     _in_clickhouse(where.clickhouse_url, f"create database {name}")
     roles = servers.role_passwords()
-    kafka = where.kafka.security
     given: dict[str, Any] = {
         "kafka_bootstrap": where.kafka_bootstrap,
-        "kafka_security_protocol": kafka["security.protocol"],
-        "kafka_sasl_mechanism": kafka["sasl.mechanism"],
-        "kafka_sasl_username": kafka["sasl.username"],
-        "kafka_sasl_password": kafka["sasl.password"],
+        # each session under a password of SCRAM costs a client 15 ms of a core, and a run has thousands of them; stacks with
+        # servers of their own have those sessions
+        "kafka_security_protocol": "SASL_PLAINTEXT",
+        "kafka_sasl_mechanism": "PLAIN",
+        "kafka_sasl_username": BROKER,
+        "kafka_sasl_password": servers.the_home().secret(f"kafka_{BROKER}"),
         "kafka_prefix": f"{name}.",
         "postgres_dsn": database,
         "redis_url": another_valkey_database(),

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -73,7 +73,7 @@ def ensure_topics(connection: KafkaConnection, copies: Copies = AS_THE_CLUSTER) 
     if wanted:
         for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
             _settle(name, future)
-        _await_leaders(connection, missing)
+        _await_leaders(connection, admin, missing)
     return list(missing)
 
 
@@ -109,23 +109,27 @@ def _is_passing(error: KafkaException) -> bool:
     return bool(error.args[0].retriable() or error.args[0].code() in _NO_LEADER)
 
 
-def _await_leaders(connection: KafkaConnection, created: dict[str, topics.Topic]) -> None:
+def _await_leaders(connection: KafkaConnection, admin: AdminClient, created: dict[str, topics.Topic]) -> None:
     """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader.
 
-    A client that once found no leader may go on saying so: every try is a short one of a new client.
+    A client that once found no leader may go on saying so: every try is a short one of a new client. One that is asked
+    for offsets before it has a session looks for leaders three seconds later: it is asked for topics first.
     """
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
+    names = TopicCollection([*created])
     wanted = {TopicPartition(name, p): latest for name, t in created.items() for p in range(t.partitions)}
     deadline = time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
     while True:
         try:
-            admin = AdminClient(connection.admin())
+            for future in admin.describe_topics(names, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).values():
+                future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
             for future in admin.list_offsets(wanted, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S).values():
                 future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
         except KafkaException as error:
             if not _is_passing(error) or time.monotonic() > deadline:
                 raise
             time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+            admin = AdminClient(connection.admin())
         else:
             return
 
