@@ -51,9 +51,13 @@ os.environ[_VARIABLE] = str(FOLDER)
 def _hold_lifeline() -> Path:
     """Every process of the run holds this FIFO open: stacks that are tied to it end after the last of them."""
     path = FOLDER / "lifeline"
-    if _IS_FIRST:
-        os.mkfifo(path)
-    os.open(path, os.O_RDWR)  # kept until this process ends; not inherited by what it starts
+    if _IS_FIRST:  # another run that begins sees none that nobody holds
+        made = FOLDER / "lifeline.new"
+        os.mkfifo(made)
+        os.open(made, os.O_RDWR)  # kept until this process ends; not inherited by what it starts
+        made.rename(path)
+    else:
+        os.open(path, os.O_RDWR)
     return path
 
 
