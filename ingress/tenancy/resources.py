@@ -1,5 +1,7 @@
 """Resources as their tenant reads them: the head says the version, a store or the feed on its way has the payload.
 
+One of the pool is read with its head in one statement; all others are looked for after their heads.
+
 A read that meets a placement on the move, or a policy that changed since the tenant was looked at, looks at it again
 and is decided again. It never gives an older version than the head that it saw.
 """
@@ -14,16 +16,20 @@ import psycopg
 from ingress import limits as ingress_limits
 from ingress.http.pages import BEFORE_ALL
 from ingress.tenancy.dual_reads import DualReads
+from ingress.tenancy.stores import is_pooled
 from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors
     from ingress.http.store import Store
-    from ingress.tenancy.stores import TenantStores
+    from ingress.tenancy.stores import Row, TenantStores
     from ingress.tenancy.tenants import Known, Tenant, Tenants
 
 _LIST: Final = "resources"
+_ONE: Final = "resource_heads_by_id"
+_ONE_POOLED: Final = "resource_pooled_by_id"
+_HEAD: Final = 5  # columns of both, in front of the row's
 Head = tuple[str, int, int, bytes | None]  # resource, version, created at, its image where that is on its way
 Document = dict[str, Any]
 
@@ -44,7 +50,7 @@ class Resources:
 
     async def get(self, known: Known, resource_id: str) -> Document:
         """One live resource. Raises NotFound, KeyShredded, TenantNotActive, Unavailable."""
-        (found, _) = await self._read(known, "resource_heads_by_id", {"resource_id": resource_id})
+        (found, _) = await self._read(known, _ONE, {"resource_id": resource_id})
         if not found:
             raise errors.NotFound
         return found[0]
@@ -78,12 +84,12 @@ class Resources:
                 "policy_version": tenant.policy_version,
                 **asked,
             }
-            rows = await self._store.rows(query, parameters)
-            heads: list[Head] = [(i, v, at, image) for _, i, v, at, image in rows if i is not None]
-            found = None
+            found, heads = None, list[Head]()
             try:
+                rows, stored = await self._heads(tenant, query, parameters)
+                heads = [(i, v, at, image) for _, i, v, at, image in rows if i is not None]
                 if rows and rows[0][0]:
-                    found = await self._payloads(known, heads[:at_most])
+                    found = await self._payloads(known, heads[:at_most], stored)
             except psycopg.Error:
                 pass  # the placement or the policy has moved on, or the gate is closed for an older generation
             except errors.Unavailable as error:
@@ -96,11 +102,29 @@ class Resources:
             known = await self._tenants.decided_again(known)
         raise away or errors.Unavailable("The tenant is on the move; try again.", tenant=known.tenant.tenant_id)
 
-    async def _payloads(self, known: Known, heads: list[Head]) -> list[Document] | None:
+    async def _heads(
+        self, tenant: Tenant, query: str, parameters: Document
+    ) -> tuple[list[tuple[Any, ...]], dict[str, Row] | None]:
+        """What a query of heads gives, and what the store has, where one statement reads both: one row of the pool."""
+        if query != _ONE or not is_pooled(tenant):
+            return await self._store.rows(query, parameters), None
+        rows = await self._store.rows(_ONE_POOLED, parameters | {"context": self._stores.context(tenant)})
+        stored = {
+            id_: (version, bytes(payload), deleted)
+            for _, id_, _, _, image, version, payload, deleted in rows
+            if image is None and version is not None
+        }
+        return [row[:_HEAD] for row in rows], stored
+
+    async def _payloads(
+        self, known: Known, heads: list[Head], stored_rows: dict[str, Row] | None
+    ) -> list[Document] | None:
         """The documents of these heads; None when the store is behind them, or the policy changed meanwhile."""
-        rows = await self._stores.rows(known.tenant, [id_ for id_, _, _, image in heads if image is None])
-        if rows and not await self._is_decided(known.tenant):
-            return None
+        rows = stored_rows
+        if rows is None:
+            rows = await self._stores.rows(known.tenant, [id_ for id_, _, _, image in heads if image is None])
+            if rows and not await self._is_decided(known.tenant):
+                return None
         found: list[Document] = []
         self._dual_reads.compare(known, rows)
         for id_, version, _, image in heads:

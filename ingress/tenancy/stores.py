@@ -21,6 +21,11 @@ Row = tuple[int, bytes, bool]  # version, sealed payload, deleted
 POOL: str = "tenancy_pool"
 
 
+def is_pooled(tenant: Tenant) -> bool:
+    """Whether its rows are in the pool of the control database, and can be read with their heads."""
+    return tenant.mode == "pooled" and tenant.shard_or_database == POOL
+
+
 class TenantStores:
     """Reads rows under the tenant's signed context, so that no query can read another's. Pools are few and bounded."""
 
@@ -43,19 +48,16 @@ class TenantStores:
         if tenant.mode == "dedicated":
             store = await self._of(tenant.placement_id)
             await self._require_current(store, tenant.placement_id)
-        parameters = {
-            "context": self._contexts.of(
-                tenant.tenant_id, tenant.generation, "r", policy_version=tenant.policy_version
-            ),
-            "tenant_id": tenant.tenant_id,
-            "ids": ids,
-        }
-        schema = POOL if tenant.mode == "dedicated" else tenant.shard_or_database
-        if schema == POOL:  # its name stands in the statement, which is planned once in a session
+        parameters = {"context": self.context(tenant), "tenant_id": tenant.tenant_id, "ids": ids}
+        if tenant.mode == "dedicated" or is_pooled(tenant):  # planned once in a session
             found = await store.rows("tenant_rows_pooled", parameters)
         else:
-            found = await store.rows("tenant_rows", parameters | {"store": schema})
+            found = await store.rows("tenant_rows", parameters | {"store": tenant.shard_or_database})
         return {id_: (version, bytes(payload), deleted) for id_, version, payload, deleted in found}
+
+    def context(self, tenant: Tenant) -> str:
+        """The signed context of who reads as this tenant was when that was decided."""
+        return self._contexts.of(tenant.tenant_id, tenant.generation, "r", policy_version=tenant.policy_version)
 
     async def close(self) -> None:
         """Disconnects from dedicated databases."""

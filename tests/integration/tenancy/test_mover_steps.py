@@ -24,6 +24,7 @@ from schemas.tenancy import limits
 from sinks.certificates import CertificateKeys
 from sinks.postgres import migrate
 from sinks.tenancy import databases
+from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.shredded import Shredded
 from tests.eventually import eventually
 from tests.worlds.mover_world import POOL, world
@@ -230,12 +231,14 @@ POLICY = "update tenant set state = %s, suspension = %s, policy_version = policy
 
 
 @asynccontextmanager
-async def _reading(world: MoverWorld, dsn: str) -> AsyncIterator[tuple[Tenants, TenantStores, Resources]]:
+async def _reading(
+    world: MoverWorld, dsn: str, contexts: Contexts | None = None
+) -> AsyncIterator[tuple[Tenants, TenantStores, Resources]]:
     """What an ingress reads with."""
     store = Store(dsn)
     await store.open()
     tenants = Tenants(store, world.root_keys, cast("Any", None))
-    stores = TenantStores(store, dsn, world.contexts)
+    stores = TenantStores(store, dsn, contexts or world.contexts)
     reads = Resources(store, stores, tenants, cast("Any", None))
     try:
         yield tenants, stores, reads
@@ -272,6 +275,9 @@ def test_what_an_ingress_decided_before_a_policy_changed_is_decided_again(world:
                     assert sorted(payload["version"] for payload in payloads) == wanted
                 with pytest.raises(errors.NotFound if allows else errors.TenantNotActive):
                     await reads.get(known, "rs_none")
+                async with _reading(world, dsn, Contexts(None)) as (_, _, forging):
+                    with pytest.raises(errors.Unavailable if allows else errors.TenantNotActive):
+                        await forging.get(await tenants.get(tenant, fresh=True), "rs_000")
 
     asyncio.run(asked())
     assert world.one("select policy_version from tenancy.gate where tenant_id = %s", tenant) == (3,)
