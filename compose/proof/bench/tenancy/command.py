@@ -35,8 +35,8 @@ def tenancy(
     """Measure tenants made, a move, fairness beside a noisy tenant, metering (each event once), and isolated reads.
 
     An isolated read is the ingress's: one statement in a transaction of its own sets a tenant's signed context, proves
-    it, and reads 1, 20 or 100 rows by id. It is compared with the same rows read by the same role, round trips and
-    settings from a table without row security: the tenth percentile of a call of each, by turns.
+    it, and reads 1 row with its head, or 20 or 100 by id. It is compared with the same statement of the same role,
+    round trips and settings from a table without row security: the tenth percentile of a call of each, by turns.
 
     Exit 1 when an event was not counted exactly once; figures that miss their goals are shown, and fail nothing.
     """

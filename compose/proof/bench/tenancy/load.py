@@ -126,7 +126,8 @@ def _pages(connection: psycopg.Connection[Any]) -> list[float]:
 def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenants: int = 8) -> dict[str, Any]:
     """The latency of tenants with little to do, alone and beside one of the same partition with fifty times as much.
 
-    ``rate`` is of each tenant, in commands a second.
+    ``rate`` is of each tenant, in commands a second. The noisy one is more work for every server, too: where commands
+    leave late, the machine is short of processor time, and the ratio tells of that rather than of turns.
     """
     quiet, noisy = _neighbours(tenants)
     kafka = world.signer()
@@ -173,9 +174,12 @@ def _latency(
         timed += [(n / ours, signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))]
         timed.sort(key=lambda one: one[0])
     began = time.perf_counter()  # once all are signed: a schedule that begins before would be late from the beginning
-    send(world, [(began + at, one) for at, one in timed], time.perf_counter, producer)
+    late = send(world, [(began + at, one) for at, one in timed], time.perf_counter, producer)
     wait_for(answers, set(answered))
-    return summary([answers.arrived.get(n, float("inf")) - began - at for n, at in answered.items()], rate * len(quiet))
+    found = summary(
+        [answers.arrived.get(n, float("inf")) - began - at for n, at in answered.items()], rate * len(quiet)
+    )
+    return found | {"sent_late_p99_ms": round(sorted(late)[len(late) * 99 // 100] * 1_000, 2)}
 
 
 def send(
@@ -183,13 +187,14 @@ def send(
     timed: Sequence[tuple[float, Record]],
     clock: Any = time.monotonic,
     producer: Producer | None = None,
-) -> None:
-    """Records into the command topic, each at its time."""
+) -> list[float]:
+    """Records into the command topic, each at its time; returns by how many seconds each left late."""
     producer = producer or world.producer(linger_ms=0)
-    topic = world.addresses.kafka.topic(SERVICE.commands_topic)
+    topic, late = world.addresses.kafka.topic(SERVICE.commands_topic), list[float]()
     for at, (key, value, headers) in timed:
         while (left := at - clock()) > 0:
             time.sleep(left)
+        late.append(-left)
         while True:
             try:
                 producer.produce(topic, value, key, headers=headers)
@@ -200,6 +205,7 @@ def send(
         producer.poll(0)
     if producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000):
         raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
+    return late
 
 
 def signed(kafka: KafkaConnection, command: records.Command) -> Record:

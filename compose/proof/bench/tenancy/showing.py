@@ -25,7 +25,9 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"p99 of the others {fair['alone']['p99_ms']} ms alone, {fair['beside_noisy']['p99_ms']} ms beside a tenant"
         f" at {limits.BENCH_NOISY_TIMES}x: {_beside_goal(fair, 'p99_ratio', 'x')};"
-        f" noticed: {', '.join(fair['noticed']) or 'nobody'}"
+        f" noticed: {', '.join(fair['noticed']) or 'nobody'};"
+        f" commands left {fair['alone']['sent_late_p99_ms']} and"
+        f" {fair['beside_noisy']['sent_late_p99_ms']} ms late (p99)"
     )
     yield (
         f"{result['sent']:,} events of {result['tenants']} tenants, {result['counted']:,} counted once:"
