@@ -151,7 +151,7 @@ class UsageReader:
         if reason is None:
             scopes = self._senders.scopes_of(sender)
             key, value = message.key() or b"", message.value() or b""
-            headers = dict(message.headers() or ())
+            headers = () if scopes is None else dict(message.headers() or ())  # nobody judges those of our own
             taken = metered(key, value, _appended_us(message), sender, scopes, headers)
             if isinstance(taken, Metered):
                 return taken
