@@ -63,6 +63,7 @@ def test_each_figure_stands_beside_its_goal() -> None:
 def test_of_a_goal_one_is_the_goal() -> None:
     assert at_least("made", 250, 500) == {"made": 250, "made_goal": 500, "made_of_goal": 0.5}
     assert at_most("late", 30.0, 15.0) == {"late": 30.0, "late_goal": 15.0, "late_of_goal": 2.0}
+    assert [at_most("written", each, 0.0)["written_of_goal"] for each in (0, 3)] == [1.0, 4.0]
 
 
 def test_processes_on_a_new_database_do_not_take_it_for_an_older_copy(monkeypatch: pytest.MonkeyPatch) -> None:

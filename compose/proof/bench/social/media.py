@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-import psutil
 from PIL import Image
 
+from compose.proof.bench.cpu import cpu_seconds
 from compose.proof.bench.goals import at_least
 from dataflows.social.media.rendering import render
 from ingress import limits as ingress_limits
@@ -59,14 +59,14 @@ def uploads(people: People, stack: OwnStack) -> dict[str, Any]:
     media = people.send(people.token("u_uploader"), "POST", "/v1/media/uploads", said)
     urls = [part["url"] for part in media["parts"]]
     shares = [(urls[n::_SENDERS], parts[n::_SENDERS]) for n in range(_SENDERS)]
-    taking = [pid for name in ("social_media", "media_cache") for pid in stack.pids(name).values()]
+    taking = {name: list(stack.pids(name).values()) for name in ("social_media", "media_cache")}
     with ThreadPoolExecutor(_SENDERS) as pool:
-        sent, taken, began = _spent(), _spent_by(taking), time.monotonic()
+        sent, taken, began = _spent(), sum(cpu_seconds(taking).values()), time.monotonic()
         list(pool.map(_send, shares))
         took = time.monotonic() - began
     return {
         **at_least("upload_mb_per_s", size / _MB / took, _UPLOAD_GOAL),
-        "upload_core_ms_per_mb": round((_spent_by(taking) - taken) * _MS / (size / _MB), 2),
+        "upload_core_ms_per_mb": round((sum(cpu_seconds(taking).values()) - taken) * _MS / (size / _MB), 2),
         "sender_core_ms_per_mb": round((_spent() - sent) * _MS / (size / _MB), 2),
         "bare_sha256_mb_per_s": round(bare),
     }
@@ -120,13 +120,6 @@ def _core_seconds(work: Callable[[int], None]) -> float:
     for n in range(_PICTURES):
         work(n)
     return (_spent() - before) / _PICTURES
-
-
-def _spent_by(pids: list[int]) -> float:
-    """Processor time of running processes and of those that they started."""
-    found = [psutil.Process(pid) for pid in pids]
-    found += [child for one in found for child in one.children(recursive=True)]
-    return sum(sum(one.cpu_times()[:2]) for one in found)
 
 
 def _spent() -> float:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from compose.proof import limits as proof_limits
+from compose.proof.bench.cpu import cpu_seconds
 from compose.proof.bench.goals import at_most
 from compose.proof.bench.http.connection import Connection
 from compose.proof.bench.http.latency import Latencies
@@ -24,6 +25,7 @@ from sinks.postgres.session import INDEXED
 
 if TYPE_CHECKING:
     from compose.proof.bench.social.people import People
+    from compose.proof.kit.own_stack import OwnStack
 
 _READERS: Final = 500
 _COLD: Final = 50
@@ -32,30 +34,36 @@ _RATE_PER_S: Final = 500.0
 _OK: Final = 200
 _VIEWERS: Final = 200  # whose homes are read with the rule and without it
 _ROUNDS: Final = 5
+_SERVING: Final = ("ingress", "postgres", "redis")  # whose processor time a read takes
+_MS: Final = 1_000
 _P99_GOAL_MS: Final = 15.0
 _RULE_GOAL: Final = 2.0
 _RULE: Final = "exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state))"
 _SESSION: Final = f"{INDEXED} -c jit=off -c plan_cache_mode=force_generic_plan"
 
 
-def read_homes(people: People, users: int, seconds: float) -> dict[str, Any]:
+def read_homes(people: People, stack: OwnStack, users: int, seconds: float) -> dict[str, Any]:
     """Built once by each of the readers, then read at the rate; a latency counts from when a read was due."""
+    serving = {name: list(stack.pids(name).values()) for name in _SERVING}
     chance = random.Random(0)
     tokens = [people.token(name_of(n)) for n in chance.sample(range(users), min(users, _READERS))]
     cold = [timed_ms(lambda token=token: people.home(token)) for token in tokens]  # type: ignore[misc]
-    found, refused = asyncio.run(_read_at_rate(people.base_url, tokens, seconds))
-    warm = found.summary()
+    count = int(_RATE_PER_S * (seconds + proof_limits.BENCH_CLOSED_WARM_UP_S))
+    before = cpu_seconds(serving)
+    found, refused = asyncio.run(_read_at_rate(people.base_url, tokens, count))
+    spent, warm = cpu_seconds(serving), found.summary()
     return {
         **spread(cold[:_COLD], "built"),
         "rate_per_s": _RATE_PER_S,
         "reads": found.count,
         "not_answered": refused,
+        "read_core_ms": {name: round((spent[name] - before[name]) * _MS / count, 2) for name in serving},
         "read_p50_ms": warm.get("p50_ms"),
         **at_most("read_p99_ms", warm.get("p99_ms", 0.0), _P99_GOAL_MS),
     }
 
 
-async def _read_at_rate(base_url: str, tokens: list[str], seconds: float) -> tuple[Latencies, int]:
+async def _read_at_rate(base_url: str, tokens: list[str], count: int) -> tuple[Latencies, int]:
     place = urlsplit(base_url)
     host, port = str(place.hostname), int(place.port or 0)
     path = f"GET /v1/timelines/home?limit={ingress_limits.PAGE_LIMIT_DEFAULT} HTTP/1.1\r\nHost: {host}:{port}\r\n"
@@ -77,7 +85,7 @@ async def _read_at_rate(base_url: str, tokens: list[str], seconds: float) -> tup
 
     workers = [asyncio.create_task(work()) for _ in range(_CONNECTIONS)]
     began = time.perf_counter()
-    for n in range(int(_RATE_PER_S * (seconds + proof_limits.BENCH_CLOSED_WARM_UP_S))):
+    for n in range(count):
         at = began + n / _RATE_PER_S
         if (pause := at - time.perf_counter()) > 0:
             await asyncio.sleep(pause)

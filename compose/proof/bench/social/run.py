@@ -42,6 +42,6 @@ def measure(
         pairs = edges(graph)
         users = load_graph(connection, pairs, stored)
     told("reading homes")
-    size = {"users": users, "follows": 2 * len(pairs), "posts": stored}
-    found["home"] = size | read_homes(people, users, seconds) | rule_ratio(dsn, users)
+    size = {"graph": graph.name if graph else "made", "users": users, "follows": 2 * len(pairs), "posts": stored}
+    found["home"] = size | read_homes(people, stack, users, seconds) | rule_ratio(dsn, users)
     return found
