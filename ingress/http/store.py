@@ -24,6 +24,7 @@ from sinks import limits as sinks_limits
 from sinks.postgres import arrays
 from sinks.postgres.column_lists import variants
 from sinks.postgres.session import INDEXED
+from sinks.postgres.sql_files import bare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ def _read_queries(packages: tuple[str, ...]) -> Mapping[str, LiteralString]:
             elif entry.name.endswith(".sql"):
                 if entry.name.removesuffix(".sql") in found:
                     raise ValueError(f"two queries are named {entry.name}")
-                found |= variants(entry.name.removesuffix(".sql"), entry.read_text())
+                found |= variants(entry.name.removesuffix(".sql"), bare(entry.read_text()))
     return found
 
 

@@ -21,8 +21,10 @@ def queries(package: str, file: str) -> dict[str, str]:
     names, bodies = parts[::2], parts[1::2]
     if len(set(names)) != len(names):
         raise ValueError(f"{file} names a query twice")
-    return {n: expanded(_without_comments(b)) for n, b in zip(names, bodies, strict=True)}
+    return {n: expanded(bare(b)) for n, b in zip(names, bodies, strict=True)}
 
 
-def _without_comments(text: str) -> str:
-    return "\n".join(line for line in text.strip().splitlines() if not line.lstrip().startswith("--")).rstrip(";")
+def bare(text: str) -> str:
+    """A statement without comments, indentation and end: what is short, psycopg takes apart once, not at each call."""
+    lines = (line.strip() for line in text.strip().splitlines())
+    return "\n".join(line for line in lines if not line.startswith("--")).rstrip(";")
