@@ -10,40 +10,21 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 
-from schemas.media_origin import Bucket, MediaOrigin
+from schemas.media_origin import MediaOrigin
 from schemas.social.limits import MEDIA_DISK_KEPT_BYTES
 from sinks import limits
 from sinks.objects.bucket_store import BucketAway, BucketStore
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
-from tests.eventually import patient
+from tests.worlds.media_bucket import bucket, there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+__all__ = ["bucket"]  # the fixture of this module
 pytestmark = pytest.mark.servers
 PLACE = partial(MediaOrigin, url="http://media", uploads_url="http://media", key=b"k" * 32)
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    """The endpoint of an S3 server that has the bucket."""
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    # its first request imports it
-    httpx.put(f"{endpoint}/media", trust_env=False, timeout=patient(20)).raise_for_status()
-    yield endpoint
-    server.stop()
-
-
-def there(endpoint: str) -> Bucket:
-    return Bucket(url="s3://media/here", endpoint=endpoint, region="us-east-1", key_id="id", key="key")
 
 
 def in_bucket(endpoint: str, folder: Path) -> MediaObjects:

@@ -10,6 +10,7 @@ from schemas.social import limits
 from sinks.objects.media_objects import rendition_key, source_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _OF_USER = {"author": "user_id", "author_key": "user_id", "post": "author_id", "post_version": "post_id"}
@@ -84,7 +85,13 @@ def crowd(superuser_dsn: str, author: str, count: int) -> None:
         connection.execute(_CROWD, {"author": author, "count": count, "most": limits.PUSH_FOLLOWERS_MAX})
 
 
-def many_media(superuser_dsn: str, folder: Path, owner: str, count: int) -> None:
+def in_folder(folder: Path, key: str, data: bytes) -> None:
+    """An object, as an installation has it whose media lie in a folder."""
+    (folder / key).parent.mkdir(parents=True, exist_ok=True)
+    (folder / key).write_bytes(data)
+
+
+def many_media(superuser_dsn: str, put: Callable[[str, bytes], None], owner: str, count: int) -> None:
     """So many media of a user, four in a post, as they are when they are ready, with their bytes."""
     with psycopg.connect(superuser_dsn) as connection:
         for planted in (_MANY_POSTS, _MANY_MEDIA):
@@ -93,5 +100,4 @@ def many_media(superuser_dsn: str, folder: Path, owner: str, count: int) -> None
         media_id = f"md_m{n}"
         names = (rendition_key(media_id, name) for name in ("thumb.webp", "full.webp"))
         for key in (source_key(media_id, "a" * 64), *names):
-            (folder / key).parent.mkdir(parents=True, exist_ok=True)
-            (folder / key).write_bytes(b"x")
+            put(key, b"x")
