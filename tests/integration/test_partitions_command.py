@@ -71,8 +71,8 @@ def test_events_of_every_service_can_be_published_again(stack: World, service: s
     with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute(
             "insert into outbox (topic, partition, seq, event_id, aggregate_key, version, scope, payload, occurred_at)"
-            " values (%s, 0, 1, 'an event', 'of something', 1, 'scope', 'a record', now())",
-            (topic,),
+            " values (%s, 0, 1, 'an event', 'of something', 1, 'scope', %s, now())",
+            (topic, b"\x00a record"),
         )
     before = TopicOffsets(kafka, topic).ask([0]).answer()[0].high
     shell = Operator.of(stack.settings)
