@@ -1,7 +1,7 @@
 """What ``outbox.payload`` holds: the event as it is published, or the same bytes compressed by a known dictionary.
 
 A record as published begins with a zero byte (``schemas.avro.codec``). A compressed one begins with the number of its
-dictionary, from 1 on, and goes on as a frame of zstd. A dictionary never changes, or what was stored by it could not be
+dictionary, 1 to 31, and goes on as a frame of zstd. A dictionary never changes, or what was stored by it could not be
 read: another one is another number. It says only how small an event becomes, so it need not follow a schema's versions.
 """
 
@@ -21,9 +21,14 @@ from schemas import errors
 
 #: no dictionary: events are stored as they are published
 NONE: Final = 0
-_PUBLISHED: Final = b"\x00"
-_LEVEL: Final = 3
-_Option: Final = zstd.CompressionParameter
+_DICTIONARIES_END: Final = 32  # no further number is one
+#: a frame without its size, a checksum and the dictionary's own id: bytes that the row or the first one says already
+_OPTIONS: Final[dict[int, int]] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.content_size_flag: 0,
+    zstd.CompressionParameter.checksum_flag: 0,
+    zstd.CompressionParameter.dict_id_flag: 0,
+}
 _of_thread: Final = threading.local()  # a compressor is no other thread's
 
 
@@ -51,7 +56,7 @@ def kept(payload: bytes, dictionary: int) -> bytes:
 
 def published(stored: bytes) -> bytes:
     """The event as it is published, byte for byte. Raises Corrupt for what cannot be read."""
-    if not stored or stored[:1] == _PUBLISHED:
+    if not stored or not NONE < stored[0] < _DICTIONARIES_END:
         return stored
     dictionary = _dictionaries().get(stored[0])
     if dictionary is None:
@@ -65,12 +70,8 @@ def published(stored: bytes) -> bytes:
 def _compressor(dictionary: int) -> zstd.ZstdCompressor:
     found: dict[Any, zstd.ZstdCompressor] = _of_thread.__dict__
     if dictionary not in found:
-        # Sizes, checksums and the dictionary's own id are in the frame of none: 11 bytes that the row says already.
-        options: dict[int, int] = dict.fromkeys(
-            (_Option.content_size_flag, _Option.checksum_flag, _Option.dict_id_flag), 0
-        )
-        options[_Option.compression_level] = _LEVEL
-        found[dictionary] = zstd.ZstdCompressor(options=options, zstd_dict=_dictionaries()[dictionary].as_digested_dict)
+        known = _dictionaries()[dictionary].as_digested_dict
+        found[dictionary] = zstd.ZstdCompressor(options=_OPTIONS, zstd_dict=known)
     return found[dictionary]
 
 

@@ -125,11 +125,12 @@ def test_what_was_stored_by_a_dictionary_is_read_for_ever(number: int) -> None:
 
 
 def test_every_dictionary_has_golden_bytes() -> None:
+    assert all(0 < number < ord(" ") for number in stored_event._dictionaries())
     assert {s.dictionary for s in services.SERVICES} - {stored_event.NONE} <= stored_event._dictionaries().keys()
     assert stored_event._dictionaries().keys() == PACKED.keys()
 
 
-@pytest.mark.parametrize("payload", [PAYLOAD, PAYLOAD * 40, b"\x00", b"\x00" + bytes(range(256)), b""])
+@pytest.mark.parametrize("payload", [PAYLOAD, PAYLOAD * 40, b"a record", b"\x00", b"\x00" + bytes(range(256)), b""])
 def test_an_event_is_read_as_it_was_published_and_takes_no_more_bytes(payload: bytes) -> None:
     stored = stored_event.kept(payload, 1)
     assert (stored_event.published(stored), len(stored) <= len(payload)) == (payload, True)
