@@ -43,8 +43,12 @@ def there(endpoint: str) -> Bucket:
 def settings_of(endpoint: str) -> dict[str, object]:
     """What an installation says whose media are there."""
     place = there(endpoint)
-    said = {"media_bucket": place.url, "media_bucket_endpoint": endpoint, "media_bucket_key_id": place.key_id}
-    return said | {"media_bucket_key": SecretStr(place.key)}
+    return {
+        "media_bucket": place.url,
+        "media_bucket_endpoint": endpoint,
+        "media_bucket_key_id": place.key_id,
+        "media_bucket_key": SecretStr(place.key),
+    }
 
 
 def put_there(key: str, data: bytes) -> None:
