@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -47,23 +47,20 @@ class PolicyBook:
     def refresh(self, connection: psycopg.Connection[Any]) -> None:
         """Reads what is active now. Raises psycopg.Error when Postgres does not answer."""
         began = time.monotonic()
-        with connection.pipeline():  # one way to Postgres and back: it is asked all the time
-            policies, frozen, health = (
-                connection.execute(SQL[query]) for query in ("policies_active", "merchants_frozen", "processors_health")
-            )
-            newest = self.current.fees[0].version if self.current.fees else 0
-            later = connection.execute(SQL["fees_after"], (newest,))
-        active = {kind: (version, body) for kind, version, body in policies}
+        active = {kind: (version, body) for kind, version, body in connection.execute(SQL["policies_active"])}
         found = structs.replace(
             self.current,
             risk=self._read("risk", active.get("risk"), self.current.risk, risk.read_policy),
             routing=self._read("routing", active.get("routing"), self.current.routing, routing.read_policy),
-            fees=self._fees(later),
+            fees=self._fees(connection),
             reference_rates=self._read(
                 "reference_rates", active.get("reference_rates"), self.current.reference_rates, read_rates
             ),
-            frozen_merchants=frozenset(merchant for (merchant,) in frozen),
-            health={row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True))) for row in health},
+            frozen_merchants=frozenset(merchant for (merchant,) in connection.execute(SQL["merchants_frozen"])),
+            health={
+                row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True)))
+                for row in connection.execute(SQL["processors_health"])
+            },
         )
         with self._replacing:
             if began >= self._read_at:  # else somebody began after us and was faster
@@ -97,10 +94,10 @@ class PolicyBook:
         self._refused = {(other, number) for other, number in self._refused if other != kind}
         return policy
 
-    def _fees(self, later: Iterable[tuple[int, str]]) -> tuple[FeeVersion, ...]:
+    def _fees(self, connection: psycopg.Connection[Any]) -> tuple[FeeVersion, ...]:
         """Every version, newest first; what comes behind one that cannot be read waits with it."""
         known = self.current.fees
-        for version, body in later:
+        for version, body in connection.execute(SQL["fees_after"], (known[0].version if known else 0,)):
             try:
                 known = (fees.read_version(version, body), *known)
             except msgspec.DecodeError as error:
