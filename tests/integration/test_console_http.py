@@ -355,9 +355,9 @@ def test_the_role_of_the_console_reads_and_changes_nothing(public: PublicSystem)
 #: tables that stay small, or of which a page wants every row
 WHOLE = {
     "account_balance",  # the trial balance: every account, once
-    "processor_health",
-    "stream_position",
+    *("processor_health", "stream_position"),
     "settlement_report",  # the newest ones: one row for each file that was ever taken in
+    "tenant_store",  # as many rows as there are stores
 }
 _QUERIES = {
     file.name.removesuffix(".sql"): file.read_text()
