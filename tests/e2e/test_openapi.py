@@ -109,13 +109,13 @@ def test_the_examples_are_understood(public: PublicSystem, world: ApiWorld) -> N
         if "requestBody" in operation and kind_for(operation) and operation["operationId"] not in _NOT_ASKED
     ]
     answered = {}
-    with httpx.Client(base_url=public.base_url, timeout=30, trust_env=False) as http:
+    with httpx.Client(base_url=public.base_url, timeout=patient(40), trust_env=False) as http:
         for method, path, operation in operations:
             for media, content in bodies({**operation, "responses": {}}):
                 body = content.get("example")
                 if body is None:
                     continue
-                identity = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": media}
+                identity = {"Idempotency-Key": uuid.uuid4().hex, "Content-Type": media, "Prefer": "wait=30"}
                 kind = kind_for(operation) or ""
                 # who has said that its calls are signed, or has a key, is asked for a signature from then on
                 is_signing = SCOPES.get(kind) == SCOPES["signer"] or kind == "requirer"
