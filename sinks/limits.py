@@ -19,6 +19,7 @@ CANCELLED_AGAIN_S: Final = 1.0  # a background task that did not hear that it is
 ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background
 
 COPY_ROWS_MIN: Final = 100  # fewer rows are inserted: a round trip would cost more than COPY saves
+COPY_SIZES_PACKED: Final = 1_024  # sizes of values below this are packed once
 
 # --- Kafka clients
 KAFKA_DELIVERY_TIMEOUT_MS: Final = 30_000

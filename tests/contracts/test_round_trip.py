@@ -151,10 +151,12 @@ def many(connection: OwnerConnection) -> list[int]:
     return [row[0] for row in connection.execute("select n from many order by n").fetchall()]
 
 
+@pytest.mark.parametrize("row", [None, 0, 1, 5], ids=["different", "same", "same short", "same large"])
 def test_many_rows_are_the_same_by_copy_as_by_insert(
-    copies: OwnerConnection, trips: RoundTrips, monkeypatch: pytest.MonkeyPatch
+    copies: OwnerConnection, trips: RoundTrips, monkeypatch: pytest.MonkeyPatch, row: int | None
 ) -> None:
-    statement = (copied(ALL_KINDS), ("sa\u0131d", *KINDS))
+    kinds = KINDS if row is None else [type(column)([column.values[row]] * 6) for column in KINDS]
+    statement = (copied(ALL_KINDS), ("sa\u0131d", *kinds))
     trips.write([("begin", None), statement, ("commit", None)])
     by_copy = copies.execute("select * from kinds order by told").fetchall()
     copies.execute("delete from kinds")
@@ -162,6 +164,12 @@ def test_many_rows_are_the_same_by_copy_as_by_insert(
     assert copy_of(*statement) is None
     trips.write([("begin", None), statement, ("commit", None)])
     assert (by_copy, len(by_copy)) == (copies.execute("select * from kinds order by told").fetchall(), 6)
+
+
+def test_a_text_that_no_store_can_hold_is_not_copied_into_its_neighbours(copies: OwnerConnection) -> None:
+    """A NUL stands between the texts of a column while they are encoded."""
+    with pytest.raises(ValueError, match="NUL"):
+        copy_of(copied(ALL_KINDS), ("said", Texts(["a", "b\0c"] * 3), *KINDS[1:]))
 
 
 def test_copies_keep_their_place_among_other_statements(copies: OwnerConnection, trips: RoundTrips) -> None:
