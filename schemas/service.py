@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas import stored_event
 from schemas.operation import Operation
 from schemas.topics import FOR_EVER, WEEK_MS, Topic, commands_topic, dead_letters_topic, events_topic
+
+#: the dictionary of a service whose events the outbox keeps as they are published
+NO_DICTIONARY: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class Service:
     workers: tuple[Worker, ...] = ()
     takes_turns: bool = False  # callers of a partition: what one of them has too much of waits for the others
     renderings: Mapping[int, Rendering] = field(default_factory=dict)  # 1 to 31; how answers are made again
-    dictionary: int = stored_event.NONE  # by which its events are compressed in the outbox (``schemas.stored_event``)
+    dictionary: int = NO_DICTIONARY  # by which its events are compressed in the outbox (``schemas.stored_event``)
     wired: bool = False  # a module of ``compose.services`` starts its owners, as they need more than any owner
     further_read_scopes: tuple[str, ...] = ()  # others that read what became of their own commands
     home: str = ""  # the package that all its modules lie in; "" = a folder of its name in each layer

@@ -11,25 +11,34 @@ import base64
 import json
 import os
 import threading
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
-from backports import zstd
+import zstandard
 
 from schemas import errors
+from schemas.service import NO_DICTIONARY
 
-#: no dictionary: events are stored as they are published
-NONE: Final = 0
 _DICTIONARIES_END: Final = 32  # no further number is one
+_LEVEL: Final = 3
+_TOGETHER_MIN: Final = 16  # events; for fewer, what one call prepares costs more than it saves
 #: a frame without its size, a checksum and the dictionary's own id: bytes that the row or the first one says already
-_OPTIONS: Final[dict[int, int]] = {
-    zstd.CompressionParameter.compression_level: 3,
-    zstd.CompressionParameter.content_size_flag: 0,
-    zstd.CompressionParameter.checksum_flag: 0,
-    zstd.CompressionParameter.dict_id_flag: 0,
-}
-_of_thread: Final = threading.local()  # a compressor is no other thread's
+_FRAME: Final = zstandard.ZstdCompressionParameters.from_level(
+    _LEVEL, write_content_size=False, write_checksum=False, write_dict_id=False
+)
+
+
+class _OfThread(threading.local):
+    """What compresses and decompresses in one thread, by dictionary: it is no other thread's."""
+
+    def __init__(self) -> None:
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self.decompressors: dict[int, zstandard.ZstdDecompressor] = {}
+
+
+_of_thread: Final = _OfThread()
 
 
 @cache
@@ -45,37 +54,61 @@ def only_published() -> bool:
     return setting == "whole"
 
 
-def kept(payload: bytes, dictionary: int) -> bytes:
-    """What is stored of an event that is published as ``payload``: never more bytes than that."""
-    if dictionary == NONE or only_published():
-        return payload
-    compressor = _compressor(dictionary)
-    packed = bytes((dictionary,)) + compressor.compress(payload, compressor.FLUSH_FRAME)
-    return packed if len(packed) < len(payload) else payload
+def kept(payloads: Sequence[bytes], dictionary: int) -> list[bytes]:
+    """What is stored of events that are published as ``payloads``: of none more bytes than that.
+
+    Many are compressed in one call: left to other threads for each event, the interpreter was waited for longer than
+    compressing takes.
+    """
+    if dictionary == NO_DICTIONARY or only_published():
+        return list(payloads)
+    mark, compressor = bytes((dictionary,)), _compressor(dictionary)
+    if len(payloads) < _TOGETHER_MIN:
+        frames = [compressor.compress(payload) for payload in payloads]
+    else:
+        buffer = compressor.multi_compress_to_buffer(payloads, threads=1)
+        frames = [buffer[n].tobytes() for n in range(len(payloads))]
+    packed = [mark + frame for frame in frames]
+    return [small if len(small) < len(payload) else payload for small, payload in zip(packed, payloads, strict=True)]
 
 
 def published(stored: bytes) -> bytes:
     """The event as it is published, byte for byte. Raises Corrupt for what cannot be read."""
-    if not stored or not NONE < stored[0] < _DICTIONARIES_END:
+    if not stored or not NO_DICTIONARY < stored[0] < _DICTIONARIES_END:
         return stored
-    dictionary = _dictionaries().get(stored[0])
-    if dictionary is None:
+    if stored[0] not in _dictionaries():
         raise errors.Corrupt("A stored event has a dictionary of a later release.", dictionary=stored[0])
+    frame = _decompressor(stored[0]).decompressobj()
     try:
-        return zstd.decompress(stored[1:], dictionary.as_digested_dict)
-    except zstd.ZstdError as error:
+        payload = frame.decompress(stored[1:])
+    except zstandard.ZstdError as error:
         raise errors.Corrupt("A stored event cannot be read.") from error
+    if not frame.eof or frame.unused_data:
+        raise errors.Corrupt("A stored event is cut, or has bytes after its end.")
+    return payload
 
 
-def _compressor(dictionary: int) -> zstd.ZstdCompressor:
-    found: dict[Any, zstd.ZstdCompressor] = _of_thread.__dict__
+def _compressor(dictionary: int) -> zstandard.ZstdCompressor:
+    found = _of_thread.compressors
     if dictionary not in found:
-        known = _dictionaries()[dictionary].as_digested_dict
-        found[dictionary] = zstd.ZstdCompressor(options=_OPTIONS, zstd_dict=known)
+        known = _dictionary(dictionary)
+        known.precompute_compress(compression_params=_FRAME)
+        found[dictionary] = zstandard.ZstdCompressor(dict_data=known, compression_params=_FRAME)
     return found[dictionary]
 
 
+def _decompressor(dictionary: int) -> zstandard.ZstdDecompressor:
+    found = _of_thread.decompressors
+    if dictionary not in found:
+        found[dictionary] = zstandard.ZstdDecompressor(dict_data=_dictionary(dictionary))
+    return found[dictionary]
+
+
+def _dictionary(number: int) -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(_dictionaries()[number])
+
+
 @cache
-def _dictionaries() -> dict[int, zstd.ZstdDict]:
+def _dictionaries() -> dict[int, bytes]:
     rows = json.loads((resources.files("schemas") / "avro" / "event_dictionaries.json").read_text())
-    return {int(number): zstd.ZstdDict(base64.b64decode("".join(lines))) for number, lines in rows.items()}
+    return {int(number): base64.b64decode("".join(lines)) for number, lines in rows.items()}

@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Final, Protocol
 
 import lz4.frame  # type: ignore[import-untyped]
-from backports import zstd
+import zstandard
 
 from compose import limits
 from compose.stack.clickhouse_errors import (
@@ -60,7 +60,7 @@ class Decoder:
             frame = self._frame = self._frame or self._new_frame()
             try:
                 yield frame.decompress(left)
-            except (zlib.error, zstd.ZstdError, RuntimeError, EOFError) as error:
+            except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError) as error:
                 reason = f"Cannot decompress the body: {error}"
                 raise QueryError.named(CANNOT_DECOMPRESS, "CANNOT_DECOMPRESS", reason) from error
             left = frame.unused_data or b"" if frame.eof else b""
@@ -98,7 +98,7 @@ def _decoder(coding: str) -> Decoder | None:
         case "deflate":
             return Decoder(zlib.decompressobj)
         case "zstd":
-            return Decoder(zstd.ZstdDecompressor)
+            return Decoder(lambda: zstandard.ZstdDecompressor().decompressobj())
         case "lz4":
             return Decoder(lz4.frame.LZ4FrameDecompressor)
     raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", f"Unknown content encoding {coding!r}")
@@ -147,7 +147,7 @@ def compress(coding: str, body: bytes) -> bytes:
     """The whole body in one of the codings of ``accepted_coding``."""
     match coding:
         case "zstd":
-            return zstd.compress(body, _COMPRESSION_LEVEL)
+            return zstandard.compress(body, _COMPRESSION_LEVEL)
         case "lz4":
             packed: bytes = lz4.frame.compress(body)
             return packed

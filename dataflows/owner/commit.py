@@ -268,7 +268,7 @@ def _outbox_insert(topic: str, dictionary: int, events: Sequence[tuple[OutboxRow
         Texts([row.key for row in rows]),
         Bigints([row.version for row in rows]),
         Texts([row.scope for row in rows]),
-        Blobs([stored_event.kept(row.payload, dictionary) for row in rows]),
+        Blobs(stored_event.kept([row.payload for row in rows], dictionary)),
         Times([row.occurred_at for row in rows]),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schemas import errors, services, stored_answer, stored_event
+from schemas import errors, service, services, stored_answer, stored_event
 from schemas.avro import codec
 from schemas.payments import frozen_answers, rendering
 from schemas.payments.records import PaymentIntent
@@ -109,11 +109,11 @@ def test_while_readers_of_the_release_before_run_events_are_stored_as_published(
     monkeypatch.setenv("MILLRACE_WRITTEN_ANSWERS", "whole")
     stored_event.only_published.cache_clear()
     try:
-        assert stored_event.kept(PAYLOAD, 1) == PAYLOAD
+        assert stored_event.kept([PAYLOAD], 1) == [PAYLOAD]
     finally:
         monkeypatch.undo()
         stored_event.only_published.cache_clear()
-    assert stored_event.kept(PAYLOAD, 1)[:1] == b"\x01"
+    assert stored_event.kept([PAYLOAD], 1)[0][:1] == b"\x01"
 
 
 @pytest.mark.parametrize("number", PACKED)
@@ -126,15 +126,20 @@ def test_what_was_stored_by_a_dictionary_is_read_for_ever(number: int) -> None:
 
 def test_every_dictionary_has_golden_bytes() -> None:
     assert all(0 < number < ord(" ") for number in stored_event._dictionaries())
-    assert {s.dictionary for s in services.SERVICES} - {stored_event.NONE} <= stored_event._dictionaries().keys()
+    assert {s.dictionary for s in services.SERVICES} - {service.NO_DICTIONARY} <= stored_event._dictionaries().keys()
     assert stored_event._dictionaries().keys() == PACKED.keys()
 
 
 @pytest.mark.parametrize("payload", [PAYLOAD, PAYLOAD * 40, b"a record", b"\x00", b"\x00" + bytes(range(256)), b""])
 def test_an_event_is_read_as_it_was_published_and_takes_no_more_bytes(payload: bytes) -> None:
-    stored = stored_event.kept(payload, 1)
+    (stored,) = stored_event.kept([payload], 1)
     assert (stored_event.published(stored), len(stored) <= len(payload)) == (payload, True)
-    assert stored_event.kept(payload, stored_event.NONE) == payload
+    assert stored_event.kept([payload], service.NO_DICTIONARY) == [payload]
+
+
+def test_many_events_at_once_are_stored_as_each_alone() -> None:
+    payloads = [b"", PAYLOAD, *(PAYLOAD + b"%d" % n for n in range(100)), b"\x00", PAYLOAD * 40]
+    assert stored_event.kept(payloads, 1) == [stored_event.kept([payload], 1)[0] for payload in payloads]
 
 
 @pytest.mark.parametrize("stored", [b"\x1f", b"\x1f" + PAYLOAD, b"\x01", b"\x01" + PAYLOAD])
@@ -145,4 +150,4 @@ def test_a_stored_event_that_cannot_be_read_is_an_error_and_never_another_event(
 
 def test_a_stored_event_that_is_cut_is_an_error() -> None:
     with pytest.raises(errors.Corrupt):
-        stored_event.published(stored_event.kept(PAYLOAD, 1)[:-4])
+        stored_event.published(stored_event.kept([PAYLOAD], 1)[0][:-4])
