@@ -26,6 +26,8 @@ _MACHINES: Final = re.compile(
     r"(?i)(?<![^\W_])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
     r"|(?=\d*[a-f])[0-9a-f]{24,})(?![^\W_])"
 )
+#: an id as services make them: a word, and one such hash
+_ID_OF_A_MACHINE: Final = re.compile(r"(?i)(?:[a-z]*_)?(?=\d*[a-f])[0-9a-f]{24,}")
 _IBAN: Final = re.compile(r"(?<![^\W_])[A-Z]{2}\d{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![^\W_])")
 _IBAN_MODULUS: Final = 97
 #: groups of digits with one or two spaces or dashes between them, as people write numbers
@@ -71,6 +73,12 @@ def holds_card_number(text: str) -> bool:
         if _holds_one(text):
             return True
     return False
+
+
+def has_the_digits(text: str) -> bool:
+    """Whether a text has as many digits of ASCII as a card number: without them it holds none, and no part of many."""
+    raw = text.encode(errors="replace")
+    return len(raw) - len(raw.translate(None, _DIGITS)) >= DIGITS_MIN
 
 
 def url_holds_card_number(url: str) -> bool:
@@ -133,10 +141,9 @@ def _holds_one(text: str) -> bool:
         if sum(map(str.isnumeric, text)) < _NUMERALS_MIN:
             return False
         text = _visible_digits(text)
-    raw = text.encode(errors="replace")
-    if len(raw) - len(raw.translate(None, _DIGITS)) < DIGITS_MIN:
+    if not has_the_digits(text):
         return False
-    if _DENSE.search(text) is None:
+    if _ID_OF_A_MACHINE.fullmatch(text) or _DENSE.search(text) is None:
         return False
     text = _IBAN.sub(lambda found: " x " if _is_iban(found[0]) else found[0], _MACHINES.sub(" x ", text))
     return any(_run_holds_one(run, text) for run in _RUN.finditer(text)) or any(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from schemas import card_number, currency, legible_text, limits
@@ -113,12 +114,25 @@ def metadata(value: object, text: Callable[[object, int, int], str | None] = fre
         return "must be an object of strings"
     if len(value) > limits.METADATA_KEYS_MAX:
         return f"must have at most {limits.METADATA_KEYS_MAX} keys"
+    if _says_nothing_refused(value):
+        return None
     for key, said in value.items():
         if reason := text(key, limits.METADATA_KEY_LENGTH_MAX, 1):
             return f"a key {reason}"
         if reason := text(said, limits.METADATA_VALUE_LENGTH_MAX, 0):
             return f"the value of {key[:20]!r} {reason}"
     return f"taken together {card_number.REFUSED}" if card_number.is_split_over(value) else None
+
+
+def _says_nothing_refused(texts: dict[Any, Any]) -> bool:
+    """Whether these are short printable ASCII without the digits of a card in all of them together: most are."""
+    for key, said in texts.items():
+        if not (isinstance(key, str) and isinstance(said, str)):
+            return False
+        if not (1 <= len(key) <= limits.METADATA_KEY_LENGTH_MAX and len(said) <= limits.METADATA_VALUE_LENGTH_MAX):
+            return False
+    together = "".join(chain.from_iterable(texts.items()))
+    return together.isascii() and together.isprintable() and not card_number.has_the_digits(together)
 
 
 def callers_web_address(value: object) -> str | None:

@@ -77,7 +77,15 @@ def test_letters_and_signs_between_groups_of_four_hide_nothing(mark: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    [f"cc{VISA}", f"{VISA}a", f"deadbeef{VISA}"[2:], f"+{VISA}", f"+1 {VISA}", f"(4242)(4242)(4242)(4242), {VISA[:8]}"],
+    [
+        f"cc{VISA}",
+        f"card{VISA}abcdabcd",
+        f"{VISA}a",
+        f"deadbeef{VISA}"[2:],
+        f"+{VISA}",
+        f"+1 {VISA}",
+        f"(4242)(4242)(4242)(4242), {VISA[:8]}",
+    ],
 )
 def test_what_stands_beside_a_number_hides_nothing(text: str) -> None:
     assert holds_card_number(text)

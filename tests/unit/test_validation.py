@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import currency, limits, validation
+from schemas import card_number, currency, limits, validation
 from schemas.payments import limits as payments_limits
 from schemas.payments import payloads
 from schemas.services import OPERATIONS
@@ -117,6 +118,22 @@ def test_metadata_up_to_its_bounds() -> None:
 )
 def test_metadata_that_is_refused(metadata: object) -> None:
     assert errors_of(payloads.CREATE_INTENT, CREATE | {"metadata": metadata}) == ["metadata"]
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3) | st.sampled_from(["pan_1", "pan_2", "4242"]),
+        st.sampled_from(["4242 4242 4242 4242", "42424242", "4242 4242 4242", "a\x7f", "x" * 501])
+        | st.text(max_size=9),
+        max_size=3,
+    )
+)
+def test_what_is_seen_at_a_glance_is_what_every_text_says_alone(texts: dict[str, str]) -> None:
+    """Most metadata is taken without a look at each text; by none of these looks would it be refused."""
+    if validation._says_nothing_refused(texts):
+        assert not any(map(validation.free_text, texts, repeat(limits.METADATA_KEY_LENGTH_MAX)))
+        assert not any(map(validation.free_text, texts.values(), repeat(limits.METADATA_VALUE_LENGTH_MAX), repeat(0)))
+        assert not card_number.is_split_over(texts)
 
 
 @pytest.mark.parametrize(
