@@ -5,11 +5,13 @@ Times are integers of microseconds since the epoch.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field, structs
 
 Outcome = Literal["committed", "refused", "parked", "expired"]
+
+_OF_FACTS: Final = "processor:"  # what the scope of a fact begins with
 
 
 class Command(Struct, kw_only=True):
@@ -29,6 +31,11 @@ class Command(Struct, kw_only=True):
     reply_id: int
     payload: dict[str, object]
     signals: dict[str, str] | None = None  # what the ingress saw of a confirm or approval; no part of the request
+
+    @property
+    def is_told(self) -> bool:
+        """Whether anybody reads the answer. That to a processor's fact is read only by who waits for it now."""
+        return self.reply_to >= 0 or not self.scope.startswith(_OF_FACTS)
 
     def tried_again(self) -> Command:
         """The same after it was parked: nobody waits for it any more, however late it is."""

@@ -23,7 +23,6 @@ from schemas.refusals import wrong_values
 from schemas.senders import OUTSIDE
 
 _json: Final = msgspec.json.Encoder()
-_OF_FACTS: Final = "processor:"  # what the scope of a fact begins with
 _KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
 _EXPIRED: Final = Rejection(
     "deadline_exceeded", "The deadline passed before the command was started; nothing was done.", {}
@@ -139,9 +138,7 @@ class Fold:
         elif isinstance(decided, Rejection):
             self._store(command, offset, "refused", _refusal(decided), "")
         else:
-            self._commit(
-                command, offset, now, decided, is_told=command.reply_to >= 0 or not command.scope.startswith(_OF_FACTS)
-            )
+            self._commit(command, offset, now, decided)
 
     def _leave(self, command: Command, outcome: Outcome, why: Rejection) -> None:
         """Stores nothing. A program outside gets no answer, so its command is listed among the refused records."""
@@ -154,11 +151,11 @@ class Fold:
         self._reply(command, "refused", _refusal(MISROUTED))
         self.record.refused = MISROUTED.code
 
-    def _commit(self, command: Command, offset: int, now: int, decided: Committed, *, is_told: bool) -> None:
+    def _commit(self, command: Command, offset: int, now: int, decided: Committed) -> None:
         """Nobody reads the answer to a fact for which nobody waits: a stub is stored that names its event."""
         heads = [self._append(command, now, event) for event in decided.events]
         head = heads[0]
-        if is_told:
+        if command.is_told:
             answer, rendering = stored_answer.told(decided.result, head), self._rendering(decided, head)
         else:
             answer, rendering = stored_answer.stub(head), stored_answer.STUB
@@ -224,9 +221,9 @@ def _validate(operation: Operation, command: Command) -> Rejection | None:
     """Normalizes the payload in place. Returns a refusal if it, or an identity in the envelope, is not allowed."""
     command.payload, wrong = operation.normalize(command.payload)
     if operation.scope is not None:
-        said = {"idempotency_key": command.idempotency_key, "request_id": command.request_id}
-        named = [name for name, text in said.items() if card_number.holds_card_number(text)]
-        wrong.extend({"field": name, "reason": card_number.REFUSED} for name in named)
+        for name, text in (("idempotency_key", command.idempotency_key), ("request_id", command.request_id)):
+            if card_number.holds_card_number(text):
+                wrong.append({"field": name, "reason": card_number.REFUSED})
     return wrong_values(wrong) if wrong else None
 
 
