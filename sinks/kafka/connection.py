@@ -66,6 +66,7 @@ class KafkaConnection:
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": limits.KAFKA_FETCH_WAIT_MS,
             "queued.max.messages.kbytes": limits.PREFETCH_KBYTES_MAX,
+            "fetch.queue.backoff.ms": limits.KAFKA_FETCH_FULL_WAIT_MS,
             "reconnect.backoff.max.ms": limits.KAFKA_RECONNECT_BACKOFF_MAX_MS,
             "log_level": 2,  # a broker that is away is said once by whoever needs it, not at every reconnect
             **self.security,
