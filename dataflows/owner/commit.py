@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import psycopg
@@ -35,7 +36,7 @@ from schemas import stored_answer, stored_event
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
-from sinks.postgres.copied import copied
+from sinks.postgres.copied import Copy, by_copy, copied
 from sinks.postgres.owner_connection import OwnerConnection
 from sinks.postgres.round_trip import RoundTrips, Rows
 
@@ -57,7 +58,11 @@ class Share(Struct):
 
 
 class Committer:
-    """Commits rounds over one connection; ``begins`` is told of every transaction."""
+    """Commits rounds over one connection; ``begins`` is told of every transaction.
+
+    ``large`` is held while a round of many commands is decided. Two that decided at once would only share the
+    interpreter, and then wait for Postgres at the same time.
+    """
 
     def __init__(
         self,
@@ -65,10 +70,12 @@ class Committer:
         leases: Leases,
         size: TransactionSize | None = None,
         begins: Callable[[], object] = lambda: None,
+        large: AbstractContextManager[object] | None = None,
     ) -> None:
         self.connection = connection
         self._size = size or TransactionSize()
         self._begins = begins
+        self._large = large or nullcontext()
         self._trips = RoundTrips(connection)
         self.leases = leases
         self.service = leases.service
@@ -133,6 +140,17 @@ class Committer:
         _require_all(shares, claimed)
         clock.compare(now_us, claimed[0][1])
         fail_points.reach("after_claim")
+        is_large = sum(map(len, commands)) >= limits.ROUND_MESSAGES_ENOUGH
+        with self._large if is_large else nullcontext():
+            decided, writes = self._decided(shares, places, rows, again=bool(again))
+        fail_points.reach("before_commit")
+        self._trips.write([*writes, ("commit", None)])
+        return decided
+
+    def _decided(
+        self, shares: Sequence[Share], places: Sequence[Sequence[int]], rows: Sequence[Rows], *, again: bool
+    ) -> tuple[list[tuple[Share, Folded, Workspace]], list[Statement | Copy]]:
+        """What is decided, and what it writes. ``rows``: what the first round trip read of the commands."""
         identities, parked, *found = rows or ([], [])
         known = {(row[0], row[1]): Known(row[2], stored_answer.whole(row[3], row[5]), row[4]) for row in identities}
         parked_keys = {row[0] for row in parked}
@@ -147,9 +165,7 @@ class Committer:
         fail_points.reach("after_decide")
         writes, _ = joined([workspace.writes() for _, _, workspace in decided])
         writes += self._results([(share, folded) for share, folded, _ in decided])
-        fail_points.reach("before_commit")
-        self._trips.write([*writes, ("commit", None)])
-        return decided
+        return decided, by_copy(writes)
 
     def _results(self, decided: Sequence[tuple[Share, Folded]]) -> list[Statement]:
         statements: list[Statement] = []

@@ -45,6 +45,7 @@ class OwnerProcess:
     ) -> None:
         self.stop = stop
         self.size = size or TransactionSize()
+        self.large = threading.Lock()  # of the lane that decides a large round
         self.leases = Leases(service, owner_id)
         self._reader_connection = connect(dsn, f"{owner_id}-reader")
         self.publisher = Publisher(kafka, service, owner_id)
@@ -121,7 +122,7 @@ class Lane:
         self._rounds = process.reader.rounds
         self._publisher = process.publisher
         self._size = process.size
-        self._committer = Committer(connection, process.leases, process.size, self._turns)
+        self._committer = Committer(connection, process.leases, process.size, self._turns, process.large)
         self._turned_at: float | None = None  # None while the lane may rest
         self._marks = MarkTimer()
 

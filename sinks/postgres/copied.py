@@ -53,6 +53,9 @@ _SIZES: Final = [_SIZE.pack(size) for size in range(limits.COPY_SIZES_PACKED)]
 _SIZES_OR_NULL: Final = [_SIZE.pack(-1), *_SIZES[1:]]  # where the empty text is null
 
 
+Statement = tuple[str, Any]  # SQL with the placeholders of psycopg, and its parameters
+
+
 class Copy(Struct, frozen=True):
     """A COPY statement and what it reads."""
 
@@ -91,6 +94,11 @@ def copy_of(text: str, parameters: Any) -> Copy | None:
     # Every column has all rows; what is the same in all is repeated for ever.
     lines = map(b"".join, zip(*parts, strict=False))
     return Copy(target.statement, b"".join((_SIGNATURE, *lines, _END)))
+
+
+def by_copy(statements: Sequence[Statement]) -> list[Statement | Copy]:
+    """These statements, in their order; as COPY those that go by it. Raises as ``copy_of``."""
+    return [copy_of(text, parameters) or (text, parameters) for text, parameters in statements]
 
 
 def _target(text: str) -> _Target:

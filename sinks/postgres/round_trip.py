@@ -19,10 +19,9 @@ from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from sinks.postgres.copied import copy_of
+from sinks.postgres.copied import Copy, Statement
 
 Rows = list[tuple[Any, ...]]
-Statement = tuple[str, Any]  # SQL with the placeholders of psycopg, and its parameters
 
 _PLACEHOLDER: Final = re.compile(r"%%|%(?:\((\w+)\))?([sb])")
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
@@ -75,19 +74,18 @@ class RoundTrips:
             raise
         return self._taken(bound, preparing, answers)
 
-    def write(self, statements: Sequence[Statement]) -> None:
-        """As ``run``, for statements whose rows nobody reads; inserts of many rows go by COPY, in their place."""
+    def write(self, statements: Sequence[Statement | Copy]) -> None:
+        """As ``run``, for statements whose rows nobody reads; a ``Copy`` is carried out in its place."""
         waiting: list[Statement] = []
-        for text, parameters in statements:
-            copy = copy_of(text, parameters)
-            if copy is None:
-                waiting.append((text, parameters))
+        for statement in statements:
+            if not isinstance(statement, Copy):
+                waiting.append(statement)
                 continue
             if waiting:
                 self.run(waiting)
                 waiting = []
-            with self._connection.cursor().copy(copy.statement.encode()) as stream:
-                stream.write(copy.data)
+            with self._connection.cursor().copy(statement.statement.encode()) as stream:
+                stream.write(statement.data)
         if waiting:
             self.run(waiting)
 

@@ -35,6 +35,7 @@ _PARTS: Final = {
     ("copied.py", "copy_of"): "build SQL",
     ("round_trip.py", "run"): "wait for Postgres",
     ("round_trip.py", "write"): "wait for Postgres",
+    ("commit.py", "_transaction"): "wait for another lane",
     ("stored_event.py", "kept"): "compress events",
     ("commit.py", "_known_reads"): "build SQL",
     ("commit.py", "_results"): "build SQL",
