@@ -8,6 +8,7 @@ topic is that of ``schemas.topics``, without an installation's prefix.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any, Final
 
 from schemas.identity import OPERATOR_SCOPE
@@ -76,6 +77,7 @@ def kind_of(scope: str) -> str:
     return kind if colon else MERCHANT
 
 
+@lru_cache(maxsize=4_096)
 def speaks_for(role: str, scope: str) -> bool:
     """Whether a role's commands may have this scope."""
     if role.startswith(_WORKER):

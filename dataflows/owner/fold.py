@@ -20,7 +20,7 @@ from schemas.avro import codec
 from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
 from schemas.refusals import wrong_values
-from schemas.senders import OUTSIDE
+from schemas.senders import INGRESS, OUTSIDE
 
 _json: Final = msgspec.json.Encoder()
 _KEY_REUSED: Final = Rejection("key_reused", "This idempotency key was used with another request; use a new key.", {})
@@ -126,7 +126,7 @@ class Fold:
         if operation is None:  # an operation of another service, which works only through that service's topic
             self._misrouted(command)
             return
-        invalid = _validate(operation, command)
+        invalid = _validate(operation, command, is_from_ingress=self.record.sender == INGRESS)
         if invalid is not None:  # only a producer that writes the topic itself can get here; not stored
             self._leave(command, "refused", invalid)
             return
@@ -217,10 +217,13 @@ def _refusal(rejection: Rejection) -> bytes:
     return _json.encode({"code": rejection.code, "detail": rejection.detail, **rejection.extra})
 
 
-def _validate(operation: Operation, command: Command) -> Rejection | None:
-    """Normalizes the payload in place. Returns a refusal if it, or an identity in the envelope, is not allowed."""
+def _validate(operation: Operation, command: Command, *, is_from_ingress: bool) -> Rejection | None:
+    """Normalizes the payload in place. Returns a refusal if it, or an identity in the envelope, is not allowed.
+
+    The ingress has looked at the identities that it signed, and made those of most of them.
+    """
     command.payload, wrong = operation.normalize(command.payload)
-    if operation.scope is not None:
+    if operation.scope is not None and not is_from_ingress:
         for name, text in (("idempotency_key", command.idempotency_key), ("request_id", command.request_id)):
             if card_number.holds_card_number(text):
                 wrong.append({"field": name, "reason": card_number.REFUSED})

@@ -61,15 +61,19 @@ def _blocks(data: bytes, at: int, item: Decode) -> tuple[list[Any], int]:
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
-    length, at = length_at(data, at)
+    length = data[at]
+    if length & 129:  # negative, or of more than one byte
+        length, at = length_at(data, at)
+    else:
+        length >>= 1
+        at += 1
     return data[at : at + length].decode(), at + length
 
 
 def _pair(data: bytes, at: int) -> tuple[tuple[str, str], int]:
-    length, at = length_at(data, at)
-    key = data[at : at + length].decode()
-    length, at = length_at(data, at + length)
-    return (key, data[at : at + length].decode()), at + length
+    key, at = _text(data, at)
+    text, at = _text(data, at)
+    return (key, text), at
 
 
 def _map_of_texts(data: bytes, at: int) -> tuple[dict[str, str], int]:
