@@ -38,7 +38,7 @@ REFUSED_RECORD_BYTES_MAX: Final = 4_096  # that are kept of each
 TOPIC_WATCH_INTERVAL_S: Final = 10  # between two looks whether the topic still holds what is read next
 #: without a turn, a transaction or a word from Kafka that is waited for: then a lane hangs
 OWNER_LANE_SILENT_MAX_S: Final = 60.0
-OWNER_LANES: Final = 2  # batches of different partitions that one process has in work at once
+OWNER_LANES: Final = 4  # batches of different partitions that one process has in work at once
 OWNER_COLLECT_ALLOCATIONS: Final = 500_000  # container objects that came and stayed between two collections
 OWNER_COLLECT_GENERATIONS: Final = 20
 
