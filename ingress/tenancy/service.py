@@ -43,7 +43,9 @@ class TenancyHttp(HttpService):
         super().__init__(platform)
         store, add, config = platform.store, platform.parts.add, platform.parts.get(TenancyConfig)
         safe_mode = add(SafeMode(store, platform.audited_store))
-        tenants = add(Tenants(store, RootKeys(config.secrets), safe_mode))
+        root_keys, instance = RootKeys(config.secrets), platform.config.instance
+        tenants = add(Tenants(store, platform.audited_store, root_keys, safe_mode, instance))
+        self._lease = tenants.lease
         add(NewestFirst(store, platform.cursors))
         self._stores = TenantStores(store, platform.config.postgres_dsn, Contexts(config.secrets))
         self._resources = add(Resources(store, self._stores, tenants, platform.cursors))
@@ -58,12 +60,17 @@ class TenancyHttp(HttpService):
         """Calls under a support grant are audited, of whatever service they ask."""
         return (Middleware(SupportGate, authenticator=authenticator, calls=self._support_calls),)
 
+    async def start(self) -> None:
+        """Begins to keep the lease on keys of tenants."""
+        self._lease.start()
+
     async def close(self) -> None:
-        """Disconnects from dedicated databases, and from Kafka."""
+        """Gives the lease back, and disconnects from dedicated databases and Kafka."""
         await self._support_calls.close()
         await self._desk.close()
         await self._resources.close()
         await self._stores.close()
+        await self._lease.close()
 
     @staticmethod
     def paths() -> Json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from dataflows.tenancy.domain import tenant
+from ingress.tenancy.leased_keys import LeasedKeys
 from schemas import errors
 from schemas.sealing import SealBroken
 from schemas.tenancy import limits
@@ -66,6 +67,7 @@ class Known(Struct, frozen=True):
     tenant: Tenant
     keys: tuple[WrappedKey, ...]
     read_at: float
+    lease: int | None  # under which it was read: without it, and under another one, it opens nothing
     dual_target: DualTarget | None = None
     opened: dict[int, TenantKey] = field(default_factory=dict)  # keys in the clear, no longer than this is kept
 
@@ -84,18 +86,22 @@ class Known(Struct, frozen=True):
 
 
 class Tenants:
-    """Finds tenants and their keys. One per process."""
+    """Finds tenants and their keys, which it opens under a lease alone. One per process."""
 
-    def __init__(self, store: Store, root_keys: RootKeys, safe_mode: SafeMode) -> None:
+    def __init__(
+        self, store: Store, audited_store: Store, root_keys: RootKeys, safe_mode: SafeMode, instance: int = 0
+    ) -> None:
         self._store = store
         self._safe_mode = safe_mode
         self._root_keys = root_keys
         self._known: OrderedDict[str, Known] = OrderedDict()
+        self.lease = LeasedKeys(audited_store, instance, self._known.clear)
 
     async def find(self, tenant_id: str, *, fresh: bool = False) -> Known | None:
         """The tenant, as it was at most a second ago; None when there is none. Raises Unavailable."""
+        lease = await self.lease.term()
         known = self._known.get(tenant_id)
-        if not fresh and known is not None and time.monotonic() - known.read_at < limits.TENANTS_CACHED_S:
+        if not fresh and known is not None and known.lease == lease and _is_young(known):
             return known
         read_at = time.monotonic()
         rows = await self._store.records("tenants_by_id", {"tenant_id": tenant_id})
@@ -105,7 +111,7 @@ class Tenants:
         keys = [WrappedKey(*row) for row in await self._store.rows("tenant_keys", {"tenant_id": tenant_id})]
         targets = await self._store.rows("tenant_dual_target", {"tenant_id": tenant_id})
         target = DualTarget(*targets[0]) if targets else None
-        found = Known(Tenant(**rows[0]), tuple(keys), read_at, target)
+        found = Known(Tenant(**rows[0]), tuple(keys), read_at, lease, target)
         self._known[tenant_id] = found
         self._known.move_to_end(tenant_id)
         if len(self._known) > limits.TENANTS_CACHED_MAX:
@@ -134,9 +140,10 @@ class Tenants:
 
     def key(self, known: Known, key_version: int) -> TenantKey:
         """A key in the clear. Raises KeyShredded when it was destroyed, Unavailable when it or its root key is away."""
+        tenant_id = known.tenant.tenant_id
+        self.lease.require(tenant_id, known.lease)  # with each use: who stood still may hold what was shredded since
         if key_version in known.opened:
             return known.opened[key_version]
-        tenant_id = known.tenant.tenant_id
         row = next((key for key in known.keys if key.key_version == key_version), None)
         if row is None:  # younger than what is known here, or lost: only what is marked so was destroyed
             raise errors.Unavailable("This version of the tenant's key is not at hand.", tenant=tenant_id)
@@ -171,6 +178,10 @@ class Tenants:
             return self.key(known, seals.key_version_of(sealed)).unseal(purpose, place, sealed)
         except SealBroken as error:
             raise errors.Unavailable("What is stored does not open.", tenant=known.tenant.tenant_id) from error
+
+
+def _is_young(known: Known) -> bool:
+    return time.monotonic() - known.read_at < limits.TENANTS_CACHED_S
 
 
 def _served(found: Known | None, *, writes: bool = False) -> Known:

@@ -13,6 +13,7 @@ from dataflows.tenancy.mover.tenant_rows import Places
 from sinks.postgres.migrate import migrate
 from sinks.tenancy import contexts, secrets_file
 from sinks.tenancy.contexts import Contexts
+from sinks.tenancy.key_lease import KeyLease
 from sinks.tenancy.root_keys import RootKeys
 from sinks.tenancy.seals import TenantKey
 from tests.worlds.tenancy_world import sealed_before
@@ -52,6 +53,7 @@ class MoverWorld:
         mover = world.addresses.postgres_dsns["millrace_tenancy_mover"]
         self.control = psycopg.connect(mover, autocommit=True)
         self.places = Places(self.control, mover, self._held)
+        self.lease = KeyLease("world")
         self._keys: dict[str, TenantKey] = {}
 
     def close(self) -> None:
@@ -124,7 +126,9 @@ class MoverWorld:
 
     def exported(self, now: int = 1) -> None:
         """One turn of the mover at exports."""
-        endings.export(self.places, self.root_keys, now)
+        if self.lease.term is None:
+            self.lease.answered(self.lease.asking(), [(0,)])
+        endings.export(self.places, self.root_keys, self.lease, now)
 
     def lines(self, tenant: str) -> list[dict[str, Any]]:
         """What an export says."""

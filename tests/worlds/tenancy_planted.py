@@ -40,6 +40,8 @@ BY_SQL: Final = {
     "tenancy_moves": "update tenant_migration set fenced = true",
     "tenancy_fences_end": "update tenant_migration set fenced = true, fence_until = 1",
     "tenancy_sealed": "update tenancy_pool.resource set payload = '{\"mark\": 1}' where not deleted",
+    "tenancy_shreds_acknowledged": "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 1, shred_seq = 7000;"
+    " insert into key_holder values ('kh_x', 'millrace_ingress', '0', now(), now() + interval '1 minute', 6999)",
 }
 #: further ways to be sealed so that a shred may not end it: for another purpose, under a key that the tenant never had
 NOT_SEALED: Final = (

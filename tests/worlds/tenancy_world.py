@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 MEMBER: Final = ("resources:read", "resources:write", "usage:read", "tenant:admin")
 TRY_AGAIN: Final = (202, 503, 504)
+Ledger = dict[str, tuple[int, Any]]  # version and payload by resource
 #: what SQL alone decides about tenants, beside what others watch
 INVARIANTS: Final = (
     *("tenancy_quotas_counted", "tenancy_rows_at_heads", "tenancy_gates", "tenancy_keys", "tenancy_deleted_is_empty"),
-    *("tenancy_moves", "tenancy_fences_end", "tenancy_sealed"),
+    *("tenancy_moves", "tenancy_fences_end", "tenancy_sealed", "tenancy_shreds_acknowledged"),
 )
 
 
@@ -99,6 +100,19 @@ class Caller:
             if not page["has_more"]:
                 return found
             query["cursor"] = page["next_cursor"]
+
+
+def write(caller: Caller, ledger: Ledger, count: int) -> None:
+    """Creates, and of every three one is replaced and one is deleted."""
+    for n in range(count):
+        made = caller.done("POST", "/v1/resources", {"n": n, "text": "\u00e9 \u2028"})
+        path = f"/v1/resources/{made['resource_id']}"
+        if n % 3 == 1:
+            made = caller.done("PUT", path, {"n": n, "again": True}, version=1)
+        if n % 3 == 2:
+            assert caller.done("DELETE", path, version=1)["deleted"]
+        else:
+            ledger[made["resource_id"]] = (made["version"], made["payload"])
 
 
 class Tenancy:

@@ -8,7 +8,8 @@ select exists (select tenant_id from placement where state = 'provisioning')
     or exists (select tenant_id from tenant_export where state = 'running')
     or exists (select tenant_id from tenant where state = 'deleting')
     or exists (select tenant_id from tenant_key where state = 'destroyed' and certificate_id is null
-               and destroyed_at < (extract(epoch from clock_timestamp()) * 1000000)::bigint - %(certified_after_us)s);
+               and (shred_seq is null
+                    or destroyed_at < (extract(epoch from clock_timestamp()) * 1000000)::bigint - %(certified_after_us)s));
 
 -- name: provisioning
 -- Placements that tenants or moves wait for, in another order every time. Served by placement_asked_for.
@@ -146,7 +147,7 @@ update tenant set state = 'exported', version = version + 1, policy_version = po
 where tenant_id = %(tenant_id)s and state = 'offboarding';
 
 -- name: keys_of
--- endings: the keys of a tenant. Primary key.
+-- endings, Certifying: the keys of a tenant. Primary key.
 select key_version, root_key_id, wrapped, state from tenant_key where tenant_id = %(tenant_id)s;
 
 -- name: keys_wrapped_before
@@ -206,20 +207,61 @@ where tenant_id = %(tenant_id)s and state = 'deleting';
 insert into tenant_certificate (tenant_id, certificate_id, document, jws)
 values (%(tenant_id)s, %(certificate_id)s, %(document)s, %(jws)s) on conflict do nothing;
 
+-- name: shreds_unnumbered
+-- Certifying: tenants whose keys are gone, which no holder of keys was told. Served by tenant_key_uncertified.
+select distinct k.tenant_id from tenant_key k join tenant t on t.tenant_id = k.tenant_id
+where k.state = 'destroyed' and k.certificate_id is null and k.shred_seq is null and t.state not in ('deleting', 'deleted')
+limit %(limit)s;
+
+-- name: shred_numbered
+-- Certifying: behind all others; one mover numbers, so numbers are seen in their order. Primary key, tenant_key_shreds.
+update tenant_key set shred_seq = (select coalesce(max(n.shred_seq), 0) + 1 from tenant_key n)
+where tenant_id = %(tenant_id)s and state = 'destroyed' and certificate_id is null and shred_seq is null;
+
 -- name: shredded
--- Tenants whose keys are gone and whose certificate is due, in another order every time. Served by tenant_key_uncertified.
-select k.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database
-from (select distinct tenant_id from tenant_key where state = 'destroyed' and certificate_id is null and destroyed_at < %(before)s) k
+-- Tenants whose keys are gone and whose certificate is due, as each live holder of keys has acknowledged it: in another
+-- order every time. Served by tenant_key_uncertified; of holders all are looked at.
+select k.tenant_id, t.generation, t.placement_id, p.mode, p.shard_or_database, k.shred_seq, k.destroyed_at
+from (select tenant_id, max(shred_seq) as shred_seq, min(destroyed_at) as destroyed_at from tenant_key
+      where state = 'destroyed' and certificate_id is null and shred_seq is not null and destroyed_at < %(before)s
+      group by tenant_id) k
 join tenant t on t.tenant_id = k.tenant_id join placement p on p.placement_id = t.placement_id
 where t.state not in ('deleting', 'deleted')
+  and not exists (select from key_holder h where h.acked_seq < k.shred_seq
+                  and h.lease_until > clock_timestamp() - %(margin_s)s * interval '1 second')
 order by random() limit %(limit)s;
 
+-- name: holders_late
+-- Certifying: whoever has a lease, and holds up a certificate. Served by tenant_key_uncertified; all holders are looked at.
+select h.holder_id, h.kind, h.instance, h.started_at from key_holder h
+where h.lease_until > clock_timestamp() - %(margin_s)s * interval '1 second'
+  and exists (select k.tenant_id from tenant_key k where k.state = 'destroyed' and k.certificate_id is null
+              and k.destroyed_at < %(before)s and k.shred_seq > h.acked_seq)
+order by h.holder_id;
+
+-- name: holders_counted
+-- Certifying: of those with a lease since a shred, how many have forgotten it, and how many let their lease end.
+select count(*) filter (where acked_seq >= %(shred_seq)s), count(*) filter (where acked_seq < %(shred_seq)s)
+from key_holder where lease_until > to_timestamp(%(destroyed_at)s::bigint / 1e6);
+
+-- name: key_lease_taken
+-- The mover's own lease on keys of tenants. Primary key.
+select key_lease_taken(%(holder)s::text, %(instance)s::text, %(lease_s)s::integer);
+
+-- name: key_lease_kept
+-- It goes on; the tenants whose keys were shredded since what is acknowledged. Primary key, tenant_key_shreds.
+select shred_seq, tenant_id from key_lease_kept(%(holder)s::text, %(acked)s::bigint, %(lease_s)s::integer);
+
+-- name: key_lease_left
+-- This mover stops, and holds no key of a tenant any more. Primary key.
+select key_lease_left(%(holder)s::text);
+
 -- name: export_parts
--- endings.certify_shredded: how many parts of exports there are. Primary key.
+-- Certifying: how many parts of exports there are. Primary key.
 select count(*) from tenant_export_part where tenant_id = %(tenant_id)s;
 
 -- name: keys_certified
--- endings.certify_shredded. Primary key.
+-- Certifying. Primary key.
 update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(tenant_id)s and certificate_id is null;
 
 -- name: moves_open

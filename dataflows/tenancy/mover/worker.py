@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover import endings, feeding
+from dataflows.tenancy.mover.certifying import Certifying
 from dataflows.tenancy.mover.feeding import SQL
+from dataflows.tenancy.mover.leasing import Leasing
 from dataflows.tenancy.mover.measuring import Measuring
 from dataflows.tenancy.mover.moves import Moves
 from dataflows.tenancy.mover.shredding import Shredding
@@ -40,7 +42,7 @@ class Mover:
     def __init__(self, place: WorkerPlace) -> None:
         if place.keys is None:
             raise ValueError("the mover needs the folder of the home's private files")
-        self._dsn = place.postgres_dsn
+        self._dsn, self._instance = place.postgres_dsn, place.client_id
         self._secrets = secrets_file.read(place.keys)
         self._certificates = CertificateKeys(place.keys)
         self._shredded = Shredded(place.keys)
@@ -68,24 +70,28 @@ class Mover:
         moves = Moves(places, clock.now_us)
         root_keys = RootKeys(self._secrets)
         shredding, wrapping = Shredding(places, self._shredded), Wrapping(places, root_keys)
-        measuring = Measuring(places)
+        measuring, certifying = Measuring(places), Certifying(places, self._certificates, self._shredded)
+        leasing = Leasing(self._dsn, self._instance)
         always = (shredding.further, wrapping.further, measuring.further)
         steps: tuple[Callable[[int], bool], ...] = (
             lambda _: measuring.make(),
             lambda now: feeding.provision(places, now),
             lambda _: feeding.bring(places),
             lambda _: moves.further(),
-            lambda now: endings.export(places, root_keys, now),
+            lambda now: endings.export(places, root_keys, leasing.lease, now),
             lambda now: endings.delete(places, self._certificates, self._shredded, now),
-            lambda now: endings.certify_shredded(places, self._certificates, self._shredded, now),
+            certifying.further,
         )
         idle_ms = limits.MOVER_IDLE_MS
+        leasing.start(connection)
         try:
             while not self._session.is_stopped:
                 done = []
                 if something_waits := _something_waits(connection):
                     clock.ask()  # once for a round
                     done = [step(clock.now_us()) for step in steps]
+                else:
+                    certifying.nothing_waits()
                 done += [step(clock.now_us()) for step in always]
                 is_busy = any(done) or (something_waits and moves.are_open)
                 idle_ms = limits.MOVER_IDLE_MS if is_busy else min(2 * idle_ms, limits.MOVER_IDLE_MAX_MS)
@@ -93,6 +99,7 @@ class Mover:
                     self._session.pause(idle_ms / 1_000)
         finally:
             places.close()
+            leasing.stop(connection)
 
 
 def _something_waits(connection: Connection[Any]) -> bool:

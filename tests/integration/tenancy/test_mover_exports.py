@@ -1,23 +1,38 @@
-"""Exports: what was committed at one moment, whatever is written meanwhile, and none that waits holds up another."""
+"""Exports: what was committed at one moment, whatever is written meanwhile, and none that waits holds up another.
+
+And their end: keys are certified as destroyed when nobody may hold them any more.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
+from dataflows.tenancy.mover.certifying import SQL as MOVER
+from dataflows.tenancy.mover.certifying import Certifying
 from schemas.tenancy import limits
+from sinks.certificates import CertificateKeys
+from sinks.tenancy.key_lease import KeyLease
+from sinks.tenancy.shredded import Shredded
 from tests.worlds.mover_world import world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from tests.servers import World
     from tests.worlds.mover_world import MoverWorld
 
 __all__ = ["world"]  # the fixture of this module
 pytestmark = [pytest.mark.servers]
 TENANT = "select state from tenant where tenant_id = %s"
 EXPORT = "select state from tenant_export where tenant_id = %s"
+SECOND_US = 1_000_000
 RUNNING = "select count(*) from tenant_export where state = 'running' and tenant_id = any (%s)"
 
 
@@ -136,3 +151,96 @@ def test_an_export_ends_with_the_keys_of_its_tenant_and_those_that_fail_hold_up_
         if world.one(EXPORT, late) == ("ready",):
             break
     assert (world.one(EXPORT, late), world.one(RUNNING, waiting)) == (("ready",), (3,))
+
+
+@pytest.mark.parametrize(("heard", "becomes"), [(True, "failed"), (False, "running")], ids=["shredded", "lease ended"])
+def test_an_export_goes_on_only_while_its_mover_may_hold_the_keys(
+    world: MoverWorld, monkeypatch: pytest.MonkeyPatch, *, heard: bool, becomes: str
+) -> None:
+    """It may have read the keys long before the shred that it hears of, or stood still until its lease had ended."""
+    tenant = world.tenant(f"tn_held_{becomes}", 3)
+    world.export(tenant)
+
+    def meanwhile() -> None:
+        if heard:
+            world.lease.answered(world.lease.asking(), [(1, tenant)])
+        else:
+            world.lease.leaving()
+
+    before_page(world, monkeypatch, 2, meanwhile)
+    world.exported()
+    assert world.one(EXPORT, tenant) == (becomes,)
+    assert world.one("select count(*) from tenant_export_part where tenant_id = %s", tenant) == (0,)
+
+
+class Holder:
+    """A process with a lease, in the role that it has."""
+
+    def __init__(self, stack: World, role: str) -> None:
+        self.connection = psycopg.connect(stack.addresses.postgres_dsns[role], autocommit=True)
+        self.lease = KeyLease("of a test")
+        self.renew()
+
+    def renew(self) -> bool:
+        """Once; whether there is something to acknowledge."""
+        asking = self.lease.asking()
+        rows = self.connection.execute(MOVER[asking.statement].encode(), asking.given).fetchall()
+        return self.lease.answered(asking, rows)
+
+
+def test_a_shred_is_certified_when_every_holder_of_keys_has_acknowledged_it_or_has_no_lease(
+    world: MoverWorld, stack: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Holders of two kinds, and one whose lease ended by the database's clock, with a margin. Who holds it up is told once."""
+    monkeypatch.setattr(limits, "KEY_LEASE_S", 3_600)  # nothing ends but what this test ends
+    monkeypatch.setattr(limits, "KEY_LEASE_MARGIN_S", 600)
+    tenant, other, certificates = world.tenant("tn_held", 1), world.tenant("tn_also", 0), CertificateKeys(tmp_path)
+    certificates.ensure()
+    world.superuser.execute("delete from tenant_key where state = 'destroyed'; delete from key_holder")
+    ingress, mover, gone = (Holder(stack, f"millrace_{role}") for role in ("ingress", "tenancy_mover", "ingress"))
+    certifying = Certifying(world.places, certificates, Shredded(tmp_path))
+    shred = "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 1 where tenant_id = %s"
+    ended = "update key_holder set lease_until = clock_timestamp() - %s * interval '1 second' where holder_id = %s"
+
+    def certified(tenant: str) -> str | None:
+        certifying.further(99 * SECOND_US)
+        (found,) = world.one("select max(certificate_id) from tenant_key where tenant_id = %s", tenant)
+        return found
+
+    world.superuser.execute(shred, (tenant,))
+    with capture_logs() as logs:
+        assert (certified(tenant), certified(tenant)) == (None, None)
+    assert sorted(log["kind"] for log in logs) == ["millrace_ingress", "millrace_ingress", "millrace_tenancy_mover"]
+    assert REGISTRY.get_sample_value("millrace_tenancy_shreds_unacknowledged") == 3
+    assert tenant in Shredded(tmp_path).all()
+    world.superuser.execute(ended, (300, gone.lease.asking().given["holder"]))
+    asking = mover.lease.asking()
+    assert ingress.connection.execute(MOVER[asking.statement].encode(), asking.given).fetchall() == []  # not its own
+    assert ingress.renew()
+    assert certified(tenant) is None
+    assert not ingress.renew()  # acknowledged
+    assert certified(tenant) is None
+    mover.renew()
+    assert not mover.renew()
+    assert certified(tenant) is None  # of the one that is gone, within the margin
+    world.superuser.execute(ended, (900, gone.lease.asking().given["holder"]))
+    certificate = certified(tenant)
+    (document,) = world.one("select document from tenant_certificate where certificate_id = %s", certificate)
+    proof = {one["store"]: one["proof"] for one in json.loads(document)["stores"]}["memory of processes"]
+    assert proof == "holders of keys: 2 acknowledged the shred, the leases of 1 had ended"
+    world.superuser.execute(shred, (other,))
+    assert certified(other) is None  # what was acknowledged before says nothing of this one
+    assert ingress.renew()
+    later = Holder(stack, "millrace_ingress")
+    for one in (ingress, mover):
+        one.renew()
+        one.renew()
+    gone.renew()
+    assert certified(other) is None  # it goes on after all
+    leaving = gone.lease.leaving()
+    gone.connection.execute(MOVER[leaving.statement].encode(), leaving.given)
+    assert certified(other)  # who came since, and who stopped in order, holds nothing of it
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        later.connection.execute("select from key_holder")
+    for one in (ingress, mover, gone, later):
+        one.connection.close()

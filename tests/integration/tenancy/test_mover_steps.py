@@ -237,7 +237,7 @@ async def _reading(
     """What an ingress reads with."""
     store = Store(dsn)
     await store.open()
-    tenants = Tenants(store, world.root_keys, cast("Any", None))
+    tenants = Tenants(store, store, world.root_keys, cast("Any", None))
     stores = TenantStores(store, dsn, contexts or world.contexts)
     reads = Resources(store, stores, tenants, cast("Any", None))
     try:

@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 import pytest
@@ -18,9 +18,10 @@ from schemas.tenancy.operations import CREATE_RESOURCE
 from sinks.tenancy import databases, store_files
 from tests.eventually import becomes, eventually, patient
 from tests.gate import matrix
+from tests.worlds.key_holders import over_a_shred
 from tests.worlds.public_system import system_of_its_own
 from tests.worlds.tenancy_planted import BY_SQL, NOT_SEALED
-from tests.worlds.tenancy_world import INVARIANTS, PROVED, Caller, Tenancy
+from tests.worlds.tenancy_world import INVARIANTS, PROVED, Caller, Ledger, Tenancy, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,6 @@ POINTS = ("move_after_page", "move_before_fence", "move_before_commit", "move_af
 MODES = ("pooled", "partitioned", "dedicated")
 #: every step of a move between any two modes; the gate has one
 MOVES = [(*modes, point) for modes in itertools.permutations(MODES, 2) for point in POINTS]
-Ledger = dict[str, tuple[int, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +41,6 @@ def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
         found = Tenancy(made)
         yield found
         found.close()
-
-
-def write(caller: Caller, ledger: Ledger, count: int) -> None:
-    """Creates, and of every three one is replaced and one is deleted."""
-    for n in range(count):
-        made = caller.done("POST", "/v1/resources", {"n": n, "text": "\u00e9 \u2028"})
-        path = f"/v1/resources/{made['resource_id']}"
-        if n % 3 == 1:
-            made = caller.done("PUT", path, {"n": n, "again": True}, version=1)
-        if n % 3 == 2:
-            assert caller.done("DELETE", path, version=1)["deleted"]
-        else:
-            ledger[made["resource_id"]] = (made["version"], made["payload"])
 
 
 @pytest.mark.parametrize("case", matrix(MOVES, ("pooled", "dedicated", "move_before_commit").__eq__), ids=" ".join)
@@ -310,6 +297,22 @@ def test_a_tenant_whose_keys_are_destroyed_is_deleted_without_an_export(tenancy:
         deleted = tenancy.becomes(path, "deleted")
     assert staff.get(f"{path}/certificates/{deleted['certificate_id']}")["kind"] == "deletion"
     assert tenancy.broken_invariants() == {}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("holder", matrix(("frozen", "killed"), "frozen".__eq__))
+def test_a_shred_is_certified_once_a_process_that_acknowledges_nothing_has_no_lease_any_more(
+    tenancy: Tenancy, holder: Literal["frozen", "killed"]
+) -> None:
+    """It has the key in hand, and its answer waits for a row: going on, it opens nothing."""
+    mark = "what only the key tells"
+    seen = over_a_shred(tenancy, mark, holder)
+    assert seen.lease_had_ended, "it was signed while the lease went on"
+    acknowledged, ended = seen.holders
+    assert (acknowledged > 0, ended > 0) == (True, True)
+    assert [(a.status_code, a.json().get("code"), mark in a.text) for a in seen.answers] == [
+        (410, "key_shredded", False)
+    ] * 2
 
 
 def test_a_key_that_is_away_is_never_told_as_destroyed_and_serves_again_when_it_is_back(tenancy: Tenancy) -> None:

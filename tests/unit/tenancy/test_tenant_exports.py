@@ -53,7 +53,11 @@ class Database:
     async def rows(self, query: str, named: dict[str, Any]) -> list[tuple[Any, ...]]:
         if query == "tenant_export_part":
             return [(sealed,) for sealed in self.sealed[named["part"] :][:1]]
-        found = {"tenant_keys": [self.key], "isolation_safe_mode": [(self.safe_mode, [], None, None, None, None)]}
+        found = {
+            "key_lease_taken": [(0,)],
+            "tenant_keys": [self.key],
+            "isolation_safe_mode": [(self.safe_mode, [], None, None, None, None)],
+        }
         return found.get(query, [])
 
     def shred(self) -> None:
@@ -74,7 +78,7 @@ async def downloaded(database: Database, root_keys: RootKeys, caller: Caller, th
 
     store: Any = database
     safe_mode = SafeMode(store, store)
-    tenants = Tenants(store, root_keys, safe_mode)
+    tenants = Tenants(store, store, root_keys, safe_mode)
     lives = Lives(store, tenants, None)  # type: ignore[arg-type] # no page is asked for
     parts: dict[type[Any], Any] = {SafeMode: safe_mode, Tenants: tenants, Lives: lives}
     parts[Authenticator] = SimpleNamespace(caller=shows)
