@@ -66,7 +66,7 @@ def kept(payloads: Sequence[bytes], dictionary: int) -> list[bytes]:
     if len(payloads) < _TOGETHER_MIN:
         frames = [compressor.compress(payload) for payload in payloads]
     else:
-        buffer = compressor.multi_compress_to_buffer(payloads, threads=1)
+        buffer = compressor.multi_compress_to_buffer(list(payloads), threads=1)
         frames = [buffer[n].tobytes() for n in range(len(payloads))]
     packed = [mark + frame for frame in frames]
     return [small if len(small) < len(payload) else payload for small, payload in zip(packed, payloads, strict=True)]

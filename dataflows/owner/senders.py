@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #: stored as the sender of a command that lay in the topic before records were signed
 UNSIGNED: Final = "unsigned"
 _TICK_NS: Final = 1_000_000_000
-_SIGNED: Final = 2  # headers of a signed record
 log: Final = structlog.get_logger()
 
 
@@ -75,12 +74,8 @@ class Senders:
 
         ``needs_mac`` is False for records from before records were signed.
         """
-        headers = message.headers() or ()
-        if len(headers) == _SIGNED and headers[0][0] == SENDER and headers[1][0] == MAC:  # as ours are
-            name, mac = headers[0][1], headers[1][1]
-        else:
-            found = dict(headers)
-            name, mac = found.get(SENDER), found.get(MAC)
+        headers = dict(message.headers() or ())
+        name, mac = headers.get(SENDER), headers.get(MAC)
         if name is None and mac is None and not needs_mac:
             return UNSIGNED, None
         if not isinstance(name, bytes) or not isinstance(mac, bytes):

@@ -110,7 +110,9 @@ def _target(text: str) -> _Target:
     values = re.split(r", (?![^(]*\))", " ".join(found["values"].split()))
     columns = [column.strip() for column in found["columns"].split(",")]
     first_array = values.count("%s")
-    constants, fixed, others = [], [], []
+    constants: list[tuple[str, int]] = []
+    fixed: list[tuple[str, int]] = []
+    others: list[tuple[str, tuple[int, bool]]] = []
     for column, value in zip(columns, values, strict=True):
         read = _VALUE.fullmatch(value)
         if read is None:
@@ -123,10 +125,12 @@ def _target(text: str) -> _Target:
             others.append((column, (first_array + place, read["nullable"] is not None)))
         else:
             fixed.append((column, first_array + place))
-    in_order = ", ".join(column for column, _ in (*constants, *fixed, *others))
+    in_order = ", ".join([*(c for c, _ in constants), *(c for c, _ in fixed), *(c for c, _ in others)])
     return _Target(
-        f"copy {found['table']} ({in_order}) from stdin (format binary)",
-        *([place for _, place in kind] for kind in (constants, fixed, others)),
+        statement=f"copy {found['table']} ({in_order}) from stdin (format binary)",
+        constants=[place for _, place in constants],
+        fixed=[place for _, place in fixed],
+        others=[place for _, place in others],
     )
 
 
