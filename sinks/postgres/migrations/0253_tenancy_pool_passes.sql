@@ -66,10 +66,12 @@ begin
     return null;
 end $$;
 revoke all on function tenancy.key_passes() from public;
-create trigger key_passes after insert or delete or truncate on tenancy.context_key
-    for each statement execute function tenancy.key_passes();
+create trigger key_passes after insert or delete on tenancy.context_key
+    for each row execute function tenancy.key_passes();
 create trigger key_passes_changed after update on tenancy.context_key
     for each row when (old is distinct from new) execute function tenancy.key_passes();
+create trigger key_passes_truncate after truncate on tenancy.context_key
+    for each statement execute function tenancy.key_passes();
 create trigger gate_passes_truncate after truncate on tenancy.gate
     for each statement execute function tenancy.key_passes();
 insert into tenancy.pass select d.* from tenancy.pass_due d;

@@ -79,6 +79,9 @@ def test_a_pass_is_of_the_gate_and_of_the_newest_key_and_what_it_lacks_is_judged
             assert [shown(c) for c in (by_first, by_newer)] == [(True, True), (False, False)]
             contexts.install(superuser, newer)
             assert [shown(c) for c in (by_first, by_newer)] == [(False, True), (True, True)]
+            made = superuser.execute("select xmin, said from tenancy.pass").fetchall()
+            contexts.install(superuser, newer)  # again, as each start does
+            assert superuser.execute("select xmin, said from tenancy.pass").fetchall() == made
             stores.gate("tn_a", 4)  # whose pass is made under two keys
             assert [shown(c) for c in (by_first, by_newer)] == [(False, False)] * 2
             stores.gate("tn_a", 3)
