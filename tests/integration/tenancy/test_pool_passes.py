@@ -38,6 +38,8 @@ def test_one_row_and_its_head_are_read_under_the_context_that_the_statement_sets
     head = (True, "rs_tn_a", 1, 1, None)
     with psycopg.connect(stores.superuser, autocommit=True) as superuser:
         superuser.execute(_TENANT_WITH_A_HEAD)
+    namesake = ("rs_tn_a", 1, b"of another", False)
+    stores.apply("tenancy_owner", stores.contexts.of("tn_b", 3, "rw"), "tenancy_pool", "tn_b", namesake)
     with psycopg.connect(stores.dsns["millrace_ingress"], autocommit=True, options=_SETTINGS) as connection:
         for _ in range(7):  # also once it is prepared
             assert connection.execute(statement, asked | {"context": of_a}).fetchall() == [(*head, 1, b"sealed", False)]
@@ -46,6 +48,8 @@ def test_one_row_and_its_head_are_read_under_the_context_that_the_statement_sets
                 connection.execute("select set_config('app.ctx', %s, true)", (of_b,))
                 found = connection.execute(statement, asked | {"context": of_a}).fetchall()
                 assert found == [(*head, 1, b"sealed", False)]
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no tenant context"):
+                connection.execute("select count(*) from tenancy_pool.resource")
             for bad in ("", "tn_a", of_a.replace("tn_a", "tn_b"), of_a[:-1], f"{of_a} {of_b}"):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(statement, asked | {"context": bad})
