@@ -159,6 +159,9 @@ def test_no_role_of_a_process_reads_the_key_or_goes_around_the_policies(stores: 
     for role in (*ROLES, "reader", "operator", "owner", "sink"):
         with stores.of(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("select * from tenancy.context_key")
+        for copy in ("pass", "pass_due"):
+            with stores.of(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"select * from tenancy.{copy}".encode())
     for role in (*ROLES[:2], "reader"):
         for statement in ("truncate {}.resource", "alter table {}.resource no force row level security"):
             with stores.of(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):

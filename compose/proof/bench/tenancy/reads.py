@@ -32,7 +32,9 @@ SOME: Final = (_QUERIES / "tenant_rows_pooled.sql").read_text()
 _ISOLATION: Final = (
     ("tenancy_pool.resource", "resource_of_all"),
     ("(select set_config('app.ctx', %(context)s::text, true)) is not null", "true"),
+    (" and (set_config('app.ctx', %(context)s::text, true) = t.tenant_id) is not null", ""),
     ("any (array[%(tenant_id)s::text])", "%(tenant_id)s::text"),
+    ("(r.tenant_id = %(tenant_id)s::text) is true", "r.tenant_id = %(tenant_id)s::text"),
 )
 _FILLED: Final = (
     "insert into tenancy_pool.resource (tenant_id, resource_id, version, payload, deleted)"

@@ -64,7 +64,8 @@ where (c.relkind = 'm' and exists (select from made_of m
                                    where m.relation = c.oid))
    or (c.relkind = 'v' and n.nspname like 'tenancy%%'
        and not coalesce(c.reloptions @> array['security_invoker=true'], false)
-       and not (n.nspname = 'tenancy' and c.relname = 'proven' and coalesce(c.reloptions @> array['security_barrier=true'], false)));
+       and not (n.nspname = 'tenancy' and c.relname in ('proven', 'passed')
+                and coalesce(c.reloptions @> array['security_barrier=true'], false)));
 
 -- name: lint_roles_are_bound
 -- No role of a running process passes policies by.
