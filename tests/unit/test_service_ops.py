@@ -122,7 +122,7 @@ def test_a_lane_that_hangs_is_told_and_one_that_waits_for_kafka_is_not(monkeypat
     hanging.rounds = hanging
     process = OwnerProcess.__new__(OwnerProcess)
     process.leases = process.reader = process.publisher = hanging
-    process.size, process.failure = TransactionSize(), None
+    process.size, process.large, process.failure = TransactionSize(), threading.Lock(), None
     lane: Any = Lane(process, cast("Any", SimpleNamespace()))  # it has no transaction here
     process.lanes = [lane]
     assert process.hanging() is None  # nothing is expected yet
