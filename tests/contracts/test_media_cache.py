@@ -109,7 +109,9 @@ def test_only_we_purge_and_only_what_we_name(edge: Edge) -> None:
     edge.get(paths[0])
     assert edge.origin.asked[paths[0]] == 1
     edge.origin.status, edge.origin.headers = 404, NOT_THERE
-    assert [edge.caches.purge("md_a") for _ in range(2)] == [1, 0]  # it says how many copies it had
+    assert edge.caches.purge("md_a") == 1  # it says how many copies it had
+    # a copy that ended is counted until a thread of Varnish's own has taken it out of its index
+    eventually(lambda: edge.caches.purge("md_a") == 0, what="it is in no index any more")
     assert [edge.get(path).status_code for path in paths] == [404, 200]
 
 
