@@ -212,3 +212,15 @@ def names_that_are_not_there(file: str) -> list[str]:
 
 def test_what_tests_name_in_a_module_of_ours_is_there() -> None:
     tree.nothing_in(*(names_that_are_not_there(file) for file in tree.sources("tests")))
+
+
+def test_keys_of_tenants_are_opened_under_a_lease_alone() -> None:
+    """Who opens them elsewhere would hold them unheard of: an owner and a rotation of root keys wrap, and keep none."""
+    opens = {
+        file
+        for file in tree.sources()
+        for node in tree.nodes(file)
+        if isinstance(node, ast.Call)
+        and (getattr(node.func, "attr", "") == "unwrap" or getattr(node.func, "id", "") == "TenantKey")
+    }
+    assert opens == {"dataflows/tenancy/mover/endings.py", "ingress/tenancy/tenants.py", "sinks/tenancy/root_keys.py"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 from typing import Any
 
@@ -13,7 +12,6 @@ from ingress.tenancy.leased_keys import LeasedKeys
 from schemas import errors
 from schemas.tenancy import limits
 from sinks.tenancy.key_lease import KEPT, TAKEN, KeyLease
-from tests.tidy import tree
 
 NOTHING_NEW = [(None, None)]
 
@@ -108,15 +106,3 @@ def test_an_ingress_goes_on_without_a_lease_and_takes_one_when_it_can() -> None:
         keys.require("tn_a", await keys.term())
 
     asyncio.run(asked())
-
-
-def test_keys_of_tenants_are_opened_under_a_lease_alone() -> None:
-    """Who opens them elsewhere would hold them unheard of: an owner and a rotation of root keys wrap, and keep none."""
-    opens = {
-        file
-        for file in tree.sources()
-        for node in tree.nodes(file)
-        if isinstance(node, ast.Call)
-        and (getattr(node.func, "attr", "") == "unwrap" or getattr(node.func, "id", "") == "TenantKey")
-    }
-    assert opens == {"dataflows/tenancy/mover/endings.py", "ingress/tenancy/tenants.py", "sinks/tenancy/root_keys.py"}
