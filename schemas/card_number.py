@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 REFUSED: Final = "looks like a card number: never send card numbers here"
 
 _DIGITS: Final = b"0123456789"
+#: of at least twelve bytes in hex
+_HASH: Final = r"(?=\d*[a-f])[0-9a-f]{24,}"
 #: a UUID, the trace of a request (W3C traceparent), and any longer hash: a shorter one with so many digits is a number
 #: with a letter or two beside it
 _MACHINES: Final = re.compile(
     r"(?i)(?<![^\W_])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
-    r"|(?=\d*[a-f])[0-9a-f]{24,})(?![^\W_])"
+    rf"|{_HASH})(?![^\W_])"
 )
 #: an id as services make them: a word, and one such hash
-_ID_OF_A_MACHINE: Final = re.compile(r"(?i)(?:[a-z]*_)?(?=\d*[a-f])[0-9a-f]{24,}")
+_ID_OF_A_MACHINE: Final = re.compile(rf"(?i)(?:[a-z]*_)?{_HASH}")
 _IBAN: Final = re.compile(r"(?<![^\W_])[A-Z]{2}\d{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![^\W_])")
 _IBAN_MODULUS: Final = 97
 #: groups of digits with one or two spaces or dashes between them, as people write numbers

@@ -116,7 +116,7 @@ class Publisher:
                 "record": bytes(record),
             }
             payload = codec.encode(_DEAD_LETTER, letter)
-            self._produce(self._kafka.topic(self.service.dead_letters_topic), partition, key, payload, answered)
+            self._produce(self.service.dead_letters_topic, partition, key, payload, answered)
         if rows and self._producer.flush(limits.PUBLISH_DRAIN_TIMEOUT_S) == 0 and not refused:
             offsets = [row[0] for row in rows]
             connection.execute(SQL["dead_letters_mark"], place | {"offsets": offsets})
@@ -162,12 +162,11 @@ class Publisher:
             return
         with self._lock:
             stream.sent = events[-1].seq
-        topic = self._kafka.topic(self.service.events_topic)
         for event in events:
             if stream.refusal:
                 return
             on_delivery = partial(self._answered, partition, stream, event.seq)
-            self._produce(topic, partition, event.key, event.payload, on_delivery)
+            self._produce(self.service.events_topic, partition, event.key, event.payload, on_delivery)
         fail_points.reach("after_publish_before_mark")
 
     def _answered(
@@ -192,9 +191,7 @@ class Publisher:
             by_partition[reply.reply_to % topics.RESULTS_PARTITIONS].append(reply)
         for partition, group in by_partition.items():
             for chunk in _chunks(group):
-                self._produce(
-                    self._kafka.topic(topics.RESULTS), partition, None, codec.encode("ResultBatch", {"results": chunk})
-                )
+                self._produce(topics.RESULTS, partition, None, codec.encode("ResultBatch", {"results": chunk}))
 
     def _produce(
         self,
@@ -206,7 +203,7 @@ class Publisher:
     ) -> None:
         while True:
             try:
-                self._producer.produce(topic, payload, key, partition, on_delivery)
+                self._producer.produce(self._kafka.topic(topic), payload, key, partition, on_delivery)
             except BufferError:  # the queue is full: wait for acknowledgements; the bound on reading keeps it short
                 self._producer.poll(_FULL_WAIT_S)
             except KafkaException as error:  # the client refuses a record above its bound before it is sent

@@ -35,7 +35,7 @@ def decided(
     if is_sealed and (key is None or (found := _opened(command, key, user)) is None):
         return _NOT_OURS
     made = decide(found or command)
-    if key is None or isinstance(made, Rejection) or made.result is None:
+    if key is None or isinstance(made, Rejection):
         return made
     return structs.replace(made, result=sealed_texts.sealed_result(made.result, key, user))
 

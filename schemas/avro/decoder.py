@@ -37,7 +37,11 @@ def long_at(data: bytes, at: int) -> tuple[int, int]:
 
 def length_at(data: bytes, at: int) -> tuple[int, int]:
     """A length that the bytes may hold, and where it ends. Raises ValueError for any other."""
-    length, at = long_at(data, at)
+    length = data[at]
+    if length & 129:  # negative, or of more than one byte
+        length, at = long_at(data, at)
+    else:
+        length, at = length >> 1, at + 1
     if not 0 <= length <= len(data):
         raise ValueError("a length beyond the record")
     return length, at
@@ -61,12 +65,7 @@ def _blocks(data: bytes, at: int, item: Decode) -> tuple[list[Any], int]:
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
-    length = data[at]
-    if length & 129:  # negative, or of more than one byte
-        length, at = length_at(data, at)
-    else:
-        length >>= 1
-        at += 1
+    length, at = length_at(data, at)
     return data[at : at + length].decode(), at + length
 
 

@@ -17,7 +17,7 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-_SEPARATOR = "\x00"
+SEPARATOR = "\x00"
 EPOCH_US: Final = 946_684_800_000_000  # 2000-01-01, from which Postgres counts
 
 
@@ -25,12 +25,12 @@ def text_array(values: Sequence[str]) -> str:
     """A text[] literal. Empty for no values; every value quoted."""
     if not values:
         return "{}"
-    joined = _SEPARATOR.join(values)
+    joined = SEPARATOR.join(values)
     if "\\" in joined:
         joined = joined.replace("\\", "\\\\")
     if '"' in joined:
         joined = joined.replace('"', '\\"')
-    return '{"' + joined.replace(_SEPARATOR, '","') + '"}'
+    return '{"' + joined.replace(SEPARATOR, '","') + '"}'
 
 
 def optional_text_array(values: Iterable[str | None]) -> str:
@@ -115,7 +115,11 @@ class Times(Column):
     """A timestamptz[] in the binary format, of microseconds since 1970: the server has nothing to reckon."""
 
     def encoded(self) -> bytes:  # noqa: D102 - as Column says
-        return _binary([value - EPOCH_US for value in self.values], "q", _TIMESTAMPTZ_OID)
+        return _binary(self.counted(), "q", _TIMESTAMPTZ_OID)
+
+    def counted(self) -> list[int]:
+        """As Postgres counts them."""
+        return [value - EPOCH_US for value in self.values]
 
 
 class Blobs(Column):
@@ -153,14 +157,18 @@ def _binary(values: Sequence[int], code: str, oid: int) -> bytes:
     size = numbers.itemsize
     if count <= _FEW:
         return head + _layout(code, count).pack(*[part for value in values for part in (size, value)])
+    elements = bytearray((_SIZE.pack(size) + bytes(size)) * count)
+    lay_out(elements, _SIZE.size, _SIZE.size + size, numbers)
+    return head + elements
+
+
+def lay_out(rows: bytearray, begin: int, width: int, numbers: array[int]) -> None:
+    """Writes one number into each row of so many bytes, from ``begin`` on, its greatest byte first."""
     if sys.byteorder == "little":
         numbers.byteswap()
-    data = numbers.tobytes()
-    elements = bytearray(count * (4 + size))
-    elements[3 :: 4 + size] = bytes([size]) * count
+    size, data = numbers.itemsize, numbers.tobytes()
     for place in range(size):
-        elements[4 + place :: 4 + size] = data[place::size]
-    return head + elements
+        rows[begin + place :: width] = data[place::size]
 
 
 @lru_cache(maxsize=2 * _FEW)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -20,7 +19,7 @@ from msgspec import Struct
 
 from sinks import limits
 from sinks.postgres.arrays import (
-    EPOCH_US,
+    SEPARATOR,
     Bigints,
     Blobs,
     Booleans,
@@ -29,6 +28,7 @@ from sinks.postgres.arrays import (
     OptionalTexts,
     Smallints,
     Times,
+    lay_out,
 )
 
 _INSERT: Final = re.compile(
@@ -44,15 +44,10 @@ _SIZE: Final = struct.Struct(">i")
 _OF_ANY_SIZE: Final = ("%s::text[]", "%s::bytea[]")
 #: how an array of Python holds the values of a column whose values have one size
 _CODES: Final[dict[type[Column], str]] = {Smallints: "h", Integers: "i", Bigints: "q", Times: "q", Booleans: "b"}
-_SEPARATOR: Final = "\x00"
-_targets: Final[dict[str, _Target]] = {}  # by the text of the insert
-
-
 #: sizes as COPY takes them; of larger values they are packed one by one
 _SIZES: Final = [_SIZE.pack(size) for size in range(limits.COPY_SIZES_PACKED)]
 _SIZES_OR_NULL: Final = [_SIZE.pack(-1), *_SIZES[1:]]  # where the empty text is null
-
-
+_targets: Final[dict[str, _Target]] = {}  # by the text of the insert
 Statement = tuple[str, Any]  # SQL with the placeholders of psycopg, and its parameters
 
 
@@ -141,26 +136,20 @@ def _fixed(target: _Target, parameters: Any, rows: int) -> list[bytes]:
     row = bytearray(_ROW.pack(len(texts) + len(columns) + len(target.others)))
     row += b"".join(_SIZE.pack(len(text)) + text for text in texts)
     begins = []
-    for size, _ in columns:
-        row += _SIZE.pack(size)
+    for numbers in columns:
+        row += _SIZE.pack(numbers.itemsize)
         begins.append(len(row))
-        row += bytes(size)
+        row += bytes(numbers.itemsize)
     width = len(row)
     lines = row * rows
-    for begin, (size, data) in zip(begins, columns, strict=True):
-        for place in range(size):
-            lines[begin + place :: width] = data[place::size]
+    for begin, numbers in zip(begins, columns, strict=True):
+        lay_out(lines, begin, width, numbers)
     whole = bytes(lines)
     return [whole[at : at + width] for at in range(0, len(whole), width)]
 
 
-def _numbers(given: Any) -> tuple[int, bytes]:
-    """The size of one value, and all of them, each with its greatest byte first."""
-    values = [value - EPOCH_US for value in given.values] if isinstance(given, Times) else given.values
-    numbers = array(_CODES[type(given)], values)
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return numbers.itemsize, numbers.tobytes()
+def _numbers(given: Column) -> array[int]:
+    return array(_CODES[type(given)], given.counted() if isinstance(given, Times) else given.values)
 
 
 def _parts(given: Any, rows: int, sizes: list[bytes]) -> Sequence[Iterable[bytes]]:
@@ -181,7 +170,7 @@ def _size(size: int, sizes: list[bytes]) -> bytes:
 
 def _encoded(given: Column) -> list[bytes]:
     texts = [text or "" for text in given.values] if isinstance(given, OptionalTexts) else given.values
-    encoded = _SEPARATOR.join(texts).encode().split(_SEPARATOR.encode())
+    encoded = SEPARATOR.join(texts).encode().split(SEPARATOR.encode())
     if len(encoded) != len(texts):
         raise ValueError("a text holds a NUL character")
     return encoded
