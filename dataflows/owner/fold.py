@@ -220,7 +220,7 @@ def _refusal(rejection: Rejection) -> bytes:
 def _validate(operation: Operation, command: Command, *, is_from_ingress: bool) -> Rejection | None:
     """Normalizes the payload in place. Returns a refusal if it, or an identity in the envelope, is not allowed.
 
-    The ingress has looked at the identities that it signed, and made those of most of them.
+    The ingress has looked at the identities of what it signs.
     """
     command.payload, wrong = operation.normalize(command.payload)
     if operation.scope is not None and not is_from_ingress:

@@ -29,7 +29,7 @@ class NewEvent(Struct):
 class Committed(Struct):
     """A decision to be committed: the public result and its events. The answer names the first event."""
 
-    result: dict[str, Any] | None  # None where nobody is told (``Command.is_told``)
+    result: dict[str, Any]  # empty where nobody is told (``Command.is_told``)
     events: tuple[NewEvent, ...]  # one at least
     rendering: int = stored_answer.WHOLE  # the service's rendering that makes this result from the first event
 

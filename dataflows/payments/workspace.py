@@ -218,13 +218,13 @@ class PaymentsWorkspace:
         self.ledger.committed()
 
 
-def _result(decision: Decision, command: Command) -> tuple[dict[str, Any] | None, int]:
+def _result(decision: Decision, command: Command) -> tuple[dict[str, Any], int]:
     """What the caller asked for: the refund of a refund's command, the dispute of one of its own, else the intent.
 
     With the frozen rendering that makes it again; refunds and disputes are few, and stored as they are told.
     """
     if not command.is_told:
-        return None, frozen_answers.INTENT
+        return {}, frozen_answers.INTENT
     if decision.refund is not None and command.operation in _REFUND_COMMANDS:
         return rendering.refund(decision.refund), stored_answer.WHOLE
     if decision.dispute is not None and command.operation in _OF_DISPUTES:

@@ -75,14 +75,12 @@ class KeyLease:
     def asking(self) -> Asking:
         """Another lease where none is held, else that it goes on."""
         asked_at = self._clock()
-        if self.term is None:
-            self._end()
-            self._holder = f"kh_{secrets.token_hex(_ID_BYTES)}"
-            given: dict[str, object] = {"holder": self._holder, "instance": self._instance}
-        else:
-            given = {"holder": self._holder, "acked": self._acked}
-        statement = TAKEN if "instance" in given else KEPT
-        return Asking(statement, given | {"lease_s": limits.KEY_LEASE_S}, asked_at)
+        lease_s = limits.KEY_LEASE_S
+        if self.term is not None:
+            return Asking(KEPT, {"holder": self._holder, "acked": self._acked, "lease_s": lease_s}, asked_at)
+        self._end()
+        self._holder = f"kh_{secrets.token_hex(_ID_BYTES)}"
+        return Asking(TAKEN, {"holder": self._holder, "instance": self._instance, "lease_s": lease_s}, asked_at)
 
     def answered(self, asking: Asking, rows: Sequence[tuple[Any, ...]]) -> bool:
         """Whether to ask again at once: to acknowledge what was heard, or as there is no lease."""

@@ -36,6 +36,7 @@ _PARTS: Final = {
     ("round_trip.py", "run"): "wait for Postgres",
     ("round_trip.py", "write"): "wait for Postgres",
     ("commit.py", "_transaction"): "wait for another lane",
+    ("commit.py", "_decided"): "fold",
     ("stored_event.py", "kept"): "compress events",
     ("commit.py", "_known_reads"): "build SQL",
     ("commit.py", "_results"): "build SQL",
