@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 # --- owner
-BATCH_MESSAGES_MAX: Final = 2_000
+BATCH_MESSAGES_MAX: Final = 6_000  # what several commands of a round change is written once
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_POLL_TIMEOUT_MS: Final = 20
 OWNER_IDLE_WAIT_MS: Final = 500  # of the reader while nothing comes: so soon it hears that the owner is to stop
 OWNER_LANE_REST_MS: Final = 2_000  # of a lane that nobody wakes, and with nothing left to acknowledge
-BATCHES_AHEAD_MAX: Final = 6  # full ones, decoded while Postgres works on the ones before
+BATCHES_AHEAD_MAX: Final = 3  # full ones, decoded while Postgres works on the ones before
 ROUND_MESSAGES_ENOUGH: Final = 500  # with so many commands a round takes no further partition, and waits for none
 ROUND_GATHER_MS: Final = 5  # the longest that fewer wait for others while another lane is at work
 TURN_UNITS: Final = 16  # of a caller, where callers take turns: a command is one, and each KiB of it

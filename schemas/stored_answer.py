@@ -35,9 +35,9 @@ def stub(head: Mapping[str, Any]) -> bytes:
     return told(None, {"event_id": head["event_id"], "aggregate_key": head["aggregate_key"]})
 
 
-def kept(rendering: int, answer: bytes) -> bytes:
-    """What is stored of an answer that this rendering makes again."""
-    return answer if rendering == WHOLE or stored_event.only_published() else bytes((rendering,))
+def rendered_by(rendering: int) -> bytes | None:
+    """What is stored of an answer that this rendering makes again; None where the answer itself is to be stored."""
+    return None if rendering == WHOLE or stored_event.only_published() else bytes((rendering,))
 
 
 def whole(response: bytes, event: bytes | None) -> bytes:

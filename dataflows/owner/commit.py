@@ -32,7 +32,7 @@ from dataflows.owner.metrics import REFUSED_RECORDS
 from dataflows.owner.retried import Retried, asked_for
 from dataflows.owner.service import Workspace
 from dataflows.owner.transaction_size import TransactionSize
-from schemas import stored_answer, stored_event
+from schemas import stored_event
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command
 from sinks.postgres.arrays import Bigints, Blobs, Integers, Texts, Times
@@ -152,7 +152,7 @@ class Committer:
     ) -> tuple[list[tuple[Share, Folded, Workspace]], list[Statement | Copy]]:
         """What is decided, and what it writes. ``rows``: what the first round trip read of the commands."""
         identities, parked, *found = rows or ([], [])
-        known = {(row[0], row[1]): Known(row[2], stored_answer.whole(row[3], row[5]), row[4]) for row in identities}
+        known = {(row[0], row[1]): Known(row[2], row[3], row[4], row[5]) for row in identities}
         parked_keys = {row[0] for row in parked}
         retried = Retried(found.pop(0) if again else ())
         decided = []

@@ -31,11 +31,17 @@ _PARKED: Final = Rejection("parked", "The object waits for an operator; nothing 
 
 
 class Known(Struct, frozen=True):
-    """A stored identity: the hash of its request, what became of it, and the answer that every retry gets."""
+    """A stored identity: the hash of its request, what became of it, and what every retry's answer is made of."""
 
     request_hash: bytes
-    response: bytes
+    response: bytes  # as it is stored: the answer, or how it is rendered
     outcome: Outcome
+    event: bytes | None = None  # that a rendering needs, as it is stored or as it is published
+
+    @property
+    def answer(self) -> bytes:
+        """The answer, byte for byte as it was told or would have been. Raises Corrupt if it cannot be made."""
+        return stored_answer.whole(self.response, self.event)
 
 
 class NewIdentity(Struct):
@@ -112,7 +118,7 @@ class Fold:
         prior = self.known.get((command.scope, command.idempotency_key))
         if prior is not None:
             if prior.request_hash == command.request_hash:
-                self._reply(command, prior.outcome, prior.response, replayed=True)
+                self._answer_again(command, prior)
             else:
                 self._leave(command, "refused", _KEY_REUSED)
             return
@@ -136,7 +142,7 @@ class Fold:
         elif isinstance(decided, Denial):
             self._leave(command, "refused", decided)
         elif isinstance(decided, Rejection):
-            self._store(command, offset, "refused", _refusal(decided), "")
+            self._refuse(command, offset, decided)
         else:
             self._commit(command, offset, now, decided)
 
@@ -152,14 +158,21 @@ class Fold:
         self.record.refused = MISROUTED.code
 
     def _commit(self, command: Command, offset: int, now: int, decided: Committed) -> None:
-        """Nobody reads the answer to a fact for which nobody waits: a stub is stored that names its event."""
+        """Rendered is only what is told now or stored whole; a retry gets the same bytes from the event.
+
+        Nobody reads the answer to a fact for which nobody waits: a stub is stored that names its event.
+        """
+        place = len(self.result.events)
         heads = [self._append(command, now, event) for event in decided.events]
-        head = heads[0]
-        if command.is_told:
-            answer, rendering = stored_answer.told(decided.result, head), self._rendering(decided, head)
-        else:
-            answer, rendering = stored_answer.stub(head), stored_answer.STUB
-        self._store(command, offset, "committed", answer, head["event_id"], rendering)
+        head, event = heads[0], self.result.events[place]
+        made_by = self._rendering(decided, head) if command.is_told else stored_answer.STUB
+        response = stored_answer.rendered_by(made_by)
+        answer = b""
+        if response is None or command.reply_to >= 0:
+            answer = stored_answer.told(decided.shown(), head) if command.is_told else stored_answer.stub(head)
+        stored = answer if response is None else response
+        self._store(command, offset, Known(command.request_hash, stored, "committed", event.payload), event.event_id)
+        self._reply(command, "committed", answer)
 
     def _rendering(self, decided: Committed, head: dict[str, Any]) -> int:
         """The rendering that makes the answer again; WHOLE for an event in an older schema, which lacks some of it."""
@@ -194,19 +207,21 @@ class Fold:
         )
         return head
 
-    def _store(
-        self,
-        command: Command,
-        offset: int,
-        status: Outcome,
-        answer: bytes,
-        event_id: str,
-        rendering: int = stored_answer.WHOLE,
-    ) -> None:
-        self.known[command.scope, command.idempotency_key] = Known(command.request_hash, answer, status)
-        response = stored_answer.kept(rendering, answer)
-        self.result.identities.append(NewIdentity(command, offset, self.record.sender, response, status, event_id))
-        self._reply(command, status, answer)
+    def _refuse(self, command: Command, offset: int, why: Rejection) -> None:
+        """Stores the refusal: every retry gets it again."""
+        answer = _refusal(why)
+        self._store(command, offset, Known(command.request_hash, answer, "refused"), "")
+        self._reply(command, "refused", answer)
+
+    def _store(self, command: Command, offset: int, known: Known, event_id: str) -> None:
+        self.known[command.scope, command.idempotency_key] = known
+        self.result.identities.append(
+            NewIdentity(command, offset, self.record.sender, known.response, known.outcome, event_id)
+        )
+
+    def _answer_again(self, command: Command, prior: Known) -> None:
+        if command.reply_to >= 0:
+            self._reply(command, prior.outcome, prior.answer, replayed=True)
 
     def _reply(self, command: Command, outcome: Outcome, body: bytes, *, replayed: bool = False) -> None:
         if command.reply_to >= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -29,9 +29,13 @@ class NewEvent(Struct):
 class Committed(Struct):
     """A decision to be committed: the public result and its events. The answer names the first event."""
 
-    result: dict[str, Any]  # empty where nobody is told (``Command.is_told``)
+    result: dict[str, Any] | Callable[[], dict[str, Any]]  # or what makes it, called at once or never
     events: tuple[NewEvent, ...]  # one at least
     rendering: int = stored_answer.WHOLE  # the service's rendering that makes this result from the first event
+
+    def shown(self) -> dict[str, Any]:
+        """The public result."""
+        return self.result if isinstance(self.result, dict) else self.result()
 
 
 class Workspace(Protocol):

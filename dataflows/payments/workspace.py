@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -218,18 +219,16 @@ class PaymentsWorkspace:
         self.ledger.committed()
 
 
-def _result(decision: Decision, command: Command) -> tuple[dict[str, Any], int]:
-    """What the caller asked for: the refund of a refund's command, the dispute of one of its own, else the intent.
+def _result(decision: Decision, command: Command) -> tuple[Callable[[], dict[str, Any]], int]:
+    """What makes the caller's result: the refund of a refund's command, the dispute of one of its own, else the intent.
 
     With the frozen rendering that makes it again; refunds and disputes are few, and stored as they are told.
     """
-    if not command.is_told:
-        return {}, frozen_answers.INTENT
     if decision.refund is not None and command.operation in _REFUND_COMMANDS:
-        return rendering.refund(decision.refund), stored_answer.WHOLE
+        return partial(rendering.refund, decision.refund), stored_answer.WHOLE
     if decision.dispute is not None and command.operation in _OF_DISPUTES:
-        return rendering.dispute(decision.dispute), stored_answer.WHOLE
-    return rendering.payment_intent(decision.intent), frozen_answers.INTENT
+        return partial(rendering.dispute, decision.dispute), stored_answer.WHOLE
+    return partial(rendering.payment_intent, decision.intent), frozen_answers.INTENT
 
 
 def _result_of_account(decision: AccountDecision) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def decided(
     made = decide(found or command)
     if key is None or isinstance(made, Rejection):
         return made
-    return structs.replace(made, result=sealed_texts.sealed_result(made.result, key, user))
+    return structs.replace(made, result=sealed_texts.sealed_result(made.shown(), key, user))
 
 
 def _opened(command: Command, key: bytes, user: str) -> Command | None:

@@ -75,13 +75,15 @@ def test_what_a_caller_is_told_is_what_its_retries_are_told(changes: dict[str, A
     head = {name: EVENT[name] for name in ("event_id", "aggregate_key", "event_type", "schema_version", "trace_id")}
     answer = stored_answer.told(rendering.payment_intent(intent), head)
     event = codec.encode("PaymentSystemCommitted", EVENT | {"body": EVENT["body"] | {"payment_intent": intent}})
-    kept = stored_answer.kept(frozen_answers.INTENT, answer)
-    assert (len(kept), stored_answer.whole(kept, event)) == (1, answer)
+    response = stored_answer.rendered_by(frozen_answers.INTENT)
+    assert response is not None
+    assert (len(response), stored_answer.whole(response, event)) == (1, answer)
 
 
 @pytest.mark.parametrize("answer", [b'{"code":"state_conflict"}', b"{}"])
 def test_an_answer_that_is_stored_as_it_was_told_needs_no_event(answer: bytes) -> None:
-    assert stored_answer.kept(stored_answer.WHOLE, answer) == stored_answer.whole(answer, None) == answer
+    assert stored_answer.rendered_by(stored_answer.WHOLE) is None
+    assert stored_answer.whole(answer, None) == answer
 
 
 @pytest.mark.parametrize(("response", "event"), [(b"\x01", None), (b"\x1f", PAYLOAD), (b"\x01", PAYLOAD[:40])])
@@ -93,14 +95,14 @@ def test_an_answer_that_cannot_be_rendered_is_an_error_and_never_another_answer(
 
 
 def test_while_readers_of_the_release_before_run_answers_are_stored_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kept(setting: str) -> bytes:
+    def kept(setting: str) -> bytes | None:
         monkeypatch.setenv("MILLRACE_WRITTEN_ANSWERS", setting)
         stored_event.only_published.cache_clear()
-        return stored_answer.kept(frozen_answers.INTENT, b"{}")
+        return stored_answer.rendered_by(frozen_answers.INTENT)
 
     with pytest.raises(ValueError, match="MILLRACE_WRITTEN_ANSWERS"):
         kept("hole")
-    assert [kept("whole"), kept("by_event")] == [b"{}", b"\x01"]
+    assert [kept("whole"), kept("by_event")] == [None, b"\x01"]
 
 
 def test_while_readers_of_the_release_before_run_events_are_stored_as_published(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,7 @@ from tests.worlds.payments import payment_cases as cases
 
 if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
+    from schemas.payments.records import PaymentIntent
 
 NOW = 1_800_000_000_000_000
 PARTITION = 3
@@ -41,6 +43,7 @@ class InMemory:
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     further_events: tuple[NewEvent, ...] = ()
     made_by: int = stored_answer.WHOLE
+    rendered: int = 0
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:
         self.asked.append((command.idempotency_key, offset, now))
@@ -60,10 +63,14 @@ class InMemory:
             "caused_by": None,
         }
         return Committed(
-            rendering.payment_intent(intent),
+            partial(self._rendered, intent),
             (NewEvent(intent.version, intent.merchant_id, body), *self.further_events),
             self.made_by,
         )
+
+    def _rendered(self, intent: PaymentIntent) -> dict[str, Any]:
+        self.rendered += 1
+        return rendering.payment_intent(intent)
 
     def writes(self) -> list[Statement]:
         return []
@@ -155,6 +162,15 @@ def test_an_answer_that_its_event_implies_is_kept_as_the_number_of_its_rendering
     (identity,), (event,) = folded.identities, folded.events
     assert identity.response == bytes((frozen_answers.INTENT,))
     assert [r.body for r in folded.replies] == [stored_answer.whole(identity.response, event.payload)] * 2
+
+
+def test_an_answer_that_nobody_waits_for_is_not_rendered_and_a_retry_that_waits_gets_its_bytes() -> None:
+    unwatched, memory = msgspec.structs.replace(CREATE, reply_to=-1), InMemory(made_by=frozen_answers.INTENT)
+    folded, _ = fold(unwatched, unwatched, CREATE, workspace=memory)
+    told, _ = fold(CREATE, workspace=InMemory(made_by=frozen_answers.INTENT))
+    assert memory.rendered == 0
+    assert [(r.body, r.replayed) for r in folded.replies] == [(told.replies[0].body, True)]
+    assert folded.identities[0].response == told.identities[0].response
 
 
 def test_an_event_of_a_version_that_has_not_all_of_it_implies_no_answer() -> None:

@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
 from compose.proof.bench.new_database import compare_nothing
@@ -75,12 +76,16 @@ class Sampler(threading.Thread):
 
 def _part(frame: FrameType | None) -> str | None:
     while frame is not None:
-        code = frame.f_code
-        part = _PARTS.get((code.co_filename.rpartition("/")[2], code.co_name))
+        part = _part_of(frame.f_code)
         if part is not None:
             return part
         frame = frame.f_back
     return None
+
+
+@cache
+def _part_of(code: CodeType) -> str | None:
+    return _PARTS.get((code.co_filename.rpartition("/")[2], code.co_name))
 
 
 def main() -> None:
