@@ -10,6 +10,7 @@ POSTGRES_STATEMENT_TIMEOUT_MS: Final = 10_000
 
 # --- Postgres clients
 PREFETCH_KBYTES_MAX: Final = 16_384
+GATHERED_FETCH_BYTES_MAX: Final = 4 * 1024 * 1024  # of a partition at once, where records gather between fetches
 OWNER_SESSION_TIMEOUT_MS: Final = 6_000
 OWNER_HEARTBEAT_MS: Final = 1_000
 OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000  # also the longest wait for the lock of the owner before us
@@ -46,7 +47,7 @@ POSTGRES_KEEPALIVE_S: Final = 5
 
 # --- streams
 STREAM_STORE_INTERVAL_S: Final = 1  # a follower stores positions that often; killed in between, it reads so much again
-STREAM_GATHER_S: Final = 0.01  # for all of what one fetch brings, before the next is put off
+STREAM_GATHER_S: Final = 0.01  # for all of what one fetch brings
 STREAM_JOIN_AGAIN_S: Final = 0.5  # after Kafka or Postgres failed it, or it was fenced
 
 # --- ClickHouse
@@ -56,7 +57,7 @@ SINK_BLOCK_EVENTS_MAX: Final = 10_000  # of one group commit
 SINK_BLOCK_INTERVAL_MS: Final = 500  # a smaller block is inserted after this
 SINK_FETCH_BYTES_MIN: Final = 64 * 1024  # or what came within this:
 SINK_FETCH_WAIT_MS: Final = 1_000
-SINK_GATHER_S: Final = 1.0  # the same of a sink that reads the first event at once
+SINK_GATHER_MS: Final = 1_000  # the same of a sink that reads the first event at once
 SINK_READ_MESSAGES_MAX: Final = 1_000
 SINK_READ_TIMEOUT_MS: Final = 50
 SINK_RECOVERY_READ_TIMEOUT_S: Final = 30  # for the records of a plan, which lie in Kafka already

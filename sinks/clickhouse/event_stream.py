@@ -40,7 +40,7 @@ class EventStream:
             topic=settings.topic,
             client_id=settings.owner_id,
             group=f"sink-{settings.sink.name}",
-            gather_s=limits.SINK_GATHER_S,
+            gather_ms=limits.SINK_GATHER_MS,
         )
 
     @property

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import KafkaException, TopicPartition
 
 from schemas import errors
 from sinks import limits
-from sinks.kafka.reading import next_messages
+from sinks.kafka.reading import gathering, next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, older_database, other_topic
 from sinks.streams.newest_events import NewestEvents
@@ -70,7 +70,6 @@ class Follower:
         self._done: dict[int, Taken] = {}  # done by the handler; the position is stored soon
         self._store_at = 0.0
         self._join_at = 0.0
-        self._resume_at: float | None = None  # nothing is fetched until then
         self._consumer: Consumer | None = None
         self._connection: psycopg.Connection | None = None
         self._failure: Exception | None = None  # raised by a callback; raised again where messages are read
@@ -133,13 +132,13 @@ class Follower:
             "session.timeout.ms": limits.OWNER_SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": limits.OWNER_HEARTBEAT_MS,
             "auto.offset.reset": "error",  # a position that is not in the topic halts its partition
+            **(gathering(self._followed.gather_ms) if self._followed.gather_ms else {}),
         }
         consumer = Consumer(self._kafka.consumer(self._client_id, self._followed.group, **settings))
         consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
         return consumer
 
     def _read(self, consumer: Consumer, events_max: int, timeout_s: float) -> list[Taken]:
-        self._resume(consumer)
         assignments = self._assignments
         gather_s = limits.STREAM_GATHER_S if self._followed.gather_ms else 0.0
         messages = next_messages(consumer, events_max, timeout_s, gather_s)
@@ -152,8 +151,6 @@ class Follower:
             return []
         before = {partition: at.last_seq for partition, at in self._intake.positions.items()}
         events = [taken for message in messages if (taken := self._take(consumer, message)) is not None]
-        if events and len(messages) < events_max:  # otherwise more is waiting than one read takes
-            self._pause(consumer)
         return [
             Taken(
                 partition, self._epochs[partition], before[partition], mine, Position(mine[-1].offset + 1, at.last_seq)
@@ -161,22 +158,6 @@ class Follower:
             for partition, at in self._intake.positions.items()
             if (mine := [taken for taken in events if taken.partition == partition])
         ]
-
-    def _pause(self, consumer: Consumer) -> None:
-        """Fetches nothing until the next read, while events gather."""
-        if self._followed.gather_ms:
-            consumer.pause(self._going_on())
-            self._resume_at = time.monotonic() + self._followed.gather_ms / 1_000
-
-    def _resume(self, consumer: Consumer) -> None:
-        if self._resume_at is not None:
-            time.sleep(max(0.0, self._resume_at - time.monotonic()))
-            consumer.resume(self._going_on())
-            self._resume_at = None
-
-    def _going_on(self) -> list[TopicPartition]:
-        going_on = [partition for partition in self._intake.positions if not self._intake.is_halted(partition)]
-        return [TopicPartition(self._topic, partition) for partition in going_on]
 
     def _rewind(self, consumer: Consumer, partitions: Iterable[int]) -> None:
         for partition in partitions:
@@ -279,7 +260,7 @@ class Follower:
             del self._done[partition]
 
     def _leave(self) -> None:
-        consumer, self._consumer, self._resume_at = self._consumer, None, None
+        consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()  # revokes our partitions
         self._forget(list(self._intake.positions))

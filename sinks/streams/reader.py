@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import KafkaException
 
 from schemas import errors
 from sinks import limits
-from sinks.kafka.reading import next_messages
+from sinks.kafka.reading import gathering, next_messages
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from sinks.streams.intake import Accepted, Intake, Position, other_topic
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 
 #: a fetch for each event would cost the broker more than all other readers together
-_GATHERED: Final = {"fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN, "fetch.wait.max.ms": limits.SINK_FETCH_WAIT_MS}
-_AT_ONCE: Final = {"fetch.wait.max.ms": limits.KAFKA_FETCH_WAIT_ASSIGNED_MS}
+_GATHERED: Final[dict[str, object]] = {
+    "fetch.min.bytes": limits.SINK_FETCH_BYTES_MIN,
+    "fetch.wait.max.ms": limits.SINK_FETCH_WAIT_MS,
+}
+_AT_ONCE: Final[dict[str, object]] = {"fetch.wait.max.ms": limits.KAFKA_FETCH_WAIT_ASSIGNED_MS}
 
 
 class EventReader:
@@ -33,7 +36,7 @@ class EventReader:
 
     A position that Kafka does not hold halts its partition. With ``expired="passed"`` it reads from the oldest record.
 
-    With ``gather_s`` the first event after a quiet time is read at once, and those behind it gather for so long: an
+    With ``gather_ms`` the first event after a quiet time is read at once, and those behind it gather for so long: an
     idle reader waits at the broker for long. Without it the broker lets events gather, up to ``SINK_FETCH_WAIT_MS``.
     """
 
@@ -45,10 +48,8 @@ class EventReader:
         client_id: str,
         group: str,
         expired: Literal["halts", "passed"] = "halts",
-        gather_s: float = 0.0,
+        gather_ms: int = 0,
     ) -> None:
-        self._gather_s = gather_s
-        self._resume_at: float | None = None  # nothing is fetched until then
         self._topic = kafka.topic(topic)
         self._offsets = TopicOffsets(kafka, topic)
         self.intake = Intake()
@@ -58,7 +59,7 @@ class EventReader:
             kafka.consumer(
                 client_id,
                 group,
-                **(_AT_ONCE if gather_s else _GATHERED),
+                **(_AT_ONCE | gathering(gather_ms) if gather_ms else _GATHERED),
                 **{"auto.offset.reset": "error" if expired == "halts" else "earliest"},
             )
         )
@@ -77,7 +78,6 @@ class EventReader:
         self.intake.forget(list(self.intake.positions))
         self.intake.begin(positions)
         self.seen = {p: at.next_offset for p, at in positions.items()}
-        self._resume_at = None
         self._consumer.assign([TopicPartition(self._topic, p, at.next_offset) for p, at in positions.items()])
 
     def halt_what_is_not_there(self, other: Iterable[int]) -> None:
@@ -103,17 +103,11 @@ class EventReader:
         ends = self.ends(partitions)
         return {at.partition: at.offset if at.offset >= 0 else ends[at.partition] for at in found}
 
-    def read(self, messages_max: int, timeout_s: float, *, is_hurried: bool = False) -> list[Accepted]:
-        """The next events, at most as many as asked for. Raises errors.Unavailable if Kafka is out for good.
-
-        ``is_hurried``: what gathers is not waited for, and nothing more gathers behind this read.
-        """
-        if not self._resumed(timeout_s, is_hurried=is_hurried):
-            return []
+    def read(self, messages_max: int, timeout_s: float) -> list[Accepted]:
+        """The next events, at most as many as asked for. Raises errors.Unavailable if Kafka is out for good."""
         accepted = []
         lost: set[int] = set()
-        messages = next_messages(self._consumer, messages_max, timeout_s, limits.SINK_READ_TIMEOUT_MS / 1_000)
-        for message in messages:
+        for message in next_messages(self._consumer, messages_max, timeout_s, limits.SINK_READ_TIMEOUT_MS / 1_000):
             partition, offset = message.partition(), message.offset()
             if error := message.error():
                 if partition is not None and self._is_lost(partition, error):
@@ -130,25 +124,7 @@ class EventReader:
                 self.seen[partition] = offset + 1
         if lost:
             self._begin(lost)
-        if self._gather_s and accepted and not is_hurried and len(messages) < messages_max:  # else more is waiting
-            self._pause(self._going_on())
-            self._resume_at = time.monotonic() + self._gather_s
         return accepted
-
-    def _resumed(self, timeout_s: float, *, is_hurried: bool) -> bool:
-        """Whether events are fetched, or are again within the time-out; waits that long at most."""
-        if self._resume_at is None:
-            return True
-        left_s = 0.0 if is_hurried else self._resume_at - time.monotonic()
-        time.sleep(max(0.0, min(left_s, timeout_s)))
-        if left_s > timeout_s:
-            return False
-        self._resume_at = None
-        self._consumer.resume([TopicPartition(self._topic, partition) for partition in self._going_on()])
-        return True
-
-    def _going_on(self) -> list[int]:
-        return [partition for partition in self.positions if not self.intake.is_halted(partition)]
 
     def _is_lost(self, partition: int, error: KafkaError) -> bool:
         """Whether the topic does not hold our position: then nothing more is fetched, and a seek has no effect.
@@ -165,7 +141,6 @@ class EventReader:
         """Reads on in these partitions where the topic can be read; halts those whose positions it does not hold."""
         for partition, held in self._held(partitions).items():
             self.seen[partition] = self._begin_of(partition, held)
-        self._resume_at = None
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in self.seen.items()])
         self._pause(partition for partition in self.intake.halts if self.intake.is_halted(partition))
 
@@ -196,9 +171,7 @@ def read_until(reader: EventReader, last_seqs: Mapping[int, int], timeout_s: flo
     while waiting:
         events = [
             taken
-            for taken in reader.read(
-                limits.SINK_READ_MESSAGES_MAX, limits.SINK_READ_TIMEOUT_MS / 1_000, is_hurried=True
-            )
+            for taken in reader.read(limits.SINK_READ_MESSAGES_MAX, limits.SINK_READ_TIMEOUT_MS / 1_000)
             if taken.event.seq <= last_seqs[taken.partition]
         ]
         for taken in events:

@@ -285,14 +285,19 @@ def test_what_expires_while_nothing_is_fetched_is_gone_on_behind_in_the_same_ass
     """Kafka says that the position is not there; reading goes on where the topic begins, and nobody leaves the group."""
     follower = following("one")
     seen = 0
-    while seen < len(stage.world.commits):  # the last reading pauses until the next one
+    while seen < len(stage.world.commits):
         follower.mark_done(taken := some(follower))
         seen += sum(len(one.events) for one in taken)
+    consumer = follower._consumer  # there is no other way to keep it from fetching
+    assert consumer is not None
+    places = consumer.assignment()
+    consumer.pause(places)
     mine = [c for c in stage.world.commits if c.partition == 3]
     stage.world.payments_made(30)
     stage.store_and_publish()
     new = [c for c in stage.world.commits if c.partition == 3][len(mine) :]
     expire(stage.kafka, stage.world.events_topic, 3)
+    consumer.resume(places)
     stands(follower, "partition 3: Kafka has deleted offsets")
     publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in new))
     (found,) = (one for one in eventually(lambda: mine_of(follower.read(500, 0.2))) if one.partition == 3)
@@ -300,25 +305,25 @@ def test_what_expires_while_nothing_is_fetched_is_gone_on_behind_in_the_same_ass
     assert "stream_begins_again" not in capfd.readouterr().out
 
 
-def _reader(stage: Stage, gather_s: float) -> EventReader:
-    reader = EventReader(stage.kafka, topic=stage.world.events_topic, client_id="r", group="r", gather_s=gather_s)
+def _reader(stage: Stage, gather_ms: int) -> EventReader:
+    reader = EventReader(stage.kafka, topic=stage.world.events_topic, client_id="r", group="r", gather_ms=gather_ms)
     reader.assign({partition: Position() for partition in range(topics.PARTITIONS)})
     return reader
 
 
-def _has_read(reader: EventReader, found: list[tuple[int, int]], count: int, **how: bool) -> bool:
-    found += [(one.partition, one.event.seq) for one in reader.read(500, 0.2, **how)]
+def _has_read(reader: EventReader, found: list[tuple[int, int]], count: int) -> bool:
+    found += [(one.partition, one.event.seq) for one in reader.read(500, 0.2)]
     return len(found) >= count
 
 
-@pytest.mark.parametrize("gather_s", [0.0, 0.2])
-def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage, gather_s: float) -> None:
+@pytest.mark.parametrize("gather_ms", [0, 200])
+def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage, gather_ms: int) -> None:
     """It says what is missing, reads the other partitions on, and takes what is published again."""
     mine = [c for c in stage.world.commits if c.partition == 3]
     others = len(stage.world.commits) - len(mine)
     expire(stage.kafka, stage.world.events_topic, 3)
     found: list[tuple[int, int]] = []
-    with closing(_reader(stage, gather_s)) as reader:
+    with closing(_reader(stage, gather_ms)) as reader:
         eventually(lambda: _has_read(reader, found, others) and 3 in reader.intake.halts, within_s=40)
         assert reader.intake.halts[3].reason == "expired"
         publish_all(stage.kafka, stage.world.events_topic, ((3, "x", c.payload) for c in mine))
@@ -326,16 +331,25 @@ def test_a_reader_that_meets_what_expired_reads_on_behind_it(stage: Stage, gathe
     assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
 
 
-def test_what_gathers_behind_the_first_events_is_read_whole_and_in_order(stage: Stage) -> None:
-    """While events gather nothing is read; who is in a hurry gets what is behind those that were read, and no other."""
-    found: list[tuple[int, int]] = []
-    with closing(_reader(stage, 3_600.0)) as reader:
+def test_while_events_gather_none_is_read(stage: Stage) -> None:
+    partition, found = stage.world.commits[0].partition, list[tuple[int, int]]()
+    with closing(_reader(stage, 300_000)) as reader:
+        reader.assign({partition: Position()})  # others could be fetched for the first time meanwhile
         eventually(lambda: _has_read(reader, found, 1), within_s=40)
         stage.world.payments_made(30)
         stage.store_and_publish()
         assert [reader.read(500, 0.05) for _ in range(5)] == [[]] * 5
-        eventually(lambda: _has_read(reader, found, len(stage.world.commits), is_hurried=True), within_s=40)
+
+
+def test_what_has_gathered_is_read_whole_and_in_order(stage: Stage) -> None:
+    found: list[tuple[int, int]] = []
+    with closing(_reader(stage, 50)) as reader:
+        for _ in range(3):
+            stage.world.payments_made(10)
+            stage.store_and_publish()
+            eventually(lambda: _has_read(reader, found, len(stage.world.commits)), within_s=40)
     assert sorted(found) == sorted((c.partition, c.seq) for c in stage.world.commits)
+    assert all(seqs == sorted(seqs) for p in range(topics.PARTITIONS) for seqs in [[s for q, s in found if q == p]])
 
 
 def mine_of(taken: list[Taken]) -> list[Taken]:
