@@ -102,5 +102,13 @@ def json(value: Any, headers: dict[str, str] = NO_STORE, status: int = 200) -> R
 
 def created(value: Any, location: str, *, is_replayed: bool = False) -> Response:
     """201 with the location of the new object; a retry is marked as replayed."""
-    replayed = {"Idempotency-Replayed": "true"} if is_replayed else {}
-    return json(value, NO_STORE | {"Location": location} | replayed, 201)
+    return json(value, NO_STORE | {"Location": location} | _replayed(is_replayed=is_replayed), 201)
+
+
+def decided(value: Any, *, is_replayed: bool, status: int = 200) -> Response:
+    """What a person decided; who says the same again hears it marked as replayed."""
+    return json(value, NO_STORE | _replayed(is_replayed=is_replayed), status)
+
+
+def _replayed(*, is_replayed: bool) -> dict[str, str]:
+    return {"Idempotency-Replayed": "true"} if is_replayed else {}

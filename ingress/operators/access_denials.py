@@ -23,15 +23,17 @@ class AccessDenials:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def deny(self, kind: str, body: Mapping[str, Any], person: str) -> None:
-        """Refused from now on; said again, it is the same. Raises InvalidCommand, or StateConflict at the bound."""
+    async def deny(self, kind: str, body: Mapping[str, Any], person: str) -> bool:
+        """Refused from now on; whether it was as much before, which stays. Raises InvalidCommand, or StateConflict."""
         _require_fields(body, _DENIES)
         so_far = body.get("tokens_so_far", False)
         access_denial.require(kind, body.get("name"), body.get("reason"), so_far=so_far)
         said = {"kind": kind, "name": body["name"], "reason": body["reason"], "so_far": so_far, "actor": person}
         bounds = {"rows_max": limits.ACCESS_DENIED_MAX, "token_life_s": access_denial.TOKEN_LIFE_S}
-        if await self._store.word("access_deny", said | bounds) == "too_many":
+        word = await self._store.word("access_deny", said | bounds)
+        if word == "too_many":
             raise errors.StateConflict(f"{limits.ACCESS_DENIED_MAX} are denied already; lift those that need not be.")
+        return word == "known"
 
     async def lift(self, kind: str, body: Mapping[str, Any], person: str) -> None:
         """Let in again. Raises InvalidCommand, or NotFound for who was not denied."""

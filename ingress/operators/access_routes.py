@@ -32,8 +32,9 @@ async def deny_access(request: Request, kind: str) -> Response:
     """Refused at every door within seconds; what is open ends."""
     _require_kind(kind)
     async with decisions.deciding(request, f"access.deny_{kind}", kind) as asked:
-        await parts_of(request).get(AccessDenials).deny(kind, asked.body, asked.person)
-    return calling.json({"result": {"kind": kind, "name": asked.body["name"], "state": "denied"}})
+        known = await parts_of(request).get(AccessDenials).deny(kind, asked.body, asked.person)
+    denied = {"result": {"kind": kind, "name": asked.body["name"], "state": "denied"}}
+    return calling.decided(denied, is_replayed=known)
 
 
 @router.post(PATH + "/{kind}/lift")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from ingress.commands.envelope_fields import Fields
 
+#: the database's word for what the same person did before
+KNOWN: Final = "known"
 _ENVELOPE: Final = frozenset(("idempotency_key", "payload"))
 
 
@@ -100,13 +102,13 @@ def identity_and_payload(body: dict[str, Any], fields: Fields) -> tuple[str, dic
     return key, payload
 
 
-def require(word: str, done: str, conflicts: Mapping[str, str] | None = None) -> None:
-    """Turns the database's word into an error, unless it is done now or was done before by the same person.
+def require(word: str, done: str, conflicts: Mapping[str, str] | None = None) -> bool:
+    """Whether the same person did it before, by the database's word; an error, unless that or done now.
 
     ``conflicts`` says in a sentence what words of its own a function has for a state that does not allow it.
     """
-    if word in (done, "known"):
-        return
+    if word in (done, KNOWN):
+        return word == KNOWN
     if word == "not_found":
         raise errors.NotFound
     if word == "key_reused":

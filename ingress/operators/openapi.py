@@ -75,7 +75,7 @@ def _decide(operation_id: str, summary: str, verb: str, body: str, description: 
         "parameters": [kind],
         "requestBody": {"required": True, "content": {elements.JSON: {"schema": shared.ref(body)}}},
         "responses": {
-            "200": elements.answer(summary, elements.JSON, "AccessDecided"),
+            "200": elements.answer(summary, elements.JSON, "AccessDecided", elements.REPLAYED_HEADERS),
             **elements.refusals(_REFUSED),
         },
     }

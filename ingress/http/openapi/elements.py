@@ -144,4 +144,7 @@ COMMITTED_HEADERS: Final = {
     "Location": header("Of what was created"),
     "Idempotency-Replayed": header("true when this is the stored answer to an earlier try"),
 }
+#: of what persons decide, and of what they make by it: it is no committed command, and says no version
+REPLAYED_HEADERS: Final = {"Idempotency-Replayed": COMMITTED_HEADERS["Idempotency-Replayed"]}
+MADE_HEADERS: Final = {"Location": COMMITTED_HEADERS["Location"], **REPLAYED_HEADERS}
 ACCEPTED_HEADERS: Final = {"Location": header("/v1/operations/{request_id}")}

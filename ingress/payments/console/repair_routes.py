@@ -68,7 +68,7 @@ async def show_case(request: Request, case_id: str) -> Response:
 async def propose(request: Request, case_id: str) -> Response:
     """Proposes a repair."""
     async with decision.deciding(request, "repair.propose", case_id) as form:
-        found = await form.parts.get(Repairs).propose(
+        found, _ = await form.parts.get(Repairs).propose(
             case_id, form.proposal(form.payload(_WORDS)), Fields(), form.person
         )
     return decision.to("repairs", found["id"])
@@ -109,7 +109,7 @@ async def reverse(request: Request, repair_id: str) -> Response:
     """Proposes the mirror image of a posted repair, for two persons again."""
     async with decision.deciding(request, "repair.reverse", repair_id) as form:
         body = form.proposal({"note": form.fields.get("note", "")})
-        found = await form.parts.get(Repairs).reverse(repair_id, body, Fields(), form.person)
+        found, _ = await form.parts.get(Repairs).reverse(repair_id, body, Fields(), form.person)
     return decision.to("repairs", found["id"])
 
 

@@ -135,5 +135,5 @@ async def _propose(request: Request, operation: str, name: str) -> Response:
         if call.expected_version is not None:
             reason = "does not belong to a proposal: it is carried out on what there is then"
             raise errors.InvalidCommand([{"field": "expected_version", "reason": reason}])
-        found = await parts_of(request).get(MoneyProposals).propose(call, name, who)
-    return calling.created(found, f"/v1/money_proposals/{found['id']}")
+        found, known = await parts_of(request).get(MoneyProposals).propose(call, name, who)
+    return calling.created(found, f"/v1/money_proposals/{found['id']}", is_replayed=known)

@@ -15,10 +15,11 @@ _CLOSING: Final = elements.object_id("closing_id")
 
 def paths() -> Json:
     """Every route of ``closing_routes``."""
-    made = {"201": elements.answer("Closed, or proposed for a second person", elements.JSON, "CaseClosing")}
+    says = "Closed, or proposed for a second person"
+    made = {"201": elements.answer(says, elements.JSON, "CaseClosing", elements.MADE_HEADERS)}
     found = {"200": elements.answer("The closing", elements.JSON, "CaseClosing")}
     listed = {"200": elements.answer("Newest first", elements.JSON, "CaseClosings")}
-    reopened = {"200": elements.answer("The case, open", elements.JSON, "Case")}
+    reopened = {"200": elements.answer("The case, open", elements.JSON, "Case", elements.REPLAYED_HEADERS)}
     return {
         "/v1/cases/{case_id}/closings": {
             "get": call("list_closings", "The closings of a case", [_CASE], listed),

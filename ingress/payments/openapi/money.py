@@ -11,7 +11,9 @@ from schemas.payments import money_by_hand
 
 _STATES: Final = ["proposed", "approved", "rejected", "done", "refused"]
 #: what the routes of proposing answer with
-PROPOSED: Final = {"201": elements.answer("Proposed for a second person", elements.JSON, "MoneyProposal")}
+PROPOSED: Final = {
+    "201": elements.answer("Proposed for a second person", elements.JSON, "MoneyProposal", elements.MADE_HEADERS)
+}
 
 
 def paths() -> Json:

@@ -17,7 +17,8 @@ _OPERATION: Final = elements.object_id("operation_id")
 def paths() -> Json:
     """Every route of ``outcome_routes``."""
     asked = {"202": elements.answer("A worker asks the processor next", elements.JSON, "AttemptAsked")}
-    made = {"201": elements.answer("Proposed for a second person", elements.JSON, "AttemptOutcome")}
+    says = "Proposed for a second person"
+    made = {"201": elements.answer(says, elements.JSON, "AttemptOutcome", elements.MADE_HEADERS)}
     found = {"200": elements.answer("The outcome", elements.JSON, "AttemptOutcome")}
     later = {"202": elements.answer("Approved, not recorded yet", elements.JSON, "AttemptOutcome")}
     listed = {"200": elements.answer("Newest first", elements.JSON, "AttemptOutcomes")}

@@ -71,11 +71,11 @@ def _paths_of(kind: str) -> Json:
     version = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 20}}
     one = {"200": elements.answer("The version", elements.JSON, shown)}
     many = {"200": elements.answer("Newest first", elements.JSON, f"{shown}Page")}
-    headers = {name: elements.COMMITTED_HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
-    made = {"201": elements.answer("Published", elements.JSON, shown, headers)}
+    made = {"201": elements.answer("Published", elements.JSON, shown, elements.MADE_HEADERS)}
     proposals: Json = {}
     if kind in kinds.OF_TWO_PERSONS:
-        made["202"] = elements.answer("Proposed: a second person publishes it", elements.JSON, "PolicyProposed")
+        waits = "Proposed: a second person publishes it"
+        made["202"] = elements.answer(waits, elements.JSON, "PolicyProposed", elements.REPLAYED_HEADERS)
         waiting = {"200": elements.answer("Oldest first", elements.JSON, f"{kind.title()}PolicyProposals")}
         listed = _call(f"list_{kind}_policy_proposals", f"What waits of the {name}", [], waiting, _READ)
         proposals[f"/v1/{kind}/policies/proposals"] = {"get": listed}

@@ -55,13 +55,16 @@ def decided(
     """
     approve, reject = actions
     rejects = "Reject, or withdraw one's own"
+    approved, rejected = _said_again(approved or found), _said_again(rejected or found)
     return {
         one: {"get": call(f"get_{noun}", shows, ids, found)},
-        f"{one}/approve": {"post": call(f"approve_{noun}", approves, ids, approved or found, action=approve)},
-        f"{one}/reject": {
-            "post": call(f"reject_{noun}", rejects, ids, rejected or found, "RepairDecision", action=reject)
-        },
+        f"{one}/approve": {"post": call(f"approve_{noun}", approves, ids, approved, action=approve)},
+        f"{one}/reject": {"post": call(f"reject_{noun}", rejects, ids, rejected, "RepairDecision", action=reject)},
     }
+
+
+def _said_again(responses: Json) -> Json:
+    return {status: answer | {"headers": elements.REPLAYED_HEADERS} for status, answer in responses.items()}
 
 
 def call(

@@ -18,7 +18,7 @@ _SIDE: Final[Json] = {"enum": [*repair.SIDES, None]}
 def paths() -> Json:
     """Every route of ``repair_routes``."""
     case, found = elements.object_id("case_id"), elements.object_id("repair_id")
-    proposed = {"201": elements.answer("Proposed, with its preview", elements.JSON, "Repair")}
+    proposed = {"201": elements.answer("Proposed, with its preview", elements.JSON, "Repair", elements.MADE_HEADERS)}
     rejected = {"200": elements.answer("Decided", elements.JSON, "Repair")}
     posted = {
         "200": elements.answer("Posted, or refused by its owner", elements.JSON, "Repair"),

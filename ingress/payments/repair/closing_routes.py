@@ -21,8 +21,8 @@ router: Final = APIRouter()
 async def close_case(request: Request, case_id: str) -> Response:
     """Closes a case that needs no money, or proposes to: ``four_eyes`` and ``state`` say which."""
     async with decisions.deciding(request, "case.close", case_id) as asked:
-        found = await asked.parts.get(Closings).propose(case_id, asked.body, asked.fields, asked.person)
-    return calling.created(found, f"/v1/cases/{case_id}/closings/{found['id']}")
+        found, known = await asked.parts.get(Closings).propose(case_id, asked.body, asked.fields, asked.person)
+    return calling.created(found, f"/v1/cases/{case_id}/closings/{found['id']}", is_replayed=known)
 
 
 @router.get("/v1/cases/{case_id}/closings")
@@ -54,5 +54,6 @@ async def reject_closing(request: Request, case_id: str, closing_id: str) -> Res
 async def reopen_case(request: Request, case_id: str) -> Response:
     """A case that was closed by a person waits again."""
     async with decisions.deciding(request, "case.reopen", case_id) as asked:
-        await asked.parts.get(Closings).reopen(case_id, asked.body, asked.person)
-        return calling.json(await asked.parts.get(Cases).get(case_id))
+        known = await asked.parts.get(Closings).reopen(case_id, asked.body, asked.person)
+        found = await asked.parts.get(Cases).get(case_id)
+    return calling.decided(found, is_replayed=known)

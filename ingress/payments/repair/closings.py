@@ -14,6 +14,7 @@ from schemas.payments import case_closing, limits
 
 if TYPE_CHECKING:
     from ingress.commands.envelope_fields import Fields
+    from ingress.payments.repair.proposals import Decided
 
 _HORIZON: Final = {"horizon_days": limits.SETTLEMENT_HORIZON_DAYS}
 #: why a case cannot be closed, or opened again, by the database's word
@@ -42,7 +43,7 @@ class Closings(Proposals):
         audits_case=True,
     )
 
-    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
+    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> Decided:
         """The closing, once for each identity: in force at once where one person may, else a proposal for a second.
 
         Raises InvalidCommand, NotFound, StateConflict or KeyReused.
@@ -51,14 +52,17 @@ class Closings(Proposals):
         wanted = decision_note.read_decision(case_closing.CLOSING, payload)
         made = identified("cc", "close", case_id, author, key, wanted)
         parameters = {**made, "case": case_id, "reason": wanted["reason"], **_HORIZON}
-        decisions.require(await self._store.word("closings_propose", parameters), "proposed", _CONFLICTS)
-        return await self.get(made["id"], case_id)
+        known = decisions.require(await self._store.word("closings_propose", parameters), "proposed", _CONFLICTS)
+        return await self.get(made["id"], case_id), known
 
-    async def reopen(self, case_id: str, body: dict[str, Any], person: str) -> None:
-        """The case waits again, as old as it was. Raises InvalidCommand, NotFound or StateConflict."""
+    async def reopen(self, case_id: str, body: dict[str, Any], person: str) -> bool:
+        """The case waits again, as old as it was; whether this person had opened it by the same words before.
+
+        Raises InvalidCommand, NotFound or StateConflict.
+        """
         wanted = decision_note.read_decision(case_closing.REOPENING, body)
         parameters = {"case": case_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._store.word("closings_reopen", parameters), "reopened", _CONFLICTS)
+        return decisions.require(await self._store.word("closings_reopen", parameters), "reopened", _CONFLICTS)
 
     async def of_case(self, case_id: str) -> dict[str, Any]:
         """The closings of a case, newest first. Raises NotFound."""

@@ -15,7 +15,7 @@ from schemas.payments import limits, money_by_hand
 
 if TYPE_CHECKING:
     from ingress.commands.envelope import Request
-    from ingress.payments.repair.proposals import Found
+    from ingress.payments.repair.proposals import Decided, Found
     from schemas.records import Command
 
 STATES: Final = ("proposed", "approved", "rejected", "done", "refused")
@@ -38,7 +38,7 @@ class MoneyProposals(Proposals):
         effect=Effect(_command, "money_settle"),
     )
 
-    async def propose(self, call: Request, object_id: str, author: str) -> dict[str, Any]:
+    async def propose(self, call: Request, object_id: str, author: str) -> Decided:
         """The proposal, once for each identity. Raises KeyReused."""
         operation = call.operation.name
         id_ = money_by_hand.proposal_id(author, operation, object_id, call.idempotency_key)
@@ -50,8 +50,8 @@ class MoneyProposals(Proposals):
             "author": author,
             "hash": call.request_hash,
         }
-        decisions.require(await self._store.word("money_propose", parameters), "proposed")
-        return await self.get(id_)
+        known = decisions.require(await self._store.word("money_propose", parameters), "proposed")
+        return await self.get(id_), known
 
     async def newest(self, state: str | None) -> dict[str, Any]:
         """The newest proposals, of one state when it is asked for."""

@@ -28,8 +28,8 @@ async def ask_processor(request: Request, operation_id: str) -> Response:
 async def propose_outcome(request: Request, case_id: str) -> Response:
     """Proposes the outcome of the attempt that a case is about."""
     async with decisions.deciding(request, "attempt.propose_outcome", case_id) as asked:
-        found = await asked.parts.get(Outcomes).propose(case_id, asked.body, asked.fields, asked.person)
-    return calling.created(found, f"/v1/cases/{case_id}/outcomes/{found['id']}")
+        found, known = await asked.parts.get(Outcomes).propose(case_id, asked.body, asked.fields, asked.person)
+    return calling.created(found, f"/v1/cases/{case_id}/outcomes/{found['id']}", is_replayed=known)
 
 
 @router.get("/v1/cases/{case_id}/outcomes")

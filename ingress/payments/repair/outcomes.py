@@ -18,7 +18,7 @@ from schemas.payments import attempt_outcome, vouched
 
 if TYPE_CHECKING:
     from ingress.commands.envelope_fields import Fields
-    from ingress.payments.repair.proposals import Found
+    from ingress.payments.repair.proposals import Decided, Found
     from schemas.records import Command
 
 _CONFLICTS: Final = {
@@ -65,7 +65,7 @@ class Outcomes(Proposals):
         parameters = {"operation": operation_id, "actor": person, "note": wanted["note"]}
         decisions.require(await self._store.word("attempts_ask", parameters), "asked", _CONFLICTS)
 
-    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
+    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> Decided:
         """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
         key, payload = decisions.identity_and_payload(body, fields)
         wanted = decision_note.read_decision(attempt_outcome.OUTCOME, payload)
@@ -75,8 +75,8 @@ class Outcomes(Proposals):
         if word in _WRONG:
             field, reason = _WRONG[word]
             raise errors.InvalidCommand([{"field": field, "reason": reason}])
-        decisions.require(word, "proposed", _CONFLICTS)
-        return await self.get(made["id"], case_id)
+        known = decisions.require(word, "proposed", _CONFLICTS)
+        return await self.get(made["id"], case_id), known
 
     async def of_case(self, case_id: str) -> dict[str, Any]:
         """The outcomes that were proposed for a case, newest first. Raises NotFound."""

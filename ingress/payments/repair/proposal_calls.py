@@ -31,8 +31,8 @@ async def approve(
     """Approves as another person than the author; 202 when the owner has not decided yet."""
     async with decisions.deciding(request, action, *proposals.kind.ids(proposal_id, case_id)) as asked:
         asked.require_no_body()
-        found = await asked.parts.get(proposals).approve(proposal_id, asked.person, case_id)
-    return calling.json(found, status=202 if found["state"] == "approved" else 200)
+        found, known = await asked.parts.get(proposals).approve(proposal_id, asked.person, case_id)
+    return calling.decided(found, is_replayed=known, status=202 if found["state"] == "approved" else 200)
 
 
 async def reject(
@@ -40,4 +40,5 @@ async def reject(
 ) -> Response:
     """Rejects a proposal, or withdraws one's own."""
     async with decisions.deciding(request, action, *proposals.kind.ids(proposal_id, case_id)) as asked:
-        return calling.json(await asked.parts.get(proposals).reject(proposal_id, asked.body, asked.person, case_id))
+        found, known = await asked.parts.get(proposals).reject(proposal_id, asked.body, asked.person, case_id)
+    return calling.decided(found, is_replayed=known)

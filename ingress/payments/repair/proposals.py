@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ingress.http.store import Store
 
 Found = dict[str, Any]  # a proposal as its query gives it
+Decided = tuple[dict[str, Any], bool]  # the proposal as it is shown, and whether its caller is told so again
 _APPROVED: Final = "approved"
 
 
@@ -64,30 +65,28 @@ class Proposals:
         self._store = store
         self._exchange = exchange
 
-    async def approve(self, proposal_id: str, approver: str, case_id: str | None = None) -> dict[str, Any]:
+    async def approve(self, proposal_id: str, approver: str, case_id: str | None = None) -> Decided:
         """The proposal with its effect; or approved, when the owner has not decided in time.
 
         Raises FourEyesRequired, NotFound or StateConflict.
         """
         asked = {"id": proposal_id, "case": case_id, "actor": approver, **self.kind.bounds}
         word = await self._store.word(self.kind.approve, asked)
-        decisions.require(word, self.kind.in_force, self.kind.conflicts)
+        known = decisions.require(word, self.kind.in_force, self.kind.conflicts)
         found = await self._read(proposal_id, case_id)
         if self.kind.effect is not None and found["state"] == _APPROVED:
             await self._carry_out(self.kind.effect, found)
-        return await self.get(proposal_id, case_id)
+        return await self.get(proposal_id, case_id), known
 
-    async def reject(
-        self, proposal_id: str, body: dict[str, Any], person: str, case_id: str | None = None
-    ) -> dict[str, Any]:
+    async def reject(self, proposal_id: str, body: dict[str, Any], person: str, case_id: str | None = None) -> Decided:
         """The proposal, rejected; a case that it stands under waits again. Its author may withdraw it so.
 
         Raises InvalidCommand, NotFound or StateConflict.
         """
         wanted = decision_note.read_decision(decision_note.OPTIONAL, body)
         asked = {"id": proposal_id, "case": case_id, "actor": person, "note": wanted["note"]}
-        decisions.require(await self._store.word(self.kind.reject, asked), "rejected")
-        return await self.get(proposal_id, case_id)
+        known = decisions.require(await self._store.word(self.kind.reject, asked), "rejected")
+        return await self.get(proposal_id, case_id), known
 
     async def get(self, proposal_id: str, case_id: str | None = None) -> dict[str, Any]:
         """One proposal; where its kind stands under cases, of this one. Raises NotFound."""

@@ -20,8 +20,8 @@ router: Final = APIRouter()
 async def propose_repair(request: Request, case_id: str) -> Response:
     """Proposes a ledger transaction that would settle the case; shows what it would do to every account."""
     async with decisions.deciding(request, "repair.propose", case_id) as asked:
-        found = await asked.parts.get(Repairs).propose(case_id, asked.body, asked.fields, asked.person)
-    return calling.created(found, f"/v1/repairs/{found['id']}")
+        found, known = await asked.parts.get(Repairs).propose(case_id, asked.body, asked.fields, asked.person)
+    return calling.created(found, f"/v1/repairs/{found['id']}", is_replayed=known)
 
 
 @router.get("/v1/cases/{case_id}/proposals")
@@ -53,5 +53,5 @@ async def reject_repair(request: Request, repair_id: str) -> Response:
 async def reverse_repair(request: Request, repair_id: str) -> Response:
     """Proposes the mirror image of a posted repair, for two persons again."""
     async with decisions.deciding(request, "repair.reverse", repair_id) as asked:
-        found = await asked.parts.get(Repairs).reverse(repair_id, asked.body, asked.fields, asked.person)
-    return calling.created(found, f"/v1/repairs/{found['id']}")
+        found, known = await asked.parts.get(Repairs).reverse(repair_id, asked.body, asked.fields, asked.person)
+    return calling.created(found, f"/v1/repairs/{found['id']}", is_replayed=known)

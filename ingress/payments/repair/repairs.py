@@ -18,7 +18,7 @@ from schemas.payments import repair
 
 if TYPE_CHECKING:
     from ingress.commands.envelope_fields import Fields
-    from ingress.payments.repair.proposals import Found
+    from ingress.payments.repair.proposals import Decided, Found
     from schemas.records import Command
 
 _REVIEW: Final = "risk_review"
@@ -49,7 +49,7 @@ class Repairs(Proposals):
         effect=Effect(_journal, "repairs_settle"),
     )
 
-    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
+    async def propose(self, case_id: str, body: dict[str, Any], fields: Fields, author: str) -> Decided:
         """The proposal, once for each identity. Raises InvalidCommand, NotFound, StateConflict or KeyReused."""
         key, payload = decisions.identity_and_payload(body, fields)
         wanted = repair.read_proposal(payload)
@@ -64,18 +64,18 @@ class Repairs(Proposals):
         made = identified(_PREFIX, "propose", case_id, author, key, wanted)
         template = wanted["template"] or "entries"
         parameters = {**made, "case": case_id, "template": template, "entries": json.dumps(entries)}
-        decisions.require(await self._store.word("repairs_propose", parameters), "proposed")
-        return await self.get(made["id"])
+        known = decisions.require(await self._store.word("repairs_propose", parameters), "proposed")
+        return await self.get(made["id"]), known
 
-    async def reverse(self, repair_id: str, body: dict[str, Any], fields: Fields, author: str) -> dict[str, Any]:
+    async def reverse(self, repair_id: str, body: dict[str, Any], fields: Fields, author: str) -> Decided:
         """A new proposal with the entries of a posted one, mirrored. Raises as ``propose``."""
         key, payload = decisions.identity_and_payload(body, fields)
         wanted = decision_note.read_decision(decision_note.REQUIRED, payload)
         made = identified(_PREFIX, "reverse", repair_id, author, key, wanted)
         case_id = identity.derived_id("case", author, f"reverse {repair_id}", key)
         parameters = {**made, "repair": repair_id, "case": case_id}
-        decisions.require(await self._store.word("repairs_reverse", parameters), "proposed")
-        return await self.get(made["id"])
+        known = decisions.require(await self._store.word("repairs_reverse", parameters), "proposed")
+        return await self.get(made["id"]), known
 
     async def of_case(self, case_id: str) -> dict[str, Any]:
         """The proposals of a case, newest first. Raises NotFound."""

@@ -37,7 +37,7 @@ class PolicyVersions:
         self._processors = processors
 
     async def publish(self, kind: str, payload: dict[str, Any], author: str) -> tuple[dict[str, Any] | None, bool]:
-        """The version, and whether it was published before; None while a second person is missing.
+        """The version, None while a second person is missing; and whether the author had said the same before.
 
         Raises InvalidCommand or VersionConflict.
         """
@@ -48,13 +48,13 @@ class PolicyVersions:
         document = {name: value for name, value in payload.items() if name != _EXPECTED}
         body = kinds.canonical(kind, document, self._processors)
         parameters = {"kind": kind, "expected": expected, "body": body, "author": author}
-        ((word,),) = await self._store.rows("policies_publish", parameters)
+        ((word, was_proposed),) = await self._store.rows("policies_publish", parameters)
         if word.startswith(_CONFLICT):
             raise errors.VersionConflict(current_version=int(word.removeprefix(_CONFLICT)))
         if word == _EARLY:
             raise errors.InvalidCommand([{"field": "effective_at", "reason": _TOO_EARLY}])
         if word == _PROPOSED:
-            return None, False
+            return None, was_proposed
         return await self.get(kind, str(expected + 1)), word == "known"
 
     async def proposed(self, kind: str) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def _add_routes(kind: str) -> None:
                 raise errors.MalformedRequest("The body must be a JSON object.")
             found, replayed = await parts.get(PolicyVersions).publish(kind, payload, who)
         if found is None:
-            return calling.json({"object": f"{kind}_policy_proposal", "state": "proposed", "author": who}, status=202)
+            waiting = {"object": f"{kind}_policy_proposal", "state": "proposed", "author": who}
+            return calling.decided(waiting, is_replayed=replayed, status=202)
         return calling.created(found, f"{root}/{found['version']}", is_replayed=replayed)
 
     @router.get(root, name=f"list_{kind}_policies")
