@@ -112,6 +112,7 @@ def _take_in(
     execute(connection, "stage_known_payouts", processor=processor)
     found = [defect_found(report_id, defect) for defect in defects]
     found += [changed_found(row) for row in execute(connection, "changed_lines", processor=processor)]
+    execute(connection, "changes_keep", processor=processor, report_id=report_id)
     execute(connection, "stage_forget_known", processor=processor)
     # 3. What each line tells of, and whether it says what it should.
     matched = _match(connection, processor, report_id, batches)

@@ -96,12 +96,8 @@ def judge_all(expected: Expected, settled: Settled, lines: Iterable[Line]) -> It
 
 def judge(expected: Expected, settled: Settled, line: Line) -> Verdict:
     """What one line is after those that came before it."""
-    if line.currency != expected.currency:
-        return Verdict(line=line, line_class="currency_mismatch", difference=abs(line.gross))
-    if line.gross == 0 or (_is_against(expected, line) and not (line.type == _TAKEN_BACK and settled.lines)):
-        return Verdict(line=line, line_class="sign_flipped", difference=abs(line.gross))
-    if not foots(line):
-        return Verdict(line=line, line_class="does_not_foot", difference=abs(line.gross - line.fee - line.net))
+    if (unfit := _unfit(expected, settled, line)) is not None:
+        return unfit
     if settled.lines:
         return _later(expected, settled, line)
     difference = line.gross - expected.amount  # signed: of a refund, less taken is more left to us
@@ -110,6 +106,19 @@ def judge(expected: Expected, settled: Settled, line: Line) -> Verdict:
         return _posted(line, "fee_difference" if fee else "matched", "matched", fee, 0)
     found: Posting = "short" if difference < 0 else "over"
     return _posted(line, found, found, abs(difference), abs(difference))
+
+
+def _unfit(expected: Expected, settled: Settled, line: Line) -> Verdict | None:
+    """What a line is that a person must judge, because it cannot be what was expected."""
+    if line.currency != expected.currency:
+        return Verdict(line=line, line_class="currency_mismatch", difference=abs(line.gross))
+    if line.gross and _is_against(expected, line) and not (line.type == _TAKEN_BACK and settled.lines):
+        return Verdict(line=line, line_class="sign_flipped", difference=abs(line.gross))
+    if not foots(line):
+        return Verdict(line=line, line_class="does_not_foot", difference=abs(line.gross - line.fee - line.net))
+    if line.gross == 0:  # it pays nothing towards what was expected: what it moved is its net
+        return Verdict(line=line, line_class="sign_flipped", difference=abs(line.net))
+    return None
 
 
 def foots(line: Line) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from reconciliation.payments.settlement.line import Defect, UnreadableReport
 from reconciliation.payments.settlement.store import Found
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from reconciliation.payments.settlement.line import Line, PlainRow
+
+#: what makes a line another one, in the order of the statement ``changed_lines``
+_CONTENT: Final = ("type", "currency", "gross", "fee", "net")
 
 
 def readable(lines: Iterable[Line | PlainRow | Defect], defects: list[Defect]) -> Iterator[Line | PlainRow]:
@@ -43,14 +46,24 @@ def defect_found(report_id: str, defect: Defect) -> Found:
 
 
 def changed_found(row: tuple[Any, ...]) -> Found:
-    """The finding about a line that said something else before."""
-    number, line_id, kind, operation_id, reference, currency, gross, known, intent_id = row
+    """The finding about a line that said something else before: by how much, and of what."""
+    number, line_id, operation_id, reference, intent_id, is_news, *contents = row
+    now, before = contents[: len(_CONTENT)], contents[len(_CONTENT) :]
+    kind, currency, gross, _, net = now
+    changed = [at for at in range(len(_CONTENT)) if now[at] != before[at]]
+    is_other_money = now[:2] != before[:2]  # of another kind or currency: the whole line is another one
     return Found(
         subject=line_id,
         found_class="changed_line",
         reference=intent_id or reference or operation_id or line_id,
-        amount=abs(gross - known),
+        amount=abs(gross or net) if is_other_money else abs(now[changed[0]] - before[changed[0]]),
         currency=currency,
         line_id=line_id,
-        detail=f"{kind} in line {number} says {gross} now and said {known} before",
+        detail=f"{kind} in line {number} says {_said(now, changed)} now and said {_said(before, changed)} before",
+        version=":".join(map(str, now)),
+        is_news=is_news,
     )
+
+
+def _said(content: list[Any], changed: list[int]) -> str:
+    return ", ".join(f"{_CONTENT[at]} {content[at]}" for at in changed)

@@ -42,6 +42,8 @@ class Found(Struct, frozen=True, kw_only=True):
     matched: str | None = None
     detail: str | None = None
     is_case: bool = True
+    version: str | None = None  # of a fact that may change: another version is another case
+    is_news: bool = False  # nobody was told of this version: who settled an earlier one did not settle this
 
 
 def execute(connection: psycopg.Connection, name: str, **parameters: object) -> psycopg.Cursor:
@@ -71,7 +73,7 @@ def keep_found(connection: psycopg.Connection, processor: str, report_id: str, f
     """Puts what was found among the discrepancies, and opens a case for each new one that needs a person."""
     rows = [
         (f.subject, f.found_class, f.reference, f.amount, f.currency, f.line_id, f.matched, f.detail,
-         _case_id(processor, f) if f.is_case else None)
+         _case_id(processor, f) if f.is_case else None, f.is_news)
         for f in found
     ]  # fmt: skip
     copy_rows(connection, "found_copy", rows)
@@ -100,8 +102,9 @@ def found_table(connection: psycopg.Connection) -> Iterator[None]:
 
 
 def _case_id(processor: str, found: Found) -> str:
-    """A discrepancy opens one case at most, and that one only once."""
-    return identity.derived_id("case", processor, f"settlement:{found.found_class}", found.subject)
+    """A discrepancy opens one case at most for each version of it, and that one only once."""
+    subject = found.subject if found.version is None else f"{found.subject} {found.version}"
+    return identity.derived_id("case", processor, f"settlement:{found.found_class}", subject)
 
 
 def _field(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -162,3 +163,12 @@ def test_what_is_taken_back_without_a_charge_settles_nothing() -> None:
         expecting(1_000), settled_by([charge], list(judge_all(expecting(1_000), Settled(), [charge]))), [taken_back]
     )
     assert (later.line_class, later.difference, later.posting) == ("short", 500, "duplicate")
+
+
+@pytest.mark.parametrize(("fee", "net", "verdict"), [(30, -30, ("sign_flipped", 30)), (0, 950, ("does_not_foot", 950))])
+@pytest.mark.parametrize("whole", [1_000, -1_000])
+def test_a_line_of_no_gross_is_wrong_by_what_it_moved(whole: int, fee: int, net: int, verdict: tuple[str, int]) -> None:
+    (line,) = lines_of(0, fees=[fee])
+    line.net = net
+    (found,) = judge_all(expecting(whole), Settled(), [line])
+    assert ((found.line_class, found.difference), found.posting) == (verdict, None)

@@ -12,7 +12,7 @@ create temp table settlement_stage (
 create temp table settlement_found (
     subject text collate "C" not null, class text collate "C" not null, reference text collate "C" not null,
     amount bigint not null, currency text collate "C", line_id text collate "C", matched text collate "C",
-    detail text, case_id text collate "C"
+    detail text, case_id text collate "C", is_news boolean not null default false
 ) on commit drop;
 create temp table settlement_candidate (
     line_no integer not null, line_id text collate "C" not null, type text collate "C" not null,
@@ -30,7 +30,7 @@ copy settlement_stage (line_no, line_id, type, operation_id, intent_id, attempt,
 
 -- name: found_copy
 -- store.keep_found, and the next statement takes them from there.
-copy settlement_found (subject, class, reference, amount, currency, line_id, matched, detail, case_id) from stdin;
+copy settlement_found (subject, class, reference, amount, currency, line_id, matched, detail, case_id, is_news) from stdin;
 
 -- name: line_copy
 -- judging, in chunks.
@@ -118,11 +118,26 @@ set line_id = k.line_id, fee = case when k.is_equal then k.fee else s.fee end,
 from known k where s.line_no = k.line_no and not k.is_no_news and s.line_id <> k.line_id;
 
 -- name: changed_lines
--- A line that was taken in before and now says something else: told, and left as it was.
-select s.line_no, s.line_id, s.type, s.operation_id, s.reference, s.currency, s.gross, k.gross, k.intent_id
+-- A line that was taken in before and now says something else: told, and left as it was. With whether no report said so of
+-- it yet. Primary keys.
+select s.line_no, s.line_id, s.operation_id, s.reference, k.intent_id,
+       not exists (select from settlement_line_change c
+                   where c.processor = k.processor and c.line_id = k.line_id
+                     and (c.type, c.currency, c.gross, c.fee, c.net) = (s.type, s.currency, s.gross, s.fee, s.net)),
+       s.type, s.currency, s.gross, s.fee, s.net, k.type, k.currency, k.gross, k.fee, k.net
 from settlement_stage s
 join settlement_line k on k.processor = %(processor)s and k.line_id = s.line_id
 where (k.type, k.currency, k.gross, k.fee, k.net) is distinct from (s.type, s.currency, s.gross, s.fee, s.net);
+
+-- name: changes_keep
+-- ingest: which report said so, after changed_lines. Primary keys.
+insert into settlement_line_change (processor, report_id, line_id, type, currency, gross, fee, net)
+select k.processor, %(report_id)s, k.line_id, s.type, s.currency, s.gross, s.fee, s.net
+from settlement_stage s
+join settlement_line k on k.processor = %(processor)s and k.line_id = s.line_id
+where (k.type, k.currency, k.gross, k.fee, k.net) is distinct from (s.type, s.currency, s.gross, s.fee, s.net)
+on conflict (processor, line_id, report_id) do update
+    set type = excluded.type, currency = excluded.currency, gross = excluded.gross, fee = excluded.fee, net = excluded.net;
 
 -- name: stage_forget_known
 -- Rule: the same lines again, in whatever report, change nothing. Primary key.
@@ -415,7 +430,8 @@ where d.funds <> 'none' and d.processor = %(processor)s and d.updated_at < now()
 
 -- name: discrepancies_keep
 -- New ones only: what is known, open or resolved, stays as it is. What comes back after a report had explained it waits for
--- a person again, with its case; what a person has settled does not come back.
+-- a person again, with its case; what a person has settled does not come back. A version of it that nobody was told of does,
+-- with a case of its own.
 with fresh as (
     insert into settlement_discrepancy (processor, subject, class, reference, amount, currency, line_id, matched, detail,
                                         case_id)
@@ -423,8 +439,14 @@ with fresh as (
            detail, case_id
     from settlement_found order by subject, class
     on conflict (processor, subject, class) do update
-        set state = 'open', resolved_at = null, amount = excluded.amount, first_seen = clock_timestamp()
-        where settlement_discrepancy.state = 'resolved' and settlement_discrepancy.class = any(%(recurring)s)
+        set state = 'open', resolved_at = null, amount = excluded.amount, detail = excluded.detail,
+            case_id = case when settlement_discrepancy.state = 'resolved' and excluded.class = 'changed_line'
+                           then excluded.case_id else settlement_discrepancy.case_id end,
+            first_seen = case settlement_discrepancy.state when 'open' then settlement_discrepancy.first_seen
+                         else clock_timestamp() end
+        where exists (select from settlement_found n
+                      where (n.subject, n.class) = (excluded.subject, excluded.class) and n.is_news)
+           or settlement_discrepancy.state = 'resolved' and settlement_discrepancy.class = any(%(recurring)s)
           and not exists (select from repair_case c
                           where c.kind = 'settlement_difference' and c.reference = settlement_discrepancy.reference
                             and c.state = 'resolved' and c.resolved_by <> 'reconciliation'
@@ -737,8 +759,8 @@ select class, reference, amount, currency, processor, subject, detail,
 from settlement_discrepancy d where state = 'open' order by first_seen, processor, subject, class;
 
 -- name: report_discrepancies
--- file_result: what is open of one report: of itself, of its lines, and of what in it could not be read.
--- settlement_discrepancy_open; primary key.
+-- file_result: what is open of one report: of itself, of its lines, of what in it could not be read, and of lines that it
+-- told otherwise than an earlier one. settlement_discrepancy_open; primary keys.
 select class, reference, amount, currency, processor, subject, detail,
        (select c.id from repair_case c
         where c.kind = 'settlement_difference' and c.reference = d.reference and c.state <> 'resolved'),
@@ -748,7 +770,10 @@ where state = 'open' and processor = %(processor)s
   and (subject = %(report_id)s or starts_with(subject, %(report_id)s || '#') or starts_with(subject, %(report_id)s || '@')
        or (starts_with(processor, 'bank:') and starts_with(subject, %(report_id)s || ':'))
        or exists (select from settlement_line l
-                  where l.processor = d.processor and l.line_id = d.subject and l.report_id = %(report_id)s))
+                  where l.processor = d.processor and l.line_id = d.subject and l.report_id = %(report_id)s)
+       or (class = 'changed_line'
+           and exists (select from settlement_line_change c
+                       where (c.processor, c.line_id, c.report_id) = (d.processor, d.subject, %(report_id)s))))
 order by first_seen, subject, class;
 
 -- name: summary_overdue
