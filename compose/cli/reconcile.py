@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.table import print_table
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -172,7 +173,7 @@ def _print(report: ReconcileReport) -> None:
     if shown and report.files:
         print("What else is not explained:")
     if shown:
-        console.print(_table(shown))
+        _print_discrepancies(shown)
     if len(shown) < len(others):
         print(f"... and {len(others) - len(shown)} more: --json shows all")
     print(
@@ -213,25 +214,23 @@ def _print_file(file: FileResult, console: Console) -> None:
         soft_wrap=True,
     )
     if shown := file.discrepancies[: limits.SETTLEMENT_SHOWN_MAX]:
-        console.print(_table(shown))
+        _print_discrepancies(shown)
     if len(shown) < len(file.discrepancies):
         print(f"... and {len(file.discrepancies) - len(shown)} more of this file: --json shows all")
 
 
-def _table(discrepancies: list[Discrepancy]) -> Any:
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
+def _print_discrepancies(discrepancies: list[Discrepancy]) -> None:
     from schemas.currency import format_minor  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("class", "reference"):
-        table.add_column(column, overflow="fold")
-    table.add_column("amount", justify="right")
-    for column in ("processor", "since", "detail"):
-        table.add_column(column, overflow="fold")
-    for d in discrepancies:
-        amount = f"{format_minor(d.amount, d.currency)} {d.currency}" if d.currency else ""
-        texts = (d.found_class, d.reference, amount, d.processor, d.first_seen[:16], d.detail or "")
-        table.add_row(*(escape(text) for text in texts))
-    return table
+    rows = [
+        {
+            "class": d.found_class,
+            "reference": d.reference,
+            "amount": f"{format_minor(d.amount, d.currency)} {d.currency}" if d.currency else "",
+            "processor": d.processor,
+            "since": d.first_seen[:16],
+            "detail": d.detail or "",
+        }
+        for d in discrepancies
+    ]
+    print_table(rows, tuple(rows[0]))

@@ -11,9 +11,9 @@ import typer
 from compose.cli.limiter import keys, shards
 from compose.cli.limiter.gateways import gateways
 from compose.cli.limiter.replay import replay
-from compose.cli.limiter.table import print_table
 from compose.cli.limiter.top import top
 from compose.cli.options import AsJson
+from compose.cli.table import print_table
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError

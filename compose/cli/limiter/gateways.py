@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from compose import limits
-from compose.cli.limiter.table import print_table
 from compose.cli.options import AsJson
+from compose.cli.table import print_table
 from compose.settings.limiter_gateways import running_gateways
 from compose.settings.settings import load_settings
 from compose.supervise.state import read_state

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.cli.limiter.table import print_table
 from compose.cli.options import AsJson
+from compose.cli.table import print_table
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 

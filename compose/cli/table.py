@@ -1,4 +1,4 @@
-"""What commands about the limiter found: a table, or lines for each row where that is too wide. Nothing is left out."""
+"""What commands found: a table, or lines for each row where that is too wide. Nothing is left out, no id is in two."""
 
 from __future__ import annotations
 
@@ -36,8 +36,20 @@ def _lines(columns: tuple[str, ...], texts: list[list[str]], width: int) -> list
     found: list[str] = []
     for first, *others in texts:
         named = zip(columns[1:], others, strict=True)
-        told = ", ".join(f"{name}: {text}".replace(" ", _WITH) for name, text in named if text)
         indent = " " * _GAP
-        lines = textwrap.wrap(told, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+        told = ", ".join(_on_one_line(f"{name}: {text}", width - _GAP) for name, text in named if text)
+        lines = textwrap.wrap(
+            told,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
         found += [first, *(line.replace(_WITH, " ") for line in lines)]
     return found
+
+
+def _on_one_line(text: str, width: int) -> str:
+    """A name and its value; a sentence that no line holds is wrapped between its words."""
+    return text.replace(" ", _WITH) if len(text) < width else text
