@@ -248,21 +248,6 @@ def sealed(keys: KeyFolder, head: bytes, claims: bytes) -> str:
     return f"{text}.{base64.urlsafe_b64encode(private.sign(text.encode())).rstrip(b'=').decode()}"
 
 
-def test_a_remembered_token_still_expires(keys: KeyFolder) -> None:
-    """The verdict is cached, the clock is not."""
-    now = [time.time()]
-
-    async def play() -> None:
-        authenticator = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,), clock=lambda: now[0])
-        header = "Bearer " + signed(keys, now=int(now[0]))
-        assert (await authenticator.caller(header)).merchant == "m_1"
-        now[0] += 60 + limits.CLOCK_SKEW_MAX_S
-        with pytest.raises(errors.Unauthenticated, match="expired"):
-            await authenticator.caller(header)
-
-    asyncio.run(play())
-
-
 def test_whose_token_it_says_it_is_is_read_once_and_believed_no_further(
     keys: KeyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
