@@ -57,11 +57,11 @@ def _unfollow(batch: SocialBatch, caller: Author, command: Command, now: int) ->
     if isinstance(other, Rejection):
         return other
     before = batch.follows.get((caller.user_id, other.user_id))
-    after = edge_decisions.removed(before, now)
-    if after is None:
-        return refusals.NO_USER
     if refused := _stale(command, before):
         return refused
+    after = edge_decisions.removed(before, now)
+    if after is None:
+        return committed(rendered_follow(edge_decisions.never(caller.user_id, other.user_id)), caller, "unchanged")
     if not batch.put_follow(after):
         return committed(rendered_follow(after), caller, "unchanged")
     return committed(rendered_follow(after), caller, "unfollowed", target_id=other.user_id, state=after.state)
@@ -113,11 +113,14 @@ def _end(batch: SocialBatch, caller: Author, command: Command, now: int) -> Comm
     if word == "mute" and any(block is not None and block.state == "active" for block in between):
         return refusals.NO_USER
     before = held.get((caller.user_id, name))
-    after = edge_decisions.removed(before, now)
-    if after is None:
-        return refusals.NO_USER
+    other = _other(batch, caller, command)
+    if before is None and isinstance(other, Rejection):
+        return other
     if refused := _stale(command, before):
         return refused
+    after = edge_decisions.removed(before, now)
+    if after is None:
+        return committed(rendered_block(edge_decisions.never(caller.user_id, name), word), caller, "unchanged")
     if after == before:
         return committed(rendered_block(after, word), caller, "unchanged")
     if word == "block":

@@ -38,6 +38,11 @@ def removed(edge: Edge | None, now: int) -> Edge | None:
     return None if edge is None else moved(edge, edge.user_id, edge.target_id, "removed", now)
 
 
+def never(user_id: str, target_id: str) -> Edge:
+    """What the end of an edge that never was is answered with: it is not written down."""
+    return Edge(user_id=user_id, target_id=target_id, state="removed", version=0, created_at=0, updated_at=0)
+
+
 def followers_added(before: Edge | None, after: Edge) -> int:
     """The change of the followee's count of followers."""
     was = before is not None and before.state == "active"

@@ -14,10 +14,11 @@ from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
 from schemas import identity
 from schemas.records import Command, Rejection
-from schemas.refusals import stale
+from schemas.refusals import stale, wrong_value
 from schemas.social.moderation_operations import case_named, id_in_case
 
 _NO_OBJECT: Final = Rejection("not_found", "No such object.")
+_OVER: Final = wrong_value("expires_at", "must be in the future")
 _NOT_OVER: Final = Rejection("state_conflict", "Another decision is in force, or its time is not over.")
 _S_US: Final = 1_000_000
 
@@ -79,6 +80,10 @@ def _asks_decision(asking: Asking, user: str, payload: Payload) -> None:
     asking.cases.add(object_id)
 
 
+def _is_over(expires_at: str, now: int) -> bool:
+    return datetime.fromisoformat(expires_at).timestamp() * _S_US <= now
+
+
 def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
     object_id = str(command.payload["object_id"])
     target, case = batch.docket.targets.get(object_id), batch.docket.cases.get(object_id)
@@ -89,6 +94,9 @@ def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     current = batch.docket.currents.get(object_id)
     if refused := stale(command.expected_version, current.version if current else 0):
         return refused
+    said = command.payload["expires_at"]
+    if said is not None and _is_over(str(said), now):
+        return _OVER
     ruling = _rule(batch, target, command, caller.user_id, now, command.payload)
     return _ruled(target, ruling)
 
@@ -172,7 +180,7 @@ def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejec
         return _NO_OBJECT
     if ruling is None or current is None or current.decision_id != ruling.decision_id or ruling.expires_at is None:
         return _NOT_OVER
-    if datetime.fromisoformat(ruling.expires_at).timestamp() * _S_US > now:
+    if not _is_over(ruling.expires_at, now):
         return _NOT_OVER
     said = {"decision": "none", "reason": "expired", "policy_version": ruling.policy_version}
     target = _target(ruling)

@@ -20,7 +20,7 @@ from schemas.social import limits
 from schemas.social.service import SERVICE
 from schemas.topics import RESULTS
 from sinks.certificates import CertificateKeys
-from tests.eventually import becomes, eventually
+from tests.eventually import becomes, eventually, patient
 from tests.services.counter_world import millrace, process
 from tests.worlds.social_media import fetch, picture, ready, statuses, urls_of
 from tests.worlds.social_planted import VIOLATIONS
@@ -226,7 +226,7 @@ def test_limits_labels_and_suspensions_do_what_they_say_and_end_in_time(
     quoting = fan.post("look", quote_of=post["post_id"])["post_id"]
     (first,) = fan.read("/v1/timelines/home", limit=1)["data"]
     assert (first["post_id"], first["label"], first["quote"]["label"]) == (quoting, None, "parody")
-    ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    ends = (datetime.now(UTC) + timedelta(seconds=patient(2))).isoformat()
     assert decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)["version"] == 3
     becomes(lambda: author.read(path)["moderation"], None, 60, what="it ends by a decision of its own")
     assert post["post_id"] in stranger.ids(public)
@@ -310,7 +310,7 @@ def test_decisions_that_end_late_keep_none_that_ends_soon(
     post = author.post("soon back")
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         connection.execute(_LATE_ENDS, {"count": limits.MEDIA_SWEEP_MAX})
-        ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        ends = (datetime.now(UTC) + timedelta(seconds=patient(2))).isoformat()
         decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)
         becomes(lambda: author.read(f"/v1/posts/{post['post_id']}")["moderation"], None, 60)
         for table in ("moderation_current", "moderation_decision"):
