@@ -21,7 +21,7 @@ def require(kind: str, name: object, reason: object, *, so_far: object = False) 
     wrong = {
         "kind": None if kind in KINDS else f"must be one of {', '.join(KINDS)}",
         "name": _why_no_name(kind, name),
-        "reason": validation.free_text(reason, limits.TEXT_LENGTH_MAX),
+        "reason": validation.said_text(reason, limits.TEXT_LENGTH_MAX),
         "tokens_so_far": _why_no_moment(kind, so_far),
     }
     found = [{"field": field, "reason": why} for field, why in wrong.items() if why is not None]

@@ -7,17 +7,9 @@ from typing import Any, Final
 from schemas import limits, validation
 from schemas import value_types as types
 from schemas.errors import InvalidCommand
-from schemas.legible_text import SAYS_SOMETHING
-from schemas.validation import Field, ValueType
+from schemas.validation import Field
 
-
-def _note(value: object) -> str | None:
-    if reason := validation.free_text(value, limits.NOTE_LENGTH_MAX):
-        return reason
-    return None if str(value).strip() else "must say something"
-
-
-NOTE: Final = ValueType(_note, "string", types.text_schema(limits.NOTE_LENGTH_MAX, pattern=SAYS_SOMETHING))
+NOTE: Final = types.said_text(limits.NOTE_LENGTH_MAX)
 REQUIRED: Final[validation.Fields] = {"note": Field(NOTE, "why")}
 OPTIONAL: Final[validation.Fields] = {"note": Field(NOTE, "why", None, nullable=True)}
 

@@ -21,8 +21,14 @@ _SURROGATES: Final = r"\ud800-\udfff"
 _OF_NO_LINE: Final = rf"{_CONTROLS}{_LINE_ENDS}{_MARKS}{_DIRECTIONS}{_NO_CHARACTERS}"
 #: a legible line, as a pattern of JSON Schema has it
 LEGIBLE: Final = rf"^[^{_OF_NO_LINE}]*$"
-#: the same, in which something can be seen
-SAYS_SOMETHING: Final = rf"^[^{_OF_NO_LINE}]*[^\u0020{_OF_NO_LINE}][^{_OF_NO_LINE}]*$"
+#: blanks of every width and of none, joiners, selectors of variants, fillers: alone they show nothing
+_BLANKS: Final = (
+    r"\u0020\u00a0\u00ad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u202f\u205f-\u206f"
+    r"\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+)
+_FURTHER_BLANKS: Final = r"\U000e0000-\U000e0fff"
+#: a legible line in which something can be seen
+SAYS_SOMETHING: Final = rf"^[^{_OF_NO_LINE}]*[^{_BLANKS}{_OF_NO_LINE}][^{_OF_NO_LINE}]*$"
 
 _CONTROL: Final = re.compile(rf"[{_CONTROLS}{_SURROGATES}]")
 #: posts of real people hold C1, where something took their UTF-8 for another encoding on the way
@@ -33,6 +39,7 @@ _PARAGRAPH_END: Final = re.compile(r"[\n\u0085\u2029]")
 #: what opens a direction, and what closes it (UAX #9)
 _CLOSED_BY: Final = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 _CLOSING: Final = frozenset(_CLOSED_BY.values())
+_SEEN: Final = re.compile(rf"[^{_BLANKS}{_FURTHER_BLANKS}{_OF_NO_LINE}]")
 _NOT_CONTROLS: Final = "must not contain control characters"
 
 
@@ -44,6 +51,11 @@ def line_fault(text: str) -> str | None:
         return _NOT_CONTROLS
     found = _HIDDEN.search(text)
     return None if found is None else f"must not contain U+{ord(found[0]):04X}, which nobody sees"
+
+
+def says_something(text: str) -> bool:
+    """Whether anything of a text can be seen."""
+    return _SEEN.search(text) is not None
 
 
 def prose_fault(text: str) -> str | None:

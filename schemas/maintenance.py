@@ -34,7 +34,7 @@ def canonical(document: dict[str, Any]) -> str:
     found = msgspec.convert(document, Maintenance)
     if unknown := sorted(document.keys() - set(Maintenance.__struct_fields__)):
         raise errors.InvalidCommand([{"field": unknown[0][: limits.TEXT_LENGTH_MAX], "reason": "is not a field"}])
-    if fault := validation.free_text(found.reason, limits.TEXT_LENGTH_MAX):
+    if fault := validation.said_text(found.reason, limits.TEXT_LENGTH_MAX):
         raise errors.InvalidCommand([{"field": "reason", "reason": fault}])
     return _encode(found).decode()
 

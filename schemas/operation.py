@@ -49,6 +49,7 @@ class Operation:
     scope: str | None = None  # the token scope it needs; None = not callable from outside (our own workers, operators)
     refusals: tuple[str, ...] = ()  # codes that its domain and its admission refuse with, beside those of any command
     creates: str | None = None  # the id prefix of what it makes, None when it works on an existing aggregate
+    read_at: str | None = None  # where what it makes is read by its id; None: below its path; "": nowhere alone
     id_name: str = "id"  # of the path's parameter, as people read it
     id_form: re.Pattern[str] = ID  # what that may look like
     path_field: str | None = None
@@ -99,6 +100,13 @@ class Operation:
         """``validation.normalize`` by this operation's fields, and by what they must fulfil together."""
         result, wrong = validation.normalize(self.payload, payload)
         return result, wrong or (self.together(result) if self.together else [])
+
+    @property
+    def made_at(self) -> str | None:
+        """The path below which what it makes is read by its id; ``{id}`` in it is its aggregate."""
+        if self.creates is None:
+            return None
+        return (self.path if self.read_at is None else self.read_at) or None
 
     @property
     def _names_what_it_makes(self) -> bool:

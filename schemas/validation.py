@@ -85,6 +85,13 @@ def free_text(value: object, length_max: int, length_min: int = 1) -> str | None
     return reason or (legible_text.line_fault(value) if isinstance(value, str) else None)
 
 
+def said_text(value: object, length_max: int) -> str | None:
+    """As ``free_text``, for what a person must say: a reason, a name. Blanks say nothing."""
+    if reason := free_text(value, length_max):
+        return reason
+    return None if legible_text.says_something(str(value)) else "must say something"
+
+
 def sought_text(value: object, length_max: int, length_min: int = 1) -> str | None:
     """As ``free_text``, for what is looked for: an earlier release stored what is not legible, and it is found."""
     if reason := clean_text(value, length_max, length_min):
@@ -158,7 +165,7 @@ def time_us(value: object) -> str | None:
 def is_person(subject: str) -> bool:
     """Whether a token's subject can stand for a person: a short text that every store can hold and others can read."""
     is_held = clean_text(subject, limits.REPAIR_PERSON_LENGTH_MAX) is None
-    return is_held and legible_text.line_fault(subject) is None and bool(subject.strip())
+    return is_held and legible_text.line_fault(subject) is None and legible_text.says_something(subject)
 
 
 def boolean(value: object) -> str | None:

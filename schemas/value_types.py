@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from schemas import currency, limits, validation
-from schemas.legible_text import LEGIBLE
+from schemas.legible_text import LEGIBLE, SAYS_SOMETHING
 from schemas.validation import Check, Json, ValueType
 
 #: any visible text: control characters are refused, everything else is the caller's own
@@ -48,6 +48,12 @@ def free_text(length_max: int) -> ValueType:
     return ValueType(lambda value: validation.free_text(value, length_max), "string", schema, written=True)
 
 
+def said_text(length_max: int) -> ValueType:
+    """As ``free_text``, for what a person must say: something of it can be seen."""
+    schema = text_schema(length_max, pattern=SAYS_SOMETHING)
+    return ValueType(lambda value: validation.said_text(value, length_max), "string", schema, written=True)
+
+
 AMOUNT: Final = whole(1, limits.AMOUNT_MINOR_MAX, validation.amount_minor)
 COUNT: Final = whole(0, limits.AMOUNT_MINOR_MAX, validation.count)
 SIGNED_AMOUNT: Final = whole(-limits.AMOUNT_MINOR_MAX, limits.AMOUNT_MINOR_MAX, validation.signed_minor)
@@ -57,7 +63,7 @@ CURRENCY: Final = ValueType(validation.currency_code, "string", {"enum": sorted(
 BOOLEAN: Final = ValueType(validation.boolean, "boolean", {"type": "boolean"})
 ID: Final = ValueType(validation.identity, "string", {"type": "string", "pattern": _ID_PATTERN})
 TEXT: Final = ValueType(validation.text, "string", text_schema(limits.TEXT_LENGTH_MAX))
-NOTE: Final = free_text(limits.TEXT_LENGTH_MAX)
+NOTE: Final = said_text(limits.TEXT_LENGTH_MAX)
 _ADDRESS_SCHEMA: Final[Json] = {"type": "string", "format": "uri", "maxLength": limits.REDIRECT_URL_LENGTH_MAX}
 WEB_ADDRESS: Final = ValueType(validation.web_address, "string", _ADDRESS_SCHEMA)
 CALLERS_WEB_ADDRESS: Final = ValueType(validation.callers_web_address, "string", _ADDRESS_SCHEMA)

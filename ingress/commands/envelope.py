@@ -25,6 +25,7 @@ _FIELDS: Final = frozenset(
     ("operation", "request_id", "idempotency_key", "aggregate_key", "expected_version", "payload")
 )
 _ENVELOPE_MARKS: Final = ("idempotency_key", "payload")  # no operation's payload has fields of these names
+_OF_DOCUMENTS: Final = ("idempotency_key",)  # a document may have a payload of its own
 _encode: Final = msgspec.json.Encoder().encode
 _BY_TEMPLATE: Final = {o.template: o for o in OPERATIONS.values() if o.scope and o.creates and "{" not in o.path}
 
@@ -58,11 +59,16 @@ def read_call(
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise errors.MalformedRequest("The body must be a JSON object.")
-    if fields.idempotency_key is not None and not any(mark in body for mark in _ENVELOPE_MARKS):
+    if fields.idempotency_key is not None and not any(mark in body for mark in _marks(operation)):
         body = {"payload": body}
     if said_by_route:
         body = _with_route(body, said_by_route)
     return _read(operation, path_id, body, fields, merchant, said_by_token)
+
+
+def _marks(operation: Operation) -> tuple[str, ...]:
+    """By which of its fields the body of a call with the header Idempotency-Key is an envelope, and no bare payload."""
+    return _OF_DOCUMENTS if operation.document else _ENVELOPE_MARKS
 
 
 def refuse_tenant(raw: bytes) -> None:

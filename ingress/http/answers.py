@@ -33,7 +33,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     code: str | None = None  # of a problem
     replayed: bool = False
     pending: str | None = None  # the request id to ask for
-    location: str | None = None  # the collection that it was created in
+    location: str | None = None  # the collection that it was created in; {id} in it is the aggregate
     result_id: str = "id"  # the field of the result that names it
 
 
@@ -42,7 +42,8 @@ def _committed(result_id: str) -> msgspec.json.Decoder[Any]:
     """Reads of a stored result what header fields say: the id in that field, and the version, if it has one."""
     fields: list[Any] = [("id", str, msgspec.field(name=result_id)), ("version", int | None, None)]
     versioned = msgspec.defstruct("_Versioned", fields)
-    return msgspec.json.Decoder(msgspec.defstruct("_Committed", [("result", versioned)]))
+    event = msgspec.defstruct("_Event", [("aggregate_key", str, "")])
+    return msgspec.json.Decoder(msgspec.defstruct("_Committed", [("result", versioned), ("event", event)]))
 
 
 @cache
@@ -58,7 +59,7 @@ def committed(operation: Operation, body: bytes, *, replayed: bool) -> Answer:
     """The answer to a committed command: its stored result as it is."""
     if operation.creates is None:
         return Answer(status=200, body=body, replayed=replayed, result_id=operation.result_id)
-    return Answer(status=201, body=body, replayed=replayed, location=operation.path, result_id=operation.result_id)
+    return Answer(status=201, body=body, replayed=replayed, location=operation.made_at, result_id=operation.result_id)
 
 
 def refused(body: bytes, *, replayed: bool) -> Answer:
@@ -94,11 +95,12 @@ def response(answer: Answer, applied: str | None, request_id: str | None) -> Res
     if answer.pending:
         headers["Location"] = f"/v1/operations/{answer.pending}"
     elif answer.code is None:
-        found = _committed(answer.result_id).decode(answer.body).result
+        said = _committed(answer.result_id).decode(answer.body)
+        found = said.result
         if found.version is not None:
             headers["ETag"] = f'"{found.version}"'
-        if answer.location and "{" not in answer.location:
-            headers["Location"] = f"{answer.location}/{found.id}"
+        if answer.location:
+            headers["Location"] = f"{answer.location.replace('{id}', said.event.aggregate_key)}/{found.id}"
     media_type = _JSON if answer.code is None else problems.MEDIA_TYPE
     return Response(answer.body, answer.status, headers, media_type)
 

@@ -9,16 +9,11 @@ from ingress.http.openapi.shared import STRING, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from ingress.operators import access_routes, openapi_cases
 from schemas import access_denial, limits
-from schemas.legible_text import LEGIBLE
+from schemas.legible_text import LEGIBLE, SAYS_SOMETHING
 
 Json = dict[str, Any]
 
-_TEXT: Final[Json] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": limits.TEXT_LENGTH_MAX,
-    "pattern": LEGIBLE,
-}
+_TEXT: Final[Json] = {"type": "string", "minLength": 1, "maxLength": limits.TEXT_LENGTH_MAX}
 _DENY: Final = (
     "In force at every door within 5 s: a suspension (merchant, tenant, user, subject) refuses with 403 suspended, a"
     " revoked token with 401; streams, long polls and downloads end. With tokens_so_far only tokens that were issued"
@@ -84,7 +79,7 @@ def _decide(operation_id: str, summary: str, verb: str, body: str, description: 
 def components() -> dict[str, Json]:
     """The named schemas of these."""
     kinds = {"enum": list(access_denial.KINDS)}
-    said: Json = {"name": _TEXT, "reason": _TEXT}
+    said: Json = {"name": _TEXT | {"pattern": LEGIBLE}, "reason": _TEXT | {"pattern": SAYS_SOMETHING}}
     row = {
         "object": {"const": "access_denial"},
         "kind": kinds,

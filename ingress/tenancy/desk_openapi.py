@@ -13,6 +13,7 @@ from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS
 from schemas.services import OPERATIONS
 from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
+from schemas.tenancy.dimension import PATTERN
 from schemas.tenancy.operations import READ
 from schemas.tenancy.value_types import PRICES
 from schemas.value_types import NOTE
@@ -90,7 +91,7 @@ def paths() -> Json:
 def _asked() -> tuple[Json, ...]:
     query = elements.query
     required = {"required": True}
-    dimension = {"type": "string", "pattern": rf"^[A-Za-z0-9_.:-]{{1,{limits.USAGE_DIMENSION_LENGTH_MAX}}}$"}
+    dimension = {"type": "string", "pattern": f"^{PATTERN}$"}
     return (
         query("dimension", dimension, "What is metered") | required,
         query("from", _INSTANT, "The first instant") | required,

@@ -13,6 +13,8 @@ from schemas.validation import Field, Fields
 
 _CAPTURE_METHODS: Final = ("automatic", "manual")
 _REFERENCE: Final = types.free_text(limits.REFERENCE_LENGTH_MAX)
+#: beside a fact, which is taken as it comes
+_NOTE: Final = types.free_text(limits.TEXT_LENGTH_MAX)
 
 #: what the payer is told of a payment, and where a challenge of the payer's bank sends it back to
 _FOR_PAYER: Final[Fields] = {
@@ -168,7 +170,7 @@ JOURNAL: Final[Fields] = {
     "reference": Field(types.TEXT, "unique: it posts once"),
     "kind": Field(types.TEXT, "what it is"),
     "entries": Field(own.ENTRIES, "balanced per currency"),
-    "note": Field(types.NOTE, "why, and who approved it", None, nullable=True),
+    "note": Field(_NOTE, "why, and who approved it", None, nullable=True),
 }
 CREATE_PAYOUT: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units"),
@@ -181,7 +183,7 @@ CREATE_PAYOUT: Final[Fields] = {
 }
 CANCEL_PAYOUT: Final[Fields] = {"payout": Field(types.ID, "the payout to cancel")}
 CREATE_DESTINATION: Final[Fields] = {
-    "name": Field(types.free_text(payments_limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of it"),
+    "name": Field(types.said_text(payments_limits.PAYOUT_DESTINATION_LENGTH_MAX), "the merchant's name of it"),
     "account_number": Field(bank_account.NUMBER, "an IBAN, or the number at the bank of bank_code"),
     "bank_code": Field(
         bank_account.BANK_CODE, "the bank as its country writes it; null = in the IBAN", None, nullable=True
@@ -199,7 +201,7 @@ PAYOUT_OUTCOME: Final[Fields] = {
     "amount": Field(types.AMOUNT, "minor units, as the bank says it"),
     "currency": Field(types.CURRENCY, "as the bank says it"),
     "bank": Field(types.TEXT, "our own account that the money left, or came back to"),
-    "reason": Field(types.NOTE, "why it failed", None, nullable=True),
+    "reason": Field(_NOTE, "why it failed", None, nullable=True),
 }
 RESERVE: Final[Fields] = {
     "merchant_id": Field(own.MERCHANT, "whose account"),

@@ -16,7 +16,7 @@ from schemas.social import limits as social_limits
 from schemas.social.sealed_texts import TRAVELS
 from schemas.social.value_types import OBJECT_ID, USER_ID
 from schemas.validation import Field, ValueType
-from schemas.value_types import ID, choice, free_text, whole
+from schemas.value_types import ID, choice, free_text, said_text, whole
 
 MODERATOR: Final = "moderator"
 PROPAGATION: Final = "social_propagation"
@@ -80,8 +80,8 @@ def _fit(payload: dict[str, Any]) -> list[dict[str, str]]:
 TIME: Final = ValueType(_time, "string", {"type": "string", "format": "date-time"})
 DECISIONS: Final = ("none", "label", "limit", "remove")
 _POLICY: Final = Field(whole(1, 2**31 - 1), "the version of the policy that it follows")
-_REASON: Final = Field(free_text(limits.TEXT_LENGTH_MAX), "why")
-_LABEL: Final = free_text(social_limits.DISPLAY_NAME_LENGTH_MAX)
+_REASON: Final = Field(said_text(limits.TEXT_LENGTH_MAX), "why")
+_LABEL: Final = said_text(social_limits.DISPLAY_NAME_LENGTH_MAX)
 _OBJECT: Final = Field(OBJECT_ID, "a post, a medium or a user")
 
 
@@ -118,6 +118,7 @@ OPERATIONS: Final = (
         outside=senders.USER,
         refusals=("forbidden", "gone", "not_found"),
         creates="rp",
+        read_at="",
         aggregate=_of_object,
     ),
     _moderators(
@@ -159,7 +160,7 @@ OPERATIONS: Final = (
         signals=TRAVELS,
         payload={
             "decision_id": Field(ID, "the decision, which is about something of the caller's"),
-            "text": Field(free_text(limits.TEXT_LENGTH_MAX), "why it is wrong"),
+            "text": Field(said_text(limits.TEXT_LENGTH_MAX), "why it is wrong"),
         },
         summary="Appeal against a decision, once",
         result="CommittedModeration",
@@ -167,6 +168,7 @@ OPERATIONS: Final = (
         outside=senders.USER,
         refusals=("forbidden", "gone", "not_found", "state_conflict"),
         creates="ap",
+        read_at="",
         aggregate=_of_decision,
     ),
     _moderators(

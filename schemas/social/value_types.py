@@ -8,7 +8,7 @@ from typing import Final
 from schemas import card_number, legible_text, limits
 from schemas.social import limits as social_limits
 from schemas.validation import ValueType
-from schemas.value_types import choice, free_text
+from schemas.value_types import choice, said_text
 
 #: what a user's name may be: what tokens say
 USER_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")
@@ -55,4 +55,4 @@ MEDIA_IDS: Final = ValueType(
     },
 )
 VISIBILITY: Final = choice("public", "followers", "private")
-DISPLAY_NAME: Final = free_text(social_limits.DISPLAY_NAME_LENGTH_MAX)
+DISPLAY_NAME: Final = said_text(social_limits.DISPLAY_NAME_LENGTH_MAX)

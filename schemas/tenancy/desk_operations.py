@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
-from schemas.tenancy import field_masks, limits, pricing
-from schemas.tenancy import value_types as types
+from schemas.tenancy import dimension, field_masks, limits, pricing
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import parsed
 from schemas.validation import Field, ValueType
@@ -47,7 +46,7 @@ def _tenant(named: Named) -> str:
 
 
 def _dimension(value: object) -> str | None:
-    return None if isinstance(value, str) and types.DIMENSION.fullmatch(value) else "must be 1 to 64 of a-z 0-9 _"
+    return None if dimension.is_dimension(value) else dimension.FAULT
 
 
 def _within_bounds(payload: dict[str, Any]) -> list[dict[str, str]]:
@@ -65,7 +64,7 @@ def _price(value: object) -> str | None:
     return None if isinstance(value, str) and pricing.PRICE.fullmatch(value) else "must be a decimal text"
 
 
-DIMENSION: Final = ValueType(_dimension, "string", {"type": "string", "pattern": r"^[a-z0-9_]{1,64}$"})
+DIMENSION: Final = ValueType(_dimension, "string", {"type": "string", "pattern": f"^{dimension.PATTERN}$"})
 PRICE: Final = ValueType(_price, "string", {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,12})?$"})
 INSTANT: Final = ValueType(_instant, "string", {"type": "string", "format": "date-time"})
 SCOPES: Final = ValueType(
@@ -147,6 +146,7 @@ DESK_OPERATIONS: Final = (
             "reason": Field(NOTE, "why; it stands on the invoice"),
         },
         creates="be",
+        read_at="",  # among the entries of its tenant
         aggregate=_tenant,
         result_id="entry_id",
         summary="Correct usage by a line of the tenant's next invoice",
@@ -166,6 +166,7 @@ DESK_OPERATIONS: Final = (
             "reason": Field(NOTE, "why, for people"),
         },
         creates="be",
+        read_at="",  # among the entries of its tenant
         aggregate=_tenant,
         result_id="entry_id",
         summary="Give a tenant credit, which its next invoices take off",

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from schemas import limits, validation
 from schemas.tenancy import limits as tenancy_limits
-from schemas.tenancy.value_types import DIMENSION
+from schemas.tenancy.dimension import PATTERN, is_dimension
 from schemas.validation import ValueType
 
 KINDS: Final = ("bool", "static", "metered")
+_FEATURE: Final = re.compile(r"[a-z0-9_]{1,64}")
 _TEXT: Final = re.compile(
     rf"bool:(?:true|false)|static:[^\x00-\x1f\x7f]{{1,{tenancy_limits.ENTITLEMENT_LENGTH_MAX}}}"
-    rf"|metered:[a-z0-9_]{{1,{tenancy_limits.DIMENSION_LENGTH_MAX}}}:[0-9]{{0,16}}"
+    rf"|metered:{PATTERN}:[0-9]{{0,16}}"
 )
 
 
@@ -26,7 +27,7 @@ def entitlements(value: object) -> str | None:
     if not isinstance(value, dict) or len(value) > tenancy_limits.DIMENSIONS_MAX:
         return f"must be an object of at most {tenancy_limits.DIMENSIONS_MAX} features"
     for feature, said in value.items():
-        if not isinstance(feature, str) or not DIMENSION.fullmatch(feature):
+        if not isinstance(feature, str) or not _FEATURE.fullmatch(feature):
             return "a feature must be 1 to 64 of a-z 0-9 _"
         if reason := _wrong(said):
             return f"{feature} {reason}"
@@ -44,7 +45,7 @@ def _wrong(said: object) -> str | None:
         case {"kind": "static", "value": value, **rest} if not rest:
             return validation.free_text(value, tenancy_limits.ENTITLEMENT_LENGTH_MAX)
         case {"kind": "metered", "dimension": dimension, "limit": limit, **rest} if not rest:
-            is_named = isinstance(dimension, str) and DIMENSION.fullmatch(dimension)
+            is_named = is_dimension(dimension)
             is_count = type(limit) is int and 0 <= limit <= limits.AMOUNT_MINOR_MAX
             return None if is_named and (limit is None or is_count) else "must have a dimension, and a limit or null"
     return f"must be an object with its kind, one of {', '.join(KINDS)}, and what belongs to it"
@@ -70,18 +71,18 @@ def shown(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 def _shown(text: str) -> dict[str, Any]:
     kind, _, value = text.partition(":")
     if kind == "metered":
-        dimension, _, limit = value.partition(":")
+        dimension, _, limit = value.rpartition(":")  # a dimension may have colons, a limit has none
         return {"kind": kind, "dimension": dimension, "limit": int(limit) if limit else None}
     return {"kind": kind, "value": value == "true" if kind == "bool" else value}
 
 
 _KIND: Final = {kind: {"const": kind} for kind in KINDS}
-_TEXTS: Final = r"^(bool:(true|false)|static:[a-zA-Z _.-]{1,100}|metered:[a-z0-9_]{1,64}:[0-9]{0,15})$"
+_TEXTS: Final = r"^(bool:(true|false)|static:[a-zA-Z _.-]{1,100}|metered:" + PATTERN + r":[0-9]{0,15})$"
 _LIMIT: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": limits.AMOUNT_MINOR_MAX}
 _FORMS: Final = (
     {"kind": _KIND["bool"], "value": {"type": "boolean"}},
     {"kind": _KIND["static"], "value": {"type": "string", "pattern": r"^[a-zA-Z _.-]{1,100}$"}},
-    {"kind": _KIND["metered"], "dimension": {"type": "string", "pattern": r"^[a-z0-9_]{1,64}$"}, "limit": _LIMIT},
+    {"kind": _KIND["metered"], "dimension": {"type": "string", "pattern": f"^{PATTERN}$"}, "limit": _LIMIT},
 )
 ENTITLEMENTS: Final = ValueType(
     entitlements,

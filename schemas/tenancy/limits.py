@@ -61,7 +61,6 @@ USAGE_KEPT_S: Final = 400 * 86_400  # then a row is removed; the database says s
 USAGE_KEEPING_INTERVAL_S: Final = 600.0
 USAGE_REMOVED_AT_ONCE: Final = 5_000
 USAGE_TEXT_LENGTH_MAX: Final = 255  # of an id, a source or a subject
-USAGE_DIMENSION_LENGTH_MAX: Final = 64
 USAGE_AGE_MAX_S: Final = 35 * 86_400  # identities are remembered for longer, so what is older could be counted twice
 USAGE_AHEAD_MAX_S: Final = 300
 USAGE_ERRORS_MAX: Final = 100  # told of one request

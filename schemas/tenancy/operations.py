@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from schemas import senders
 from schemas.identity import derived_id
@@ -11,6 +11,9 @@ from schemas.tenancy import limits
 from schemas.tenancy import value_types as types
 from schemas.validation import Field
 from schemas.value_types import COUNT, CURRENCY, ID, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SERVICE_NAME: Final = "tenancy"
 #: what the name of a tenant's principal begins with
@@ -51,6 +54,13 @@ def made_id(prefix: str, template: str, scope: str, idempotency_key: str) -> str
     return derived_id(prefix, scope, template, idempotency_key)
 
 
+def _changes(payload: dict[str, Any]) -> list[dict[str, str]]:
+    """Rule: what changes nothing is no version."""
+    if any(value is not None for value in payload.values()):
+        return []
+    return [{"field": "payload", "reason": "must change something"}]
+
+
 _REASON: Final = {"reason": Field(types.REASON, "why, for people")}
 
 
@@ -68,6 +78,8 @@ def of_tenant(
     refusals: tuple[str, ...] = (),
     needs_version: bool = False,
     scope: str | None = STAFF,
+    together: Callable[[dict[str, Any]], list[dict[str, str]]] | None = None,
+    read_at: str | None = None,
 ) -> Operation:
     """An operation of staff on one tenant."""
     return Operation(
@@ -86,6 +98,8 @@ def of_tenant(
         aggregate=lambda named: named.path_id or "",
         result_id=result_id,
         needs_version=needs_version,
+        together=together,
+        read_at=read_at,
     )
 
 
@@ -144,6 +158,7 @@ _TENANT_OPERATIONS: Final = (
         method="PATCH",
         refusals=("version_required",),
         needs_version=True,
+        together=_changes,
     ),
     of_tenant(
         "suspend_tenant",
@@ -161,6 +176,7 @@ _TENANT_OPERATIONS: Final = (
         "Write all live resources of a tenant as NDJSON",
         result="CommittedTenantExport",
         creates="ex",
+        read_at=f"{TENANT}/exports",
         result_id="export_id",
         refusals=("key_shredded",),
     ),

@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, Struct
 
 from schemas import limits
 from schemas.tenancy import limits as tenancy_limits
-from schemas.tenancy.usage_event import DIMENSION, OWN_SOURCES, UsageEvent, read_time
+from schemas.tenancy.dimension import is_dimension
+from schemas.tenancy.usage_event import OWN_SOURCES, UsageEvent, read_time
 
 
 class _Data(Struct, forbid_unknown_fields=True, gc=False):
@@ -50,7 +51,7 @@ def decoded(value: bytes, now_us: int, slack_us: int) -> UsageEvent | None:
     names_tenant = not said.tenant is said.tenant_id is said.tenantid is UNSET
     if names_tenant or not (_is_clean(said.id) and _is_clean(source) and (subject is None or _is_clean(subject))):
         return None
-    if source[:_OWN].lower() == OWN_SOURCES or DIMENSION.fullmatch(data.dimension) is None:
+    if source[:_OWN].lower() == OWN_SOURCES or not is_dimension(data.dimension):
         return None
     occurred_at, wrong = read_time(said.time, now_us, slack_us)
     if wrong:

@@ -18,12 +18,12 @@ from schemas import errors, limits
 from schemas.tenancy import attribute_names
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.attribute_names import Wrong
+from schemas.tenancy.dimension import FAULT, is_dimension
 from schemas.validation import TENANT_NAMES, clean_text
 
 TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them
 OWN_SOURCES: Final = "urn:millrace:"
-DIMENSION: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_.:-]{{0,{tenancy_limits.USAGE_DIMENSION_LENGTH_MAX - 1}}}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -150,8 +150,8 @@ def _wrong_data(event: dict[str, Any]) -> list[Wrong]:
         return [{"field": "data", "reason": "must be an object with dimension and quantity"}]
     wrong = []
     dimension, quantity = data.get("dimension"), data.get("quantity")
-    if not (isinstance(dimension, str) and DIMENSION.fullmatch(dimension)):
-        wrong.append({"field": "data.dimension", "reason": "must be a name of letters, digits and _ . : -"})
+    if not is_dimension(dimension):
+        wrong.append({"field": "data.dimension", "reason": FAULT})
     if not (type(quantity) is int and 0 <= quantity <= limits.AMOUNT_MINOR_MAX):
         wrong.append({"field": "data.quantity", "reason": f"must be an integer from 0 to {limits.AMOUNT_MINOR_MAX}"})
     if not data.keys() <= {"dimension", "quantity"}:

@@ -9,12 +9,12 @@ from schemas import limits, validation
 from schemas.calendar_windows import time_zones
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy import pricing
+from schemas.tenancy.dimension import FAULT, PATTERN, is_dimension
 from schemas.validation import ValueType
-from schemas.value_types import choice, free_text
+from schemas.value_types import choice, said_text
 
 MODES: Final = ("pooled", "partitioned", "dedicated")
 TIERS: Final = ("standard", "enterprise")
-DIMENSION: Final = re.compile(rf"[a-z0-9_]{{1,{tenancy_limits.DIMENSION_LENGTH_MAX}}}")
 REGION_DEFAULT: Final = "home"
 
 _REGION: Final = re.compile(r"[a-z0-9-]{1,32}")
@@ -83,8 +83,7 @@ def texts_of_prices(value: Any) -> dict[str, str]:
 def _by_dimension(value: object) -> str | None:
     if not isinstance(value, dict) or len(value) > tenancy_limits.DIMENSIONS_MAX:
         return f"must be an object of at most {tenancy_limits.DIMENSIONS_MAX} dimensions"
-    wrong = next((name for name in value if not isinstance(name, str) or not DIMENSION.fullmatch(name)), None)
-    return None if wrong is None else "a dimension must be 1 to 64 of a-z 0-9 _"
+    return None if all(map(is_dimension, value)) else f"a dimension {FAULT}"
 
 
 def time_zone(value: object) -> str | None:
@@ -97,7 +96,7 @@ def time_zone(value: object) -> str | None:
 _OBJECT: Final = {"type": "object"}
 _DIMENSIONS: Final = {
     **_OBJECT,
-    "propertyNames": {"pattern": r"^[a-z0-9_]{1,64}$"},
+    "propertyNames": {"pattern": f"^{PATTERN}$"},
     "maxProperties": tenancy_limits.DIMENSIONS_MAX,
 }
 PLACEMENT: Final = ValueType(
@@ -138,8 +137,8 @@ PRICES: Final = ValueType(prices, _TEXTS, {**_DIMENSIONS, "additionalProperties"
 TIME_ZONE: Final = ValueType(
     time_zone, "string", {"enum": ["UTC", "Europe/Lisbon", "America/New_York", "Asia/Kolkata"]}
 )
-NAME: Final = free_text(tenancy_limits.TENANT_NAME_LENGTH_MAX)
-REASON: Final = free_text(limits.TEXT_LENGTH_MAX)
+NAME: Final = said_text(tenancy_limits.TENANT_NAME_LENGTH_MAX)
+REASON: Final = said_text(limits.TEXT_LENGTH_MAX)
 TIER: Final = choice(*TIERS)
 SUSPENSION: Final = choice("read_only", "blocked")
 SEALED: Final = ValueType(

@@ -41,6 +41,19 @@ def test_the_two_forms_are_one_request() -> None:
     assert len(by_body.request_hash) == 32
 
 
+@each("document", [{"payload": {"n": 1}}, {"payload": 5, "expected_version": 2}, {"operation": "sell", "payload": []}])
+def test_a_bare_document_is_what_it_is_whatever_its_fields_are_called(document: dict[str, Any]) -> None:
+    """Rule: where the identity stands in the header, the body of a document is no envelope unless it says its own."""
+    create = OPERATIONS["create_resource"]
+    bare = call(document, {"Idempotency-Key": "k"}, create)
+    assert bare.payload["document"] == document
+    assert call({"idempotency_key": "k", "payload": document}, {"Idempotency-Key": "k"}, create) == bare
+    with pytest.raises(errors.MalformedRequest):
+        call({"idempotency_key": "other", "payload": {"n": 1}}, {"Idempotency-Key": "k"}, create)
+    with pytest.raises(errors.IdempotencyKeyRequired):
+        call(document, None, create)
+
+
 def test_defaults_do_not_change_the_hash() -> None:
     spelled = PAYLOAD | {"capture_method": "automatic", "metadata": {}, "payment_method": None}
     first = call({"idempotency_key": "k", "payload": PAYLOAD})

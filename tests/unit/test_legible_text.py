@@ -35,6 +35,8 @@ OF_MACHINES: Final = {
 }
 #: in other operations they are somebody's words
 OF_MACHINES_HERE: Final = {("record_dispute", "reason"), ("post_journal", "reference")}
+#: said beside a fact, which is taken as it comes
+FACTS_HERE: Final = {("record_payout_outcome", "reason")}
 SAMPLES: Final[tuple[Any, ...]] = ("Order 7", "Order7", "a@b.co", {"receipt": "Order 7"}, {"de": {"kind": "static"}})
 
 
@@ -59,6 +61,44 @@ def test_what_is_seen_is_the_writers_own(text: str) -> None:
     assert legible_text.prose_fault(f"{text}\n\t{text}") is None
     assert re.search(legible_text.LEGIBLE, text)
     assert re.search(legible_text.SAYS_SOMETHING, text)
+
+
+@each(
+    "blank", (" ", "\u00a0", "\u2003", "\u200b", "\u200d", "\u2060", "\ufeff", "\u3000", "\u3164", "\u2800", "\ufe0f")
+)
+def test_what_shows_nothing_says_nothing(blank: str) -> None:
+    """Where a person has to say why, or what it is called; beside a text blanks are the writer's own."""
+    for text in (blank, f" {blank}  {blank}"):
+        assert validation.said_text(text, 100) == "must say something"
+        assert not re.search(legible_text.SAYS_SOMETHING, text)
+        with pytest.raises(errors.InvalidCommand):
+            maintenance.canonical({"on": True, "reason": text})
+        with pytest.raises(errors.InvalidCommand):
+            access_denial.require("merchant", "m_1", text)
+        assert not validation.is_person(text)
+    assert validation.said_text(f"{blank}x{blank}", 100) is None
+    assert re.search(legible_text.SAYS_SOMETHING, f"{blank}x{blank}")
+    assert validation.free_text(blank, 100) is None, "what nobody has to say may be blank"
+
+
+def test_nobody_is_seen_by_a_tag_or_a_selector_of_another_plane() -> None:
+    assert validation.said_text("\U000e0041\U000e0100", 100) == "must say something"
+
+
+@each("operation", services.OPERATIONS.values())
+def test_every_reason_and_name_that_must_be_given_says_something(operation: Any) -> None:
+    """A field that comes tomorrow is one of them, or it is named as one of machines, or of a fact."""
+    if operation.method == "FACT":
+        return
+    for name in ("reason", "name", "note", "ticket", "display_name"):
+        field = operation.payload.get(name)
+        if (
+            field is None
+            or (operation.name, name) in OF_MACHINES_HERE | FACTS_HERE
+            or field.type.check("why") is not None
+        ):
+            continue
+        assert field.type.check(" \u200b") == "must say something", (operation.name, name)
 
 
 @each("operation", services.OPERATIONS.values())

@@ -163,7 +163,7 @@ def _only(body: Any, *names: str) -> dict[str, Any]:
 
 def _reason(body: dict[str, Any]) -> str:
     """Why an operator acts. Raises InvalidCommand."""
-    if fault := validation.free_text(body[_REASON], limits.TEXT_LENGTH_MAX):
+    if fault := validation.said_text(body[_REASON], limits.TEXT_LENGTH_MAX):
         raise errors.InvalidCommand([{"field": _REASON, "reason": fault}])
     return str(body[_REASON])
 

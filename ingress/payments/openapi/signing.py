@@ -12,7 +12,7 @@ from ingress.identity.roles import scopes_for
 from ingress.payments.merchants import signing_key_routes
 from ingress.payments.openapi import accounts as openapi_accounts
 from schemas import limits
-from schemas.legible_text import LEGIBLE
+from schemas.legible_text import SAYS_SOMETHING
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ _REASON: Final[Json] = {
     "type": "string",
     "minLength": 1,
     "maxLength": limits.TEXT_LENGTH_MAX,
-    "pattern": LEGIBLE,
+    "pattern": SAYS_SOMETHING,
 }
 _SIGNED: Final = ("signature_required", "signature_invalid", "signature_expired")
 _WRITE_CODES: Final = ("malformed_request", "too_large", "unsupported_media_type", "invalid_command", *_SIGNED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +18,7 @@ from ingress.tenancy.usage.producer import UsageProducer
 from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage, require_span, wrong
 from schemas import errors
 from schemas.tenancy import attribute_names, limits
+from schemas.tenancy.dimension import FAULT, is_dimension
 from schemas.tenancy.instants import parsed
 from schemas.tenancy.usage_event import read_all, record_key, refuse_tenant
 
@@ -32,7 +32,6 @@ READ: Final = "usage:read"
 WRITE: Final = "usage:write"
 _ONE: Final = "application/cloudevents+json"
 _BATCH: Final = "application/cloudevents-batch+json"
-_DIMENSION: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{limits.USAGE_DIMENSION_LENGTH_MAX}}}")
 _PERCENTS: Final = range(1, 101)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -103,8 +102,8 @@ async def conflicts(request: Request) -> Response:
 
 def _dimension(request: Request) -> str:
     text = reading.query(request, "dimension") or ""
-    if not _DIMENSION.fullmatch(text):
-        raise wrong("dimension", "must be the name of what is metered")
+    if not is_dimension(text):
+        raise wrong("dimension", FAULT)
     return text
 
 
