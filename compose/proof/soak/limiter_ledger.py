@@ -1,8 +1,9 @@
 """What clients were told of each counter, beside what the store and the stream have of it: the proofs of the limiter.
 
 Pure. A conversation is one identity until it has a definite answer, over whatever gateways and tries. One that a kill,
-a freeze or a slow machine broke may have been charged where nobody heard of it: that is the only slack there is, and
-it is counted by name (``maybe``). All figures are cost, not requests.
+a freeze or a slow machine broke may have been charged where nobody heard of it, and one that was admitted without the
+store may have been charged by its late answer: that is the only slack there is, and it is counted by name (``maybe``,
+``late``). All figures are cost, not requests.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Heard:
     refused: int = 0
     refused_by_version: int = 0  # the newest that refused
     maybe: int = 0
+    late: int = 0  # admitted without the store, whose answer came too late: it may have charged them all the same
     fresh: int = 0  # allowed by whoever answered, and no repetition: what the stream of decisions adds up
     fresh_maybe: int = 0  # more of it, that nobody heard of
 
@@ -117,6 +119,11 @@ class Ledger:
         heard.fresh += one.cost * sum(1 for answer in allowed if not answer.flags & DUPLICATE)
         doubts = min(self._doubts(one), self.gateways)
         heard.fresh_maybe += one.cost * self.gateways * (doubts > 0)  # asked at two at once, both may have
+        degraded = len(allowed) - len(counted)
+        if one.counter[0] == "leased":
+            heard.late += one.cost * degraded
+        elif degraded and (not counted or is_long):
+            heard.late += one.cost
         if one.counter[0] == "leased":
             heard.maybe += one.cost * doubts
         elif doubts and (not counted or is_long):  # else the store has counted it, and once
@@ -191,14 +198,14 @@ def _counted(heard: dict[Counter, Heard], books: dict[Counter, Booked], leases: 
             told = [heard[counter] for counter in group]
             of = leases.get(quota, Leases())
             least = sum(one.admitted - one.uncounted + one.again for one in told) - of.credited
-            doubt = sum(one.maybe for one in told) + of.assumed
+            doubt = sum(one.maybe + one.late for one in told) + of.assumed
             used, slack = used + found, slack + doubt
             if not least <= found <= least + doubt:
                 name = quota if quota == "leased" else _name(group[0])
                 problems.append(f"{name}: {found} used, must be {least} to {least + doubt}")
     return Proof(
         name="the store has counted what clients were told",
-        says=f"{used} used, of which at most {slack} are of conversations that a kill broke",
+        says=f"{used} used, of which at most {slack} are of conversations that a kill or a slow store broke",
         problems=problems,
     )
 
