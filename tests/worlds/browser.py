@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Error, sync_playwright
 
 from tests.eventually import patient
 from tests.servers import servers_missing
@@ -14,7 +15,7 @@ from tests.servers import servers_missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+    from playwright.sync_api import Browser, BrowserContext, Page, Playwright, ViewportSize
 
 WAIT_MS = 1_000 * patient(15)
 START_MS = 1_000 * patient(60)
@@ -30,6 +31,8 @@ _ARGUMENTS: Final = (
     "--in-process-gpu",
     "--js-flags=--max-lazy",
 )
+#: what playwright writes of a browser that a signal ended
+_DIED: Final = re.compile(r"process did exit: exitCode=null, signal=SIG")
 #: a page that was refused on purpose is named by its status
 EXPECTED = "Failed to load resource: the server responded"
 
@@ -37,13 +40,36 @@ EXPECTED = "Failed to load resource: the server responded"
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's chromium; a laptop without it skips, CI installs it."""
+    found = program()
+    with sync_playwright() as playwright:
+        browser = launched(playwright, found)
+        yield browser
+        browser.close()
+
+
+def program() -> str:
+    """The browser of this machine; without one the test is skipped, or fails where it must not be."""
     found = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if found is None:
         servers_missing("there is no chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS, timeout=START_MS)
-        yield browser
-        browser.close()
+    return found
+
+
+def launched(playwright: Playwright, path: str) -> Browser:
+    """The browser, started once more when a signal ended it at its launch. Raises playwright's Error for all else.
+
+    Debian's headless shell dies of a segmentation fault now and then, before it has opened anything of ours.
+    """
+    try:
+        return _launched(playwright, path)
+    except Error as error:
+        if not _DIED.search(str(error)):
+            raise
+    return _launched(playwright, path)
+
+
+def _launched(playwright: Playwright, path: str) -> Browser:
+    return playwright.chromium.launch(executable_path=path, args=_ARGUMENTS, timeout=START_MS)
 
 
 class Window:
