@@ -43,9 +43,9 @@ asked = CreatePaymentIntentPayload(
 )
 made = create_payment_intent.sync(client=client, body=asked, idempotency_key="generated-1")
 confirm_payment_intent.sync(
-    made.result.id, client=client, body=ConfirmPaymentIntentPayload(), idempotency_key="generated-2"
+    intent_id=made.result.id, client=client, body=ConfirmPaymentIntentPayload(), idempotency_key="generated-2"
 )
-found = get_payment_intent.sync(made.result.id, client=client, prefer="wait=20")
+found = get_payment_intent.sync(intent_id=made.result.id, client=client, prefer="wait=20")
 print(found.state.value, found.amount_received)
 """
 
@@ -70,8 +70,9 @@ from openapi_client.models import ConfirmPaymentIntentRequest, CreatePaymentInte
 
 payments = PaymentsApi(ApiClient(Configuration(host=sys.argv[1], access_token=sys.argv[2])))
 asked = CreatePaymentIntentRequest.from_dict({"amount": 1099, "currency": "USD", "payment_method": "tok_sim_approve"})
-made = payments.create_payment_intent(asked, idempotency_key="og-1")
-payments.confirm_payment_intent(made.result.id, ConfirmPaymentIntentRequest.from_dict({}), idempotency_key="og-2")
+made = payments.create_payment_intent(create_payment_intent_request=asked, idempotency_key="og-1")
+nothing = ConfirmPaymentIntentRequest.from_dict({})  # by its name: the place of what is optional is each version's own
+payments.confirm_payment_intent(made.result.id, confirm_payment_intent_request=nothing, idempotency_key="og-2")
 found = payments.get_payment_intent(made.result.id, prefer="wait=20")
 print(found.state, found.amount_received)
 """

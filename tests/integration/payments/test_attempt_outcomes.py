@@ -60,8 +60,8 @@ def past_its_budget(public: PublicSystem, merchant: Merchant, token: str) -> tup
         return eventually(given_up, 60)
 
 
-def propose(caller: Merchant, case_id: str, **payload: Any) -> httpx.Response:
-    body = {"idempotency_key": uuid.uuid4().hex, "payload": {"note": EVIDENCE} | payload}
+def propose(caller: Merchant, case_id: str, key: str | None = None, **payload: Any) -> httpx.Response:
+    body = {"idempotency_key": key or uuid.uuid4().hex, "payload": {"note": EVIDENCE} | payload}
     return caller.http.post(f"/v1/cases/{case_id}/outcomes", json=body)
 
 
@@ -131,7 +131,10 @@ def test_money_that_two_persons_vouch_for_is_posted_once_whatever_the_processor_
         captured = {"status": "captured", "amount": 1_300, "currency": "USD"}
         refused(propose(ann, case_id, **captured), 422, "invalid_command")
         captured |= {"provider_ref": "their_name_of_it"}
-        outcome = propose(ann, case_id, **captured).json()
+        first, again = (propose(ann, case_id, "once", **captured) for _ in range(2))
+        assert (first.json(), "idempotency-replayed" in first.headers) == (again.json(), False)
+        assert again.headers["idempotency-replayed"] == "true"
+        outcome = first.json()
         refused(decided(ann, outcome, "approve"), 403, "four_eyes_required")
         assert (person(ann), "attempt.approve_outcome", "refused") in audited(public, outcome["id"])
         for verb in ("approve", "reject"):
