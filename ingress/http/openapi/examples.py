@@ -80,6 +80,7 @@ NAMED: Final[Json] = {
 _WORDS: Final = frozenset(("text", "display_name"))
 #: by schema, of those whose fields depend on one another
 _WHOLE: Final[Json] = {
+    "ChangeTenantPayload": {"name": "Example"},
     "BankRule": {"name": "account-fees", "text": "Account fee", "direction": "out"},
     "RepairProposal": {"template": "write_off", "amount": 1_099, "currency": "USD", "note": "Never paid by the bank"},
 }
@@ -172,7 +173,10 @@ def _of_type(kind: str, schema: Json, schemas: Json, name: str, depth: int) -> A
 
 def _says_something(payload: Json, schemas: Json) -> bool:
     """Whether it is wrong without any of its fields, though none of them alone has to be there."""
-    whole = schemas[payload["$ref"].removeprefix(_REF)] if "$ref" in payload else payload
+    referred = payload.get("$ref", "").removeprefix(_REF)
+    if referred in _WHOLE:
+        return True
+    whole = schemas[referred] if referred else payload
     return not _WORDS.isdisjoint(whole.get("properties", ()))
 
 
