@@ -67,6 +67,7 @@ ATTEMPT_BREAKER_OPEN_MS: Final = 1_000  # then one call probes it
 ATTEMPT_POSTGRES_POOL_MAX: Final = 4
 ATTEMPT_POSTGRES_BACKOFF_MAX_MS: Final = 2_000
 ATTEMPT_STATEMENT_TIMEOUT_MS: Final = 10_000
+ATTEMPT_FACTS_GATHER_MS: Final = 50  # of answers that come one by one
 ATTEMPT_PRODUCER_POLL_MS: Final = 100
 ATTEMPT_PRODUCER_FULL_WAIT_MS: Final = 20
 ATTEMPT_DRAIN_TIMEOUT_S: Final = 8  # calls in flight end by themselves before: a query and a send time out after 6 s

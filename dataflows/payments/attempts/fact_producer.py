@@ -36,13 +36,18 @@ class FactProducer:
         self._loop = asyncio.get_running_loop()
         self._delivered: deque[tuple[asyncio.Future[bool], Any]] = deque()
         self._is_waking = False
+        self._gathered: asyncio.Future[None] | None = None  # over when what gathers now is produced
         self._is_closing = False
         self._sent = threading.Event()
         self._thread = threading.Thread(target=self._serve_callbacks, name="fact-producer", daemon=True)
         self._thread.start()
 
     async def produce(self, fact: Fact) -> bool:
-        """True once the fact is durable in Kafka; False when it is not known to be: then tell it again some time."""
+        """True once the fact is durable in Kafka; False when it is not known to be: then tell it again some time.
+
+        Facts that come within a short time are produced together: each alone would take a round of an owner.
+        """
+        await self._gathering()
         value = facts.encode(fact, issued_at=time.time_ns() // 1_000)
         headers = self._kafka.signed((PROCESSOR_WORKER,), topics.COMMANDS, fact.intent_id, value)
         future: asyncio.Future[bool] = self._loop.create_future()
@@ -65,6 +70,12 @@ class FactProducer:
         else:
             self._metrics.facts_lost.inc()
         return is_durable
+
+    async def _gathering(self) -> None:
+        if self._gathered is None or self._gathered.done():
+            self._gathered = self._loop.create_future()
+            self._loop.call_later(payments_limits.ATTEMPT_FACTS_GATHER_MS / 1_000, self._gathered.set_result, None)
+        await asyncio.shield(self._gathered)
 
     async def close(self) -> None:
         """Waits a bounded time for what is still under way."""
