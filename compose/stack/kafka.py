@@ -70,6 +70,7 @@ transaction.state.log.num.partitions=4
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=2
+log.cleaner.dedupe.buffer.size={cleaner_bytes}
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms={session_timeout_ms_min}
 """
@@ -134,6 +135,7 @@ class Kafka:
             controller_port=self.controller_port,
             data=logs,
             message_bytes_max=limits.KAFKA_MESSAGE_BYTES_MAX,
+            cleaner_bytes=limits.KAFKA_CLEANER_BYTES,
             session_timeout_ms_min=limits.KAFKA_SESSION_TIMEOUT_MS_MIN,
         )
         private_file.replace(self._configuration, text)
@@ -173,9 +175,14 @@ class Kafka:
             *([f"-XX:AOTCache={archive}"] if archive.exists() else []),
             f"-Xmx{limits.KAFKA_HEAP_MEGABYTES_MAX}m",
             "-XX:+UseSerialGC",
+            # everything stands still while it is collected: often and short delays nobody, seldom and long is the p99
+            f"-Xmn{limits.KAFKA_YOUNG_MEGABYTES}m",
             # Beside all the others on a few cores the broker's time is that of its compilers: the first one suffices,
             # and halves what a record costs (``millrace bench http``).
             "-XX:TieredStopAtLevel=1",
+            # Whenever compiled code has grown by 15 % of what may be, everything stands still for a whole collection
+            # of the heap: with Java's own bound of 48 MiB in the first minute under load.
+            f"-XX:ReservedCodeCacheSize={limits.KAFKA_CODE_MEGABYTES_MAX}m",
             "-XX:+ExitOnOutOfMemoryError",
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self._logging}",
