@@ -30,6 +30,6 @@ def build(place: WorkerPlace) -> Monitor:
         Contexts(secrets),
         egress,
         streams,
-        CounterProbes(settings.addresses().redis_url),
+        CounterProbes(settings.addresses().redis_url_of(place.name)),
         secrets.context_key,
     )

@@ -56,7 +56,7 @@ async def _serve_limited(
         kafka=settings.kafka_of("ingress", INGRESS, PUBLISHER, OPERATORS, REPAIRS, PARKED),
         postgres_dsn=addresses.postgres_dsns["millrace_ingress"],
         console_dsn=addresses.postgres_dsns["millrace_console"],
-        redis_url=addresses.redis_url,
+        redis_url=addresses.redis_url_of("ingress"),
         instance=instance,
         trusted=settings.trusted(keys.path),
         sign_in=settings.sign_in(),
@@ -90,6 +90,6 @@ def _of_services(settings: Settings, keys: Path) -> tuple[object, ...]:
             support_issuer=settings.support_issuer(keys).path,
             certificate_keys=CertificateKeys(keys),
         ),
-        SocialConfig(media=settings.media_origin(), homes_url=settings.addresses().social_homes_url),
+        SocialConfig(media=settings.media_origin(), homes_url=settings.addresses().social_homes_url_of("ingress")),
         LimiterConfig(merchants_are_bound=settings.is_production, encrypted=settings.is_production),
     )

@@ -77,7 +77,7 @@ async def _serve(settings: Settings, instance: int) -> None:
     keys.ensure()
     issuer = settings.service_issuer(home / "keys")
     store = ShardedStore(
-        addresses.redis_url,
+        addresses.redis_url_of("limiter_gateway"),
         timeout_s=settings.limiter_store_timeout_ms / 1_000,
         encrypted=settings.is_production,
     )

@@ -26,7 +26,11 @@ def build(settings: Settings, instance: int) -> RunnableService:
     """Settles leases, and gives back what was charged twice."""
     addresses = settings.addresses()
     name = f"limiter-leases-{socket.gethostname()}-{os.getpid()}-{instance}"
-    servers = (addresses.kafka_of("limiter_leases"), addresses.postgres_dsns[ROLE], addresses.redis_url)
+    servers = (
+        addresses.kafka_of("limiter_leases"),
+        addresses.postgres_dsns[ROLE],
+        addresses.redis_url_of("limiter_leases"),
+    )
     leases = LeaseStream(*servers, name, encrypted=settings.is_production)
     identities = IdentityStream(*servers, f"{name}-identities", encrypted=settings.is_production)
 

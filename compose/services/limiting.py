@@ -102,7 +102,7 @@ async def api_limiter(settings: Settings, name: str, instance: int, snapshots: O
     folder = settings.the_home().data("limiter")
     keys = settings.the_home().path / "keys"
     store = ShardedStore(
-        addresses.redis_url,
+        addresses.redis_url_of("ingress"),
         timeout_s=settings.limiter_store_timeout_ms / 1_000,
         encrypted=settings.is_production,
     )

@@ -42,7 +42,7 @@ def build_worker(settings: Settings, instance: int, name: str) -> RunnableServic
         of_services=(
             SocialConfig(
                 media=settings.media_origin(signs="media_urls" in declared.secrets),
-                homes_url=addresses.social_homes_url if "homes" in declared.secrets else "",
+                homes_url=addresses.social_homes_url_of(name) if "homes" in declared.secrets else "",
                 clamd=settings.clamd,
             ),
         ),

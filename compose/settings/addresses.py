@@ -14,6 +14,7 @@ from compose.stack.ports import LOOPBACK
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.user import OPERATOR
 from sinks.postgres.roles import ROLES
+from sinks.redis.user import OPERATOR as REDIS_OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,12 @@ class SettingsOfAddresses(Protocol):
 
     def kafka_security(self, user: str) -> dict[str, str]:
         """By librdkafka's names."""
+
+    def counters_as(self, kind: str, url: str) -> str:
+        """The server of the counters as such a process."""
+
+    def homes_as(self, kind: str, url: str) -> str:
+        """A server of homes alone as such a process."""
 
     def role_password(self, role: str) -> str:
         """That of one role of Postgres."""
@@ -116,15 +123,23 @@ class Addresses:
 
     @property
     def redis_url(self) -> str:
-        """The counter store."""
-        return secret_text(self._settings.redis_url) or (
-            f"redis://:{quote(self._home.secret('redis'), safe='')}@{LOOPBACK}:{self._ports['redis_port']}/0"
-        )
+        """The counter store, of tools at a shell."""
+        return self.redis_url_of(REDIS_OPERATOR)
+
+    def redis_url_of(self, kind: str) -> str:
+        """Of one kind of process: see ``compose.settings.valkey_access``."""
+        given = secret_text(self._settings.redis_url) or f"redis://{LOOPBACK}:{self._ports['redis_port']}/0"
+        return self._settings.counters_as(kind, given)
 
     @property
     def social_homes_url(self) -> str:
-        """Homes of social posts: a store of their own, or the one of the counters."""
-        return secret_text(self._settings.social_homes_url) or self.redis_url
+        """Homes of social posts, of tools at a shell: a store of their own, or the one of the counters."""
+        return self.social_homes_url_of(REDIS_OPERATOR)
+
+    def social_homes_url_of(self, kind: str) -> str:
+        """Of one kind of process."""
+        given = secret_text(self._settings.social_homes_url)
+        return self.redis_url_of(kind) if given is None else self._settings.homes_as(kind, given)
 
     @property
     def clickhouse_url(self) -> str:

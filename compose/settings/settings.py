@@ -27,6 +27,7 @@ from compose.settings.processors import port_name
 from compose.settings.role_passwords import RolePasswords
 from compose.settings.secret_files import secret_fields
 from compose.settings.unknown_variables import PREFIX, refuse_unknown
+from compose.settings.valkey_settings import ValkeySettings
 from compose.settings.vault_settings import VaultSettings
 from compose.settings.webhook_settings import WebhookSettings
 from compose.settings.wrong_values import no_json, wrong_value
@@ -61,7 +62,9 @@ SERVICES: Final = (
 Port = Field(default=None, ge=1, le=65535)
 
 
-class Settings(KafkaSettings, WebhookSettings, VaultSettings, GatewaySettings, MediaSettings, RolePasswords):
+class Settings(
+    ValkeySettings, KafkaSettings, WebhookSettings, VaultSettings, GatewaySettings, MediaSettings, RolePasswords
+):
     """What an operator may set. Nothing is read or written before a method is called."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")

@@ -1,4 +1,4 @@
-"""Valkey (the Redis protocol) with a password, an append-only file and a memory bound."""
+"""Valkey (the Redis protocol) with users of its own, an append-only file and a memory bound."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 
 from compose import limits
 from compose.stack.errors import StackError
+from compose.stack.home import write_private
 from compose.stack.ports import LOOPBACK
+from sinks.redis.user import NOBODY, OPERATOR, operator, url_as, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from sinks.redis.user import RedisUser
 
 _CONFIGURATION = """\
 bind {host}
 port {port}
 protected-mode yes
-requirepass {password}
+aclfile {users}
 dir {data}
 appendonly yes
 appendfsync everysec
@@ -38,7 +42,8 @@ class Valkey:
 
     data: Path
     port: int
-    password: str
+    password: str  # the operator's
+    users: Sequence[RedisUser] = ()  # the others
     name: str = "redis"
     stop_signal: signal.Signals = signal.SIGTERM
 
@@ -48,16 +53,24 @@ class Valkey:
         return f"{LOOPBACK}:{self.port}"
 
     @property
+    def url(self) -> str:
+        """As the operator."""
+        return url_as(f"redis://{self.address}/0", OPERATOR, self.password)
+
+    @property
     def _configuration(self) -> Path:
         return self.data / "valkey.conf"
 
     def prepare(self) -> None:
-        """Writes the configuration, which holds the password and is private."""
+        """Writes the configuration and who may do what; no user is left of a start before."""
         self.data.mkdir(parents=True, exist_ok=True)
+        users = self.data / "users.acl"
+        lines = (NOBODY, operator(self.password).line(), *(user.line() for user in self.users))
+        write_private(users, "".join(f"{line}\n" for line in lines))
         text = _CONFIGURATION.format(
             host=LOOPBACK,
             port=self.port,
-            password=self.password,
+            users=users,
             data=self.data,
             databases=limits.REDIS_DATABASES,
             memory_bytes_max=limits.REDIS_MEMORY_BYTES_MAX,
@@ -74,10 +87,10 @@ class Valkey:
         return {}
 
     def unhealthy(self) -> str | None:
-        """None once it answers PING with the password."""
+        """None once it answers PING of the operator."""
         try:
             with socket.create_connection((LOOPBACK, self.port), limits.HEALTH_CHECK_TIMEOUT_S) as connection:
-                connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
+                connection.sendall(f"AUTH {user_name(OPERATOR)} {self.password}\r\nPING\r\n".encode())
                 answer = b""
                 while answer.count(b"\r\n") < 2:  # noqa: PLR2004 - one line for each of the two commands
                     received = connection.recv(256)

@@ -1,25 +1,119 @@
-"""The epochs of the limiter's shards begin with the stack: a store that says none afterwards has lost its counters."""
+"""What the servers of Valkey need of a supervisor: epochs of the limiter's shards, functions and scripts.
+
+The epochs begin with the stack: a store that says none afterwards has lost its counters. Processes of ours only call
+functions and scripts. A restart forgets scripts, and a shard that comes back knows those functions that it knew: so
+both are looked after for as long as the stack runs.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import psycopg
+import redis
 
-from limiter.policy.shard_map import ShardsRefused
-from limiter.store.shard_changes import ShardChanges
+from compose import limits as compose_limits
+from limiter.policy.shard_map import ONE_SHARD, ShardsRefused, url_of
+from limiter.store.shard_changes import ShardChanges, newest
+from limiter.store.shard_server import connected
 from sinks import limits
+from sinks.redis.connection import connect_blocking
+from sinks.redis.user import OPERATOR, user_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from compose.settings.addresses import Addresses
+
+_MS: Final = 1_000
+_SCRIPTS: Final = tuple(
+    script.read_text()
+    for folder in ("payments", "social")
+    for script in (resources.files("sinks.redis") / "scripts" / folder).iterdir()
+    if script.name.endswith(".lua")
+)
 
 
 def begin_shards(addresses: Addresses, *, encrypted: bool) -> str | None:
     """Why a shard has no epoch yet, if so: its store does not answer, or somebody changes the shards just now."""
-    dsn = addresses.postgres_dsns["millrace_operator"]
-    with psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
+    with _operator(addresses) as connection:
         try:
             ShardChanges(connection, addresses.redis_url, "start", encrypted=encrypted).begin()
         except ShardsRefused as error:
             return f"the loss of a counter store would not be noticed: {error.public}"
     return None
+
+
+class StoreTexts:
+    """Functions at every shard, scripts at the configured servers: loaded again wherever they are missing."""
+
+    def __init__(self, addresses: Addresses, *, encrypted: bool) -> None:
+        self._addresses = addresses
+        self._encrypted = encrypted
+        self._postgres: psycopg.Connection[Any] | None = None
+        self._map = ONE_SHARD
+        self._beside = ThreadPoolExecutor(1, "store-texts")  # a server that hangs holds nobody else up
+        self._loading: Future[str] | None = None
+        self._due_s = 0.0
+        self._said = ""
+
+    def look(self) -> str | None:
+        """Begins or goes on; what is to be said of it, once."""
+        if self._loading is None:
+            if time.monotonic() >= self._due_s:
+                self._loading = self._beside.submit(self.load)
+            return None
+        if not self._loading.done():
+            return None
+        said, self._loading = self._loading.result(), None
+        self._due_s = time.monotonic() + compose_limits.STORE_TEXTS_EVERY_S
+        is_new, self._said = bool(said) and said != self._said, said
+        return said if is_new else None
+
+    def load(self) -> str:
+        """Everything is everywhere; else why not, without any secret."""
+        return "; ".join(dict.fromkeys(self._loaded()))
+
+    def _loaded(self) -> Iterator[str]:
+        self._follow_map()
+        own_url = self._addresses.redis_url
+        for shard in self._map.shards:
+            try:
+                with connected(url_of(shard.address, own_url, encrypted=self._encrypted)) as server:
+                    server.load()
+            except ShardsRefused as error:
+                yield f"functions of shard {shard.name} are not looked after: {error.public}"
+        for url in dict.fromkeys((own_url, self._addresses.social_homes_url)):
+            if urlsplit(url).username != user_name(OPERATOR):
+                continue  # whoever a URL of homes names loads what it calls
+            try:
+                _load_scripts(url)
+            except (redis.RedisError, OSError) as error:
+                yield f"scripts of Valkey are not looked after: {type(error).__name__}"
+
+    def _follow_map(self) -> None:
+        """Without Postgres the last one stays."""
+        try:
+            self._postgres = self._postgres or _operator(self._addresses)
+            self._map = newest(self._postgres)
+        except psycopg.Error:
+            if self._postgres is not None:
+                self._postgres.close()
+            self._postgres = None
+
+
+def _operator(addresses: Addresses) -> psycopg.Connection[Any]:
+    dsn = addresses.postgres_dsns["millrace_operator"]
+    return psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S)
+
+
+def _load_scripts(url: str) -> None:
+    with connect_blocking(url, compose_limits.HEALTH_CHECK_TIMEOUT_S * _MS, "millrace-supervisor") as client:
+        pipe = client.pipeline(transaction=False)
+        for script in _SCRIPTS:
+            pipe.script_load(script)
+        pipe.execute()

@@ -85,7 +85,7 @@ def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[Embedded
     if settings.postgres_dsn is None:
         servers.append(Postgres(home.data("postgres"), ports["postgres_port"], home.secret("postgres")))
     if settings.redis_url is None:
-        servers.append(Valkey(home.data("redis"), ports["redis_port"], home.secret("redis")))
+        servers.append(_valkey(settings, ports["redis_port"]))
     if settings.clickhouse_url is None:
         by_user = home.secret("clickhouse"), home.secret("clickhouse_reader")
         servers.append(ClickHouse(home.data("clickhouse"), ports["clickhouse_port"], *by_user))
@@ -93,6 +93,13 @@ def embedded_servers(settings: Settings, ports: dict[str, int]) -> list[Embedded
         ends = ports["media_cache_port"], ports["media_port"]
         servers.append(Varnish(home.data("media_cache"), *ends, settings.media_origin().purge_key))
     return servers
+
+
+def _valkey(settings: Settings, port: int) -> Valkey:
+    """With a user for each kind of process. The one password of a release before opens nothing, and is kept nowhere."""
+    home, (operator, *others) = settings.the_home(), settings.valkey_users()
+    (home.secrets / "redis").unlink(missing_ok=True)
+    return Valkey(home.data("redis"), port, operator.password, others)
 
 
 def server_spec(settings: Settings, server: EmbeddedServer, stack_id: str) -> ChildSpec:

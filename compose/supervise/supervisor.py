@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from compose.settings.settings import Settings
     from compose.stack.home import Home
     from compose.stack.server import EmbeddedServer
+    from compose.supervise.counter_stores import StoreTexts
     from compose.supervise.forking import ForkServer
 
 _STARTERS_MAX: Final = 16
@@ -61,6 +62,7 @@ class Supervisor:
         self._lifeline_of_guard: guard.Lifeline | None = None
         self._reserve = DiskReserve(self._home)
         self._logs = LongLogs(self._home)
+        self._texts: StoreTexts | None = None  # without users of their own, processes load what they call
         self._leases = PortLeases()  # held for the life of this process
         self._writing = Lock()
         self._stop_asked = False
@@ -144,7 +146,7 @@ class Supervisor:
         _say(f"{child.spec.name} is ready")
 
     def _prepare_data(self) -> None:
-        from compose.supervise.counter_stores import begin_shards  # noqa: PLC0415 - servers alone need none of them
+        from compose.supervise.counter_stores import StoreTexts, begin_shards  # noqa: PLC0415 - servers alone need none
         from compose.supervise.tenant_secrets import begin_contexts  # noqa: PLC0415
         from schemas.errors import InvariantViolation  # noqa: PLC0415
         from sinks.kafka.topics import ensure_topics  # noqa: PLC0415
@@ -166,8 +168,13 @@ class Supervisor:
         except InvariantViolation as error:
             raise StackError(str(error)) from error
         self._settings.sender_keys().ensure()  # before an owner asks who may send
-        if refused := begin_shards(addresses, encrypted=self._settings.is_production):
+        encrypted = self._settings.is_production
+        if refused := begin_shards(addresses, encrypted=encrypted):
             _say(refused)
+        if self._settings.knows_valkey_users():
+            self._texts = StoreTexts(addresses, encrypted=encrypted)
+            if missing := self._texts.load():
+                _say(missing)
 
     # --- run ---------------------------------------------------------------------------------------------
 
@@ -177,7 +184,7 @@ class Supervisor:
             while not self._stopping():
                 if not self._home.lock_file.exists():
                     raise StackError(f"the home {self._home.path} was removed: everything that ran in it is stopped")
-                self._look_after_disk()
+                self._look_after_the_rest()
                 due = [child for child in (*self._servers, *self._services) if child.is_due()]
                 found = zip(due, pool.map(Child.check, due), strict=True)
                 changed = [child for child, has_changed in found if has_changed]
@@ -193,8 +200,9 @@ class Supervisor:
     def _all_ready(self) -> bool:
         return all(child.condition == "ready" for child in (*self._servers, *self._services))
 
-    def _look_after_disk(self) -> None:
-        for said in (self._reserve.look(), self._logs.look()):
+    def _look_after_the_rest(self) -> None:
+        texts = None if self._texts is None else self._texts.look()
+        for said in (self._reserve.look(), self._logs.look(), texts):
             if said is not None:
                 _say(said)
 

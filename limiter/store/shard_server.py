@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ import redis
 
 from limiter.policy.shard_map import ShardsRefused
 from limiter.store.store import EPOCH_KEY
+from limiter.store.store_script import FUNCTIONS
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -65,8 +66,14 @@ class ShardServer:
             raise ShardsRefused(f"{self.place} {why}.")
         return seen
 
+    def load(self) -> None:
+        """The functions are there, for who may only call them. Where there can be none, callers load their script."""
+        with suppress(redis.ResponseError):  # it has them, or has none at all
+            self._connection.function_load(FUNCTIONS.decode())
+
     def raise_epoch(self, epoch: int) -> None:
         """It answers callers of this epoch only, from now on. Raises ShardsRefused when it is past it."""
+        self.load()
         held: Any = self._connection.eval(_EPOCH, 1, EPOCH_KEY.decode(), str(epoch))
         if held != epoch:
             raise ShardsRefused(f"{self.place} is at epoch {held} already, not {epoch}: run the command again.")

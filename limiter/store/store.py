@@ -16,7 +16,7 @@ from limiter.policy import keys as names
 from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
 from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine, opened
-from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_not_offered, is_there, unfit
+from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_forbidden, is_not_offered, is_there, unfit
 from schemas.errors import Unavailable
 from schemas.limiter import limits
 
@@ -106,12 +106,19 @@ class CounterStore:
         return time.time() - (self.clock_ahead_s or 0.0)
 
     async def load(self) -> None:
-        """The functions are there afterwards, or the script where there can be none. Raises StoreUnavailable."""
+        """The functions are there afterwards, or the script where there can be none. Raises StoreUnavailable.
+
+        Who may load neither calls what the supervisor and operators load.
+        """
         answer = await self._sent(self._way.loading)
         if self._way is AsFunctions and is_not_offered(answer):
             self._way = AsScript
             answer = await self._sent(self._way.loading)
+            if is_forbidden(answer):
+                self._way = AsFunctions
+                return
         if not is_there(answer):
+            self._way = AsFunctions
             raise self._failed(str(answer))
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """One connection to the counter store: commands of one turn of the loop leave in one write, answers come in order.
 
 A command is sent once. When its answer is late whoever waits is told, and nobody else: whether the store charged is not
-known then. When nothing at all came for longer, or the connection ends, everybody is told. Only the answers that our
-functions give are understood: integers, rows of them, short texts.
+known then. When nothing at all came for longer, or the connection ends, everybody is told. Only the answers that we
+ask for are understood: integers, rows of them, texts.
 """
 
 from __future__ import annotations
@@ -166,8 +166,17 @@ def _reply(lines: list[bytes], at: int) -> tuple[Reply, int]:
     if kind == b"-":
         return Refusal(line[1:].decode(errors="replace")), at + 1
     if kind == b"$":
-        return (lines[at + 1].decode() if at + 1 < len(lines) else 0), at + 2
+        return _text(lines, at + 1, int(line[1:]))
     raise ValueError
+
+
+def _text(lines: list[bytes], at: int, length: int) -> tuple[Reply, int]:
+    """A text of so many bytes, which may have several lines (INFO)."""
+    for after in range(at + 1, len(lines) + 1):
+        text = _END.join(lines[at:after])
+        if len(text) >= length:
+            return text.decode(), after
+    return 0, len(lines) + 1
 
 
 def command(*words: bytes) -> bytes:

@@ -7,6 +7,7 @@ named by their text: another release loads its own beside them, on every server 
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,8 @@ LIBRARY: Final = b"rl_" + hashlib.sha256(_TEXT).hexdigest()[:12].encode()
 FUNCTIONS: Final = _TEXT.replace(_OWN, LIBRARY)
 SCRIPT: Final = (_SCRIPTS / "rl1_as_script.lua").read_bytes().replace(_PLACE, _BODY)
 SHA: Final = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest().encode()  # as servers name scripts
-EVICTION: Final = command(b"EVAL", (_SCRIPTS / "eviction.lua").read_bytes(), b"0")
+EVICTION: Final = command(b"INFO", b"memory")
+_EVICTION: Final = re.compile(r"^maxmemory_policy:(\S+)", re.MULTILINE)
 
 
 def loaded_name(function: bytes) -> bytes:
@@ -68,7 +70,12 @@ class AsScript:
 
 def is_not_offered(answer: Reply) -> bool:
     """The server does not know the command, or this user may not use it: it has done nothing."""
-    return isinstance(answer, Refusal) and (answer.startswith("NOPERM") or "unknown command" in answer.lower())
+    return isinstance(answer, Refusal) and ("unknown command" in answer.lower() or is_forbidden(answer))
+
+
+def is_forbidden(answer: Reply) -> bool:
+    """The server lets nobody of this name do that."""
+    return isinstance(answer, Refusal) and answer.startswith("NOPERM")
 
 
 def is_there(answer: Reply) -> bool:
@@ -78,8 +85,9 @@ def is_there(answer: Reply) -> bool:
 
 def unfit(eviction: Reply) -> str | None:
     """Why a server with this answer to EVICTION must not count: evicted counters let everything through, silently."""
-    if eviction == "noeviction":
+    told = _EVICTION.search(eviction) if isinstance(eviction, str) else None
+    if told is None:
+        return "the counter store does not tell its eviction policy: allow its user INFO"
+    if told[1] == "noeviction":
         return None
-    if isinstance(eviction, Refusal) or not eviction:
-        return "the counter store does not tell its eviction policy: allow its user EVAL and INFO"
-    return f"the counter store evicts counters (maxmemory-policy {eviction}): set maxmemory-policy noeviction"
+    return f"the counter store evicts counters (maxmemory-policy {told[1]}): set maxmemory-policy noeviction"

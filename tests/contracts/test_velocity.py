@@ -13,6 +13,7 @@ import pytest
 from schemas import errors, limits
 from schemas.payments import limits as payments_limits
 from sinks.redis.connection import connect
+from sinks.redis.user import OPERATOR, url_as
 from sinks.redis.velocity import Counter, Counting, VelocityCounters
 from tests.eventually import patient
 from tests.migrated import clone_database, in_database
@@ -112,7 +113,7 @@ def test_no_amount_is_too_large(stack: World) -> None:
 def test_a_server_that_is_away_is_unavailable_and_not_waited_for(stack: World) -> None:
     async def test(_: Any, __: Any) -> None:
         nowhere = VelocityCounters(f"redis://127.0.0.1:{free_port()}/0", remembered)
-        stranger = VelocityCounters(stack.addresses.redis_url.replace("redis://:", "redis://:x"), remembered)
+        stranger = VelocityCounters(url_as(stack.addresses.redis_url, OPERATOR, "guessed"), remembered)
         for away in (nowhere, stranger):
             with pytest.raises(errors.Unavailable) as unavailable:
                 await away.count([counting("s")])

@@ -56,15 +56,15 @@ OPENED: dict[str, set[str]] = {
     "clickhouse_sink": {"kafka_clickhouse_sink", "millrace_sink", "clickhouse"},
     "limiter_owner": {"kafka_limiter_owner", "millrace_limiter_owner"},
     "limiter_usage": {"kafka_limiter_usage", "millrace_worker"},
-    "limiter_leases": {"kafka_limiter_leases", "millrace_leases", "redis"},
-    "limiter_gateway": {"kafka_limiter_gateway", "redis"},
+    "limiter_leases": {"kafka_limiter_leases", "millrace_leases", "redis_limiter_leases"},
+    "limiter_gateway": {"kafka_limiter_gateway", "redis_limiter_gateway"},
     "social_media": {"media_urls_secret", "millrace_social_media"},
     "ingress": {
         *(
             "kafka_ingress",
             "postgres_ingress_password",
             "millrace_console",
-            "redis",
+            "redis_ingress",
             "media_urls_secret",
             "social_homes_url",
         ),
@@ -77,7 +77,8 @@ OPENED: dict[str, set[str]] = {
     "tenancy_metering": {"kafka_tenancy_metering", "millrace_tenancy_metering"},
     # what it probes, it asks as those who serve it would
     "tenancy_monitor": {
-        *("kafka_tenancy_monitor", "millrace_tenancy_monitor", "postgres_ingress_password", "clickhouse", "redis"),
+        *("kafka_tenancy_monitor", "millrace_tenancy_monitor", "postgres_ingress_password", "clickhouse"),
+        "redis_tenancy_monitor",
     },
     "social_fanout": {"kafka_social_fanout", "millrace_social_worker", "social_homes_url"},
     "social_propagation": {"kafka_social_propagation", "millrace_social_propagation", "media_urls_secret"},

@@ -33,6 +33,7 @@ _LEADS_AWAY: Final = (
     "postgres_dsn",
     "postgres_passwords",
     "redis_url",
+    "redis_passwords",
     "social_homes_url",
     "clickhouse_url",
     "services",

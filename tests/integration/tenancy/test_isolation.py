@@ -162,7 +162,7 @@ ONE, TWO = Canary("tn_one", "rs_one", "marker of one", "usage of one"), Canary("
 
 def in_valkey(system: PublicSystem, policy: Any = POLICY) -> dict[str, str]:
     """Proof that probes find there, by probe."""
-    probes = CounterProbes(system.settings.addresses().redis_url, policy)
+    probes = CounterProbes(system.settings.addresses().redis_url_of("tenancy_monitor"), policy)
     try:
         return {found.probe: found.evidence for found in probes.probes(ONE, TWO) if found.evidence and found.is_leak}
     finally:

@@ -68,9 +68,10 @@ def line(server: CounterServer) -> Iterator[socket.socket]:
     with redis.Redis.from_url(server.url) as found:
         found.function_load(FUNCTIONS.decode(), replace=True)
     place = urlsplit(server.url)
+    assert place.username
     assert place.password
     with socket.create_connection((place.hostname, place.port or 0), timeout=120) as opened:
-        opened.sendall(command(b"AUTH", place.password.encode()))
+        opened.sendall(command(b"AUTH", place.username.encode(), place.password.encode()))
         assert opened.recv(100) == b"+OK\r\n"
         yield opened
 

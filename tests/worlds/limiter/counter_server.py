@@ -26,6 +26,7 @@ from limiter.stream.lease_accounts import LeaseAccounts
 from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, as_policy
 from schemas.limiter.operations import OPERATIONS
+from sinks.redis.user import OPERATOR, user_name
 from tests.eventually import becomes, eventually
 from tests.freezing import freeze
 
@@ -67,7 +68,7 @@ class CounterServer:
         password = secrets.token_hex(8) if of is None else of._valkey.password
         self._valkey = Valkey(folder, self._ports.take_any(), password)
         self._valkey.prepare()
-        self.url = f"redis://:{self._valkey.password}@{self._valkey.address}/0"
+        self.url = self._valkey.url
         self.process = subprocess.Popen([*self._valkey.command(), *options], stdout=subprocess.DEVNULL, cwd=folder)
         eventually(lambda: self._valkey.unhealthy() is None, what="a Valkey that answers")
 
@@ -82,6 +83,7 @@ class CounterServer:
         with redis.Redis.from_url(primary.url) as connection:
             connection.config_set("repl-diskless-sync-delay", 0)  # no second replica comes, for which it would wait 5 s
         with redis.Redis.from_url(self.url) as connection:
+            connection.config_set("masteruser", user_name(OPERATOR))
             connection.config_set("masterauth", primary._valkey.password)
             connection.replicaof(host, port)
             becomes(lambda: connection.info("replication")["master_link_status"], "up", what="a replica in step")

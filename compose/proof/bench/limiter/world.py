@@ -86,7 +86,7 @@ def counter_server() -> Iterator[tuple[str, Path]]:
             if time.monotonic() > until or process.poll() is not None:
                 raise StackError(f"the benchmark's Valkey did not start: {wrong}")
             time.sleep(0.05)
-        yield f"redis://:{valkey.password}@{valkey.address}/0", folder
+        yield valkey.url, folder
     finally:
         process.terminate()
         process.wait()
