@@ -28,7 +28,7 @@ def test_it_halves_to_one_and_no_further() -> None:
 
 
 def test_it_grows_after_many_whole_transactions_that_went_well() -> None:
-    size = TransactionSize()
+    size = TransactionSize(2_000)
     size.failed(400, TOO_LONG_S)
     for _ in range(10 * limits.TRANSACTIONS_UNTIL_LARGER):
         size.committed(199)  # no proof of anything
