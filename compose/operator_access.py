@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from compose.settings.settings import Settings
     from reconciliation.check.run import CheckSettings
+    from reconciliation.limiter.valkey_rules import ValkeyRules
 
 ROLE: Final = "millrace_operator"
 _MONITOR: Final = "tenancy_monitor"
@@ -72,7 +73,24 @@ def check_settings(settings: Settings, acknowledged: Path | None = None) -> Chec
         processor_urls=addresses.book_urls,
         services=tuple(map(checked, SERVICES)),
         acknowledged=acknowledged,
+        valkey_rules=_valkey_rules(settings),
         monitored_s=_monitored_s(settings),
+    )
+
+
+def _valkey_rules(settings: Settings) -> ValkeyRules | None:
+    """Of servers that know our processes as users."""
+    from reconciliation.limiter.valkey_rules import ValkeyRules  # noqa: PLC0415
+
+    if not settings.knows_valkey_users():
+        return None
+    addresses = settings.addresses()
+    return ValkeyRules(
+        addresses.redis_url,
+        addresses.social_homes_url,
+        settings.valkey_users(),
+        encrypted=settings.is_production,
+        is_ours=settings.redis_url is None,
     )
 
 

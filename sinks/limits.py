@@ -82,5 +82,6 @@ BUCKET_RETRIES_MAX: Final = 3
 
 # --- risk
 VELOCITY_TIMEOUT_MS: Final = 250  # then the confirm goes on without counts, and each rule says what that means
+ACCESS_TIMEOUT_MS: Final = 2_000  # of a server of Valkey that is asked for its rules
 VELOCITY_CONNECTIONS_MAX: Final = 16  # of one ingress process
 SECRETS_LOOK_S: Final = 1  # how often a process looks whether secrets were replaced

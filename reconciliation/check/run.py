@@ -59,6 +59,7 @@ class CheckSettings:
     processor_urls: Mapping[str, str]  # by name, of those that show their own book
     services: tuple[CheckedService, ...]  # the first is that of invariants which name no topic
     acknowledged: Path | None = None
+    valkey_rules: Outside | None = None  # None: all processes are one user there, whose rights are not ours to say
     monitored_s: float | None = None  # how long this machine's stack has run the isolation monitor; None: it does not
 
 
@@ -191,8 +192,8 @@ class _Run:
                 return self._cross_store(COMPARED_STORES[stores], invariant.sql, finding)
             case outside if outside in self._before.outside:
                 return self._before.outside[outside].violations(self._view, invariant.sql, finding.tell)
-            case "20":
-                return self._acknowledged(invariant.sql, finding)
+            case "20" | "valkey_rules" as given:
+                return (self._acknowledged if given == "20" else self._valkey_rules)(invariant.sql, finding)
             case other:
                 raise ValueError(f"the invariant {other} has nothing to be compared with")
 
@@ -222,6 +223,12 @@ class _Run:
                 if found.get(row["partition"], 0) < row["published_seq"]:
                     place = {"topic": checked.events_topic, "last_seq_in_kafka": found.get(row["partition"], 0)}
                     yield {**row, **place}
+
+    def _valkey_rules(self, sql: str, finding: Finding) -> Iterator[Violation]:
+        if self._settings.valkey_rules is None:
+            finding.note = "nothing to compare: no users are declared for Valkey"
+            return iter(())
+        return self._settings.valkey_rules.violations(self._view, sql, finding.tell)
 
     def _sinks(self, sql: str) -> Iterator[Violation]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import secrets
 import subprocess
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 import redis
+from typer.testing import CliRunner
 
+from compose.cli import app
 from compose.settings.service_processes import WORKERS
 from compose.settings.valkey_access import ACCESS, KINDS, users
 from compose.stack.ports import PortLeases
@@ -21,6 +24,7 @@ from limiter.store.shard_server import connected
 from limiter.store.store import CounterStore, StoreUnavailable
 from limiter.store.stored_bucket import bucket_of
 from sinks.redis.homes import HomeWriter
+from sinks.redis.rules import differences
 from sinks.redis.user import url_as, user_name
 from tests.eventually import eventually
 from tests.worlds.limiter.counter_server import PATIENT_S, policy
@@ -68,7 +72,8 @@ class Server:
 
     def __init__(self, folder: Path, port: int) -> None:
         self._passwords = {kind: secrets.token_hex(8) for kind in KINDS}
-        operator, *others = users(self._passwords.__getitem__)
+        self.users = users(self._passwords.__getitem__)
+        operator, *others = self.users
         self.valkey = Valkey(folder, port, operator.password, others)
 
     def url(self, kind: str) -> str:
@@ -196,3 +201,59 @@ def test_every_text_has_callers() -> None:
     root = resources.files("sinks.redis") / "scripts"
     texts = {f"{folder.name}/{one.name}" for folder in root.iterdir() for one in folder.iterdir()}
     assert texts - set(CALLED) == {"limiter/epoch.lua", "limiter/rl1_as_script.lua"}
+
+
+# -- whether a server lets in whom it should ---------------------------------------------------------------------
+#: what somebody may change, and how it is said
+CHANGED: Final = {
+    "a command": ("SETUSER millrace_ingress +flushall", ("millrace_ingress", "has: +flushall")),
+    "a key": ("SETUSER millrace_social_fanout ~rl:*", ("millrace_social_fanout", "has: ~rl:*")),
+    "one less": ("SETUSER millrace_limiter_leases -fcall", ("millrace_limiter_leases", "has: -fcall; lacks: +fcall")),
+    "a password": ("SETUSER millrace_operator >second", ("millrace_operator", "has: another password")),
+    "a user that is off": ("SETUSER millrace_limiter_gateway off", ("millrace_limiter_gateway", "has: off; lacks: on")),
+    "a user that is gone": ("DELUSER millrace_social_eraser", ("millrace_social_eraser", "is missing")),
+    "the default user": ("SETUSER default on", ("default", "has: on; lacks: off")),
+    "a stranger": ("SETUSER stranger on", ("stranger", "is nobody who is declared")),
+}
+
+
+@pytest.fixture
+def restored(server: Server) -> Iterator[redis.Redis]:
+    """Whatever is changed, its file has the rules."""
+    with server.as_("operator") as operator:
+        yield operator
+        operator.execute_command("ACL", "LOAD")
+
+
+@pytest.mark.parametrize("way", CHANGED)
+def test_whatever_is_not_as_declared_is_found(server: Server, restored: redis.Redis, way: str) -> None:
+    command, found = CHANGED[way]
+    assert list(differences(server.url("operator"), server.users, is_ours=True)) == []
+    restored.execute_command("ACL", *command.split())
+    said = list(differences(server.url("operator"), server.users, is_ours=True))
+    assert [name for name, _ in said] == [found[0]]
+    assert said[0][1].startswith(found[1])
+    assert "#" not in said[0][1]
+    at_others = list(differences(server.url("operator"), server.users, is_ours=False))
+    assert at_others == ([] if way == "a stranger" else said)
+
+
+def test_the_commands_that_are_printed_make_the_users(
+    restored: redis.Redis, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a server that has none of them but who applies them; no password is printed."""
+    passwords = {user.kind: user.password for user in server.users}
+    monkeypatch.setenv("MILLRACE_REDIS_URL", "redis://elsewhere:6379/0")
+    monkeypatch.setenv("MILLRACE_REDIS_PASSWORDS", json.dumps(passwords))
+    done = CliRunner().invoke(app, ["limiter", "shards", "users"])
+    assert done.exit_code == 0
+    assert not any(password in done.stdout for password in passwords.values())
+    restored.execute_command("ACL", "DELUSER", *(user_name(kind) for kind in ACCESS))
+    restored.execute_command("ACL", "SETUSER", "default", "on", "nopass", "+@all", "~*")
+    for line in done.stdout.splitlines():
+        restored.execute_command(*line.split())
+    assert list(differences(server.url("operator"), server.users, is_ours=True)) == []
+    monkeypatch.setenv("MILLRACE_REDIS_URL", "redis://:one@elsewhere:6379/0")
+    monkeypatch.delenv("MILLRACE_REDIS_PASSWORDS")
+    refused = CliRunner().invoke(app, ["limiter", "shards", "users"])
+    assert "set MILLRACE_REDIS_PASSWORDS" in str(refused.exception)

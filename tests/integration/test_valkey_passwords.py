@@ -18,6 +18,7 @@ from compose.stack.ports import PortLeases
 from compose.stack.valkey import Valkey
 from compose.supervise.counter_stores import StoreTexts
 from limiter.store.store_script import LIBRARY
+from sinks.redis.rules import differences
 from sinks.redis.user import user_name
 from tests.eventually import becomes, eventually
 from tests.integration.operator_shell import Operator
@@ -98,6 +99,7 @@ def test_a_home_of_one_password_starts_with_a_user_for_each_kind(older: tuple[Ho
             for kind in ACCESS:
                 with redis.Redis.from_url(addresses.redis_url_of(kind)) as client:
                     assert client.ping()
+            assert list(differences(addresses.redis_url, Settings(home=home.path).valkey_users(), is_ours=True)) == []
             found = {path.name: path.read_text() for path in home.secrets.iterdir() if path.is_file()}
             assert kept in ({}, found)
             assert password not in found.values()

@@ -59,7 +59,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def add(name: Name, url: Url) -> None:
-    """Add a shard: an empty primary with maxmemory-policy noeviction that takes the password of MILLRACE_REDIS_URL.
+    """Add a shard: an empty primary with maxmemory-policy noeviction that has our users ('users').
 
     It takes its share of the tenants from the others. Their counters follow when they are asked for, so nobody gets a
     quota twice. Policies that count over tenants (`per` without the tenant, scope of any) have to be changed first.
@@ -133,6 +133,18 @@ def restore(name: Name) -> None:
         found = changes.restore(name)
         told["restored"] = found._asdict()
     print(_restored(found))
+
+
+@app.command()
+def users() -> None:
+    """Print the commands that make our users at a server elsewhere, with hashes of their passwords alone.
+
+    One user for each kind of process, and the default user off. Every server of a shard needs them, replicas too:
+    'millrace limiter shards users | valkey-cli -u URL', as who may use ACL there; then 'ACL SAVE' or 'CONFIG REWRITE'.
+    """
+    for user in load_settings().valkey_users():
+        print(f"ACL SETUSER {user.name} reset {user.rules()}")
+    print("ACL SETUSER default reset")
 
 
 @contextmanager

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import grpc
 import pytest
+import redis
 
+from compose.operator_access import check_settings
+from compose.settings.valkey_access import KINDS
+from reconciliation.check.run import run_check
 from schemas.limiter import limits
+from sinks.redis.user import user_name
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator
 from tests.worlds.limiter.limiter_public import OK, OVER_LIMIT, Envoy, envoy, metrics
@@ -104,3 +109,24 @@ def test_without_the_store_ingress_processes_share_an_open_quota_of_our_api(envo
     with envoy.public.frozen("redis"):
         eventually(used_up, 60)
         assert 1 <= len(allowed) <= capacity, "a slow machine may have spent some before"
+
+
+def test_check_finds_who_may_more_at_valkey_than_is_declared(envoy: Envoy) -> None:
+    """And nothing while everybody is as declared, at a system whose processes are such users."""
+    settings = envoy.public.settings
+
+    def found() -> tuple[int, list[dict[str, Any]]]:
+        (finding,) = run_check(check_settings(settings), only=["valkey_rules"]).invariants
+        assert finding.note == f"compared {len(KINDS)} users at 1 servers"
+        return finding.gaps, finding.sample
+
+    assert found() == (0, [])
+    with redis.Redis.from_url(settings.addresses().redis_url) as operator:
+        operator.execute_command("ACL", "SETUSER", user_name("ingress"), "+flushall")
+        try:
+            gaps, (row,) = found()
+        finally:
+            operator.execute_command("ACL", "LOAD")
+    assert gaps == 1
+    assert (row["user"], row["difference"]) == (user_name("ingress"), "has: +flushall")
+    assert found() == (0, [])
