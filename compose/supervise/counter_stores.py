@@ -78,6 +78,11 @@ class StoreTexts:
         """Everything is everywhere; else why not, without any secret."""
         return "; ".join(dict.fromkeys(self._loaded()))
 
+    def close(self) -> None:
+        """Looks after nothing any more."""
+        self._beside.shutdown(cancel_futures=True)
+        self._leave_postgres()
+
     def _loaded(self) -> Iterator[str]:
         self._follow_map()
         own_url = self._addresses.redis_url
@@ -101,9 +106,12 @@ class StoreTexts:
             self._postgres = self._postgres or _operator(self._addresses)
             self._map = newest(self._postgres)
         except psycopg.Error:
-            if self._postgres is not None:
-                self._postgres.close()
-            self._postgres = None
+            self._leave_postgres()
+
+    def _leave_postgres(self) -> None:
+        if self._postgres is not None:
+            self._postgres.close()
+        self._postgres = None
 
 
 def _operator(addresses: Addresses) -> psycopg.Connection[Any]:

@@ -224,6 +224,8 @@ class Supervisor:
                     _say(f"{child.spec.name} did not end within {within_s} s and was killed")
         if self._fork_server is not None:
             self._fork_server.end()
+        if self._texts is not None:
+            self._texts.close()
         shutil.rmtree(self._home.given_secrets, ignore_errors=True)  # nobody is left to read them
         self._phase = "failed" if self._error else "stopped"
         self._write()

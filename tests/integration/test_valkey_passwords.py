@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -194,8 +195,7 @@ def alone(tmp_path: Path) -> Iterator[tuple[World, CounterServer]]:
 def test_a_server_that_forgot_what_is_called_is_told_again(alone: tuple[World, CounterServer]) -> None:
     """The supervisor does that for as long as it runs; one that is away is said once."""
     made, server = alone
-    texts = StoreTexts(made.addresses, encrypted=False)
-    with redis.Redis.from_url(server.url) as client:
+    with closing(StoreTexts(made.addresses, encrypted=False)) as texts, redis.Redis.from_url(server.url) as client:
 
         def held() -> tuple[bool, int]:
             libraries = client.function_list()
@@ -207,7 +207,7 @@ def test_a_server_that_forgot_what_is_called_is_told_again(alone: tuple[World, C
         client.script_flush()
         assert held() == (False, 0)
         becomes(lambda: texts.look() or held(), (True, 7))
-    server.process.kill()
-    said = eventually(texts.look, what="what is wrong")
-    assert "functions of shard main are not looked after" in said
-    assert urlsplit(server.url).password not in said
+        server.process.kill()
+        said = eventually(texts.look, what="what is wrong")
+        assert "functions of shard main are not looked after" in said
+        assert urlsplit(server.url).password not in said
