@@ -52,12 +52,13 @@ class Turns:
         return min((queue[0].offset for queue in self._queues.values()), default=None)
 
     def due_s(self) -> float:
-        """When a round is due: at once, but later if one caller has most of the work while others have some.
+        """When a round is due: at once, but later if one caller lately had most of the work while others have some.
 
-        That caller's commands are gathered for a moment, so that the others seldom have to wait for a running round.
+        That caller's commands are gathered for a moment, so that the others seldom have to wait for a running round,
+        and it costs the machine fewer transactions.
         """
         callers = list(self._queues)
-        if len(callers) != 1 or not self.noise.has_most(callers[0]):
+        if len(callers) != 1 or not self.noise.had_most_lately(callers[0]):
             return 0.0
         if self._units[callers[0]] >= limits.TURNS_OF_CALLER_UNITS_MAX:
             return 0.0
@@ -119,6 +120,7 @@ class Noise:
         self._spent: Counter[str] = Counter()
         self._before: Counter[str] = Counter()  # of the last whole window
         self._left: Counter[str] = Counter()  # the most that waited at once
+        self._lately = _Lately()
 
     def heard(self, spent: Mapping[str, int], left: Mapping[str, int], now_s: float) -> list[NoisyCaller]:
         """Counts what a round gave and left waiting. Returns the noisy callers at the end of a window."""
@@ -126,6 +128,7 @@ class Noise:
         if self._began_s is None:
             self._began_s = now_s
         self._spent.update(spent)
+        self._lately.add(spent, now_s)
         self._left |= Counter(left)
         if now_s - self._began_s < limits.NOISE_WINDOW_S:
             return []
@@ -136,10 +139,34 @@ class Noise:
         self._left.clear()
         return found
 
+    def had_most_lately(self, caller: str) -> bool:
+        """Whether this caller had more than a turn and more than half of the work lately, and others had some.
+
+        The others count in this window and the last: who has little comes seldom. A few commands are no burst, or who
+        asks one thing after the other would wait each time.
+        """
+        others = any(one != caller for spent in (self._spent, self._before) for one in spent)
+        return others and self._lately.has_most(caller)
+
+
+class _Lately:
+    """What callers had in this short window and the one before."""
+
+    def __init__(self) -> None:
+        self._began_s = 0.0
+        self._spent: Counter[str] = Counter()
+        self._before: Counter[str] = Counter()
+
+    def add(self, spent: Mapping[str, int], now_s: float) -> None:
+        windows = (now_s - self._began_s) / limits.LATELY_WINDOW_S
+        if windows >= 1:
+            self._before = self._spent if windows < 2 else Counter()  # noqa: PLR2004 - a whole one went by without work
+            self._began_s, self._spent = now_s, Counter()
+        self._spent.update(spent)
+
     def has_most(self, caller: str) -> bool:
-        """Whether this caller had more than half of the work of this window and the last, and others had some."""
-        known, mine = self._spent.total() + self._before.total(), self._spent[caller] + self._before[caller]
-        return known > mine > limits.NOISE_SHARE_MAX * known
+        mine = self._spent[caller] + self._before[caller]
+        return mine > max(limits.TURN_UNITS, limits.NOISE_SHARE_MAX * (self._spent.total() + self._before.total()))
 
 
 def noisy_of(spent: Mapping[str, int], left: Mapping[str, int]) -> list[NoisyCaller]:

@@ -198,6 +198,45 @@ def test_who_has_most_is_gathered_for_a_moment_and_whoever_has_little_is_due_at_
     assert turns.due_s() == 0.0  # enough for a round
 
 
+def _after(*rounds: tuple[float, dict[str, int]]) -> float:
+    """The seconds for which one more command of the noisy one alone waits after these rounds."""
+    turns, offsets = Turns(), itertools.count()
+    for at_s, had in rounds:
+        turns.add(record(next(offsets), caller) for caller, count in had.items() for _ in range(count))
+        turns.take(at_s)
+    turns.add([record(next(offsets), NOISY)])
+    return max(0.0, turns.due_s() - rounds[-1][0])
+
+
+PAUSE_S = pytest.approx(limits.TURNS_PAUSE_MS / 1_000)
+
+
+def test_a_burst_is_gathered_within_a_quarter_of_a_second_however_long_the_others_had_all_the_work() -> None:
+    quiet = [(99.0 + n / 50, dict.fromkeys(QUIET, 5)) for n in range(50)]
+    assert _after(*quiet) == 0.0
+    beside: dict[str, int] = {NOISY: 20, QUIET[0]: 1}
+    burst = [(100.0 + n / 100, beside) for n in range(int(100 * limits.LATELY_WINDOW_S) + 1)]
+    assert _after(*quiet, *burst) == PAUSE_S
+
+
+def test_whoever_had_a_burst_is_not_gathered_any_more_when_it_is_over() -> None:
+    """It had most of the long window still, and is as quiet as the others now."""
+    burst: list[tuple[float, dict[str, int]]] = [(100.0 + n / 100, {NOISY: 60, QUIET[0]: 1}) for n in range(100)]
+    assert _after(*burst) == PAUSE_S
+    end_s, window_s = burst[-1][0], limits.LATELY_WINDOW_S
+    assert _after(*burst, (end_s + window_s, {NOISY: 1}), (end_s + 2 * window_s, {NOISY: 1})) == 0.0
+    assert _after(*burst, (end_s + 3 * window_s, {NOISY: 1})) == 0.0
+
+
+def test_whoever_asks_one_thing_after_the_other_waits_for_nobody() -> None:
+    """All of the work lately is its own, and that is little."""
+    others: tuple[float, dict[str, int]] = (99.0, dict.fromkeys(QUIET, 1))
+    assert _after(others, *[(100.0 + n / 50, {NOISY: 1}) for n in range(limits.TURN_UNITS)]) == 0.0
+    alone: list[tuple[float, dict[str, int]]] = [(100.0 + n / 50, {NOISY: 60}) for n in range(50)]
+    assert _after(*alone) == 0.0  # there are no others
+    assert _after(others, *alone) == PAUSE_S
+
+
 def test_what_is_not_due_is_not_free_and_is_soon() -> None:
     ready = Ready(takes_turns=True)
 
