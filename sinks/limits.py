@@ -15,6 +15,10 @@ OWNER_SESSION_TIMEOUT_MS: Final = 6_000
 OWNER_HEARTBEAT_MS: Final = 1_000
 OWNER_STATEMENT_TIMEOUT_MS: Final = 15_000  # also the longest wait for the lock of the owner before us
 OWNER_TRANSACTION_TIMEOUT_MS: Final = 5_000
+PLAN_KEPT_AFTER: Final = 3  # calls of a statement on one connection, before it is prepared there
+PLANS_KEPT_MAX: Final = 128  # on one connection; what was asked longest ago goes
+# names that the server did not know, on one connection: then it keeps none any more. Above what one deallocation loses
+PLANS_LOST_MAX: Final = 200
 SESSION_RETRY_S: Final = 1.0  # of background work, after Postgres went away
 CANCELLED_AGAIN_S: Final = 1.0  # a background task that did not hear that it is to end
 ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background

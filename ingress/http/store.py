@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
 import psycopg_pool
-from psycopg.rows import tuple_row
 
 from ingress import limits as ingress_limits
 from ingress.http import metrics
@@ -23,6 +22,8 @@ from schemas import errors, limits
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays
 from sinks.postgres.column_lists import variants
+from sinks.postgres.kept_plans import KeptPlansConnection
+from sinks.postgres.numbered_text import NumberedText
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import bare
 
@@ -42,6 +43,11 @@ _SETTINGS: Final = f"{INDEXED} " + " ".join(
 
 
 @cache
+def _numbered(text: str) -> NumberedText:
+    return NumberedText(text)
+
+
+@cache
 def _read_queries(packages: tuple[str, ...]) -> Mapping[str, LiteralString]:
     """By file name, of all folders; a name that two files have is one file too many."""
     folders = [folder for package in packages if (folder := resources.files(package) / "queries").is_dir()]
@@ -57,7 +63,7 @@ def _read_queries(packages: tuple[str, ...]) -> Mapping[str, LiteralString]:
     return found
 
 
-async def _configured(connection: psycopg.AsyncConnection[Any]) -> None:
+async def _configured(connection: KeptPlansConnection) -> None:
     arrays.register(connection)
 
 
@@ -81,6 +87,7 @@ class Store:
         self._breaker = Breaker("The database")
         self._pool = psycopg_pool.AsyncConnectionPool(
             dsn,
+            connection_class=KeptPlansConnection,
             min_size=pool_min,
             max_size=pool_max,
             timeout=ingress_limits.STORE_POOL_WAIT_S,
@@ -158,12 +165,14 @@ class Store:
     async def _execute(
         self, text: LiteralString, parameters: Mapping[str, Any], *, is_named: bool
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(text, parameters)
-            if cursor.rownumber is None:  # nothing is returned; a description costs as much as a few rows
-                return [], []
-            names = [column.name for column in cursor.description or ()] if is_named else []
-            return names, await cursor.fetchall()
+        connection = await self._pool.getconn()  # which is in no transaction: there is none to end afterwards
+        try:
+            result, rows = await connection.plans.asked(_numbered(text), parameters)
+        finally:
+            await self._pool.putconn(connection)
+        if not is_named or not rows:
+            return [], rows
+        return [(result.fname(n) or b"").decode() for n in range(result.nfields)], rows
 
     def _failed(self) -> None:
         metrics.STORE_FAILURES.inc()

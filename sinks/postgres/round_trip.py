@@ -7,46 +7,23 @@ queued behind it, so a commit can never follow a statement that failed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.adapt import Transformer
 from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from sinks.postgres.copied import Copy, Statement
+from sinks.postgres.numbered_text import NumberedText
 
 Rows = list[tuple[Any, ...]]
 
-_PLACEHOLDER: Final = re.compile(r"%%|%(?:\((\w+)\))?([sb])")
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
-
-
-class _Text:
-    """A statement as the server takes it."""
-
-    __slots__ = ("formats", "names", "query")
-
-    def __init__(self, text: str) -> None:
-        self.names: list[str] = []  # of the parameters, by their number; empty when they come by position
-        self.formats: list[PyFormat] = []
-        self.query = _PLACEHOLDER.sub(self._numbered, text).encode()
-
-    def _numbered(self, found: re.Match[str]) -> str:
-        name, kind = found.groups()
-        if kind is None:
-            return "%"
-        if name is None or name not in self.names:
-            self.formats.append(PyFormat.BINARY if kind == "b" else PyFormat.AUTO)
-            if name is None:
-                return f"${len(self.formats)}"
-            self.names.append(name)
-        return f"${self.names.index(name) + 1}"
 
 
 class RoundTrips:
@@ -55,7 +32,7 @@ class RoundTrips:
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         connection.prepare_threshold = None  # after a rollback psycopg would deallocate its own statements, and ours
         self._connection = connection
-        self._texts: dict[str, _Text] = {}
+        self._texts: dict[str, NumberedText] = {}
         self._prepared: dict[tuple[bytes, tuple[int, ...]], bytes] = {}  # name by query and types
         self._prepared_names = 0
 
@@ -92,12 +69,11 @@ class RoundTrips:
     def _bound(self, text: str, parameters: Any) -> tuple[bytes, Sequence[Any], tuple[int, ...], Sequence[int]]:
         known = self._texts.get(text)
         if known is None:
-            known = self._texts[text] = _Text(text)
+            known = self._texts[text] = NumberedText(text)
         if not parameters:
             return known.query, (), (), ()
-        values = [parameters[name] for name in known.names] if known.names else parameters
         transformer = Transformer(self._connection)
-        data = transformer.dump_sequence(values, known.formats)
+        data = transformer.dump_sequence(known.values(parameters), known.formats)
         return known.query, data, transformer.types or (), transformer.formats or ()
 
     def _send(self, query: bytes, data: Sequence[Any], types: tuple[int, ...], formats: Sequence[int]) -> bytes | None:
