@@ -1,14 +1,14 @@
-"""Bounds the open streams of one process: in all, and for each caller."""
+"""Bounds the open streams of one process: in all, for each caller, and by fair shares where callers are many."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from starlette.responses import StreamingResponse
 
 from ingress import limits
 from ingress.commands import calling
+from ingress.identity.shares import Shares
 from schemas import errors
 
 if TYPE_CHECKING:
@@ -20,24 +20,22 @@ if TYPE_CHECKING:
 
 
 class StreamPlaces:
-    """The places of one kind of stream."""
+    """The places of one kind of stream; however many callers take all that they get, the next one has places."""
 
     def __init__(self) -> None:
-        self._open: Counter[str] = Counter()  # by caller
+        self._shares = Shares(limits.EVENT_STREAMS_MAX)  # by caller
 
     def take(self, caller: Caller) -> None:
         """A place for one stream, until ``leave``. Raises Overloaded when there is none, or none for this caller."""
-        if self._open.total() >= limits.EVENT_STREAMS_MAX:
-            raise errors.Overloaded("Too many streams are open.")
-        if self._open.get(caller.principal, 0) >= limits.EVENT_STREAMS_OF_CALLER_MAX:
+        mine = self._shares.taken.get(caller.principal, 0)
+        if mine >= limits.EVENT_STREAMS_OF_CALLER_MAX:
             raise errors.Overloaded("Too many streams of this caller are open.")
-        self._open[caller.principal] += 1
+        if not self._shares.take(caller.principal):
+            raise errors.Overloaded(f"Too many streams {'of this caller ' if mine else ''}are open.")
 
     def leave(self, caller: Caller) -> None:
         """Frees the place of one stream."""
-        self._open[caller.principal] -= 1
-        if not self._open[caller.principal]:
-            del self._open[caller.principal]
+        self._shares.give_back(caller.principal)
 
 
 class PlacedStream(StreamingResponse):

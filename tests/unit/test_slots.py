@@ -160,7 +160,22 @@ def test_streams_of_one_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -
     streams.admit(three)
     for left in (one, two, three):
         streams.leave(left)
-    assert streams._places._open == {}
+    assert streams._places._shares.taken == {}
+
+
+def _opens_all_it_gets(streams: EventStreams, name: str) -> None:
+    for _ in range(limits.EVENT_STREAMS_MAX):
+        streams.admit(caller(name))
+
+
+@pytest.mark.parametrize("greedy", [1, 4, 5, 8])
+def test_however_many_open_all_the_streams_that_they_get_the_next_one_has_some(greedy: int) -> None:
+    """Five with the most that one may have would be all there are."""
+    streams = EventStreams(None, None, None)  # type: ignore[arg-type] # nothing is read here
+    for name in range(greedy):
+        with pytest.raises(errors.Overloaded, match="of this caller"):
+            _opens_all_it_gets(streams, f"m_{name}")
+    streams.admit(caller("m_next"))
 
 
 def test_many_refusals_are_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
