@@ -106,7 +106,8 @@ class KeptPlans:
         self._connection.pgconn.send_prepare(name, query, types)
         result = await self._result()
         if result.status in _FAILED and result.error_field(DiagnosticField.SQLSTATE) != _THERE_ALREADY:
-            raise error_from_result(result)
+            error = error_from_result(result)
+            raise error
         return name
 
     async def _forget(self, kept: _Kept) -> None:
@@ -126,7 +127,8 @@ class KeptPlans:
 
     def _rows(self, kept: _Kept, result: PGresult) -> Rows:
         if result.status in _FAILED:
-            raise error_from_result(result)
+            error = error_from_result(result)
+            raise error
         if not result.ntuples:
             return []
         loading = kept.loading
