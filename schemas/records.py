@@ -33,9 +33,14 @@ class Command(Struct, kw_only=True):
     signals: dict[str, str] | None = None  # what the ingress saw of a confirm or approval; no part of the request
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether an ingress process waits for the answer."""
+        return self.reply_to >= 0
+
+    @property
     def is_told(self) -> bool:
         """Whether anybody reads the answer. That to a processor's fact is read only by who waits for it now."""
-        return self.reply_to >= 0 or not self.scope.startswith(_OF_FACTS)
+        return self.is_awaited or not self.scope.startswith(_OF_FACTS)
 
     def tried_again(self) -> Command:
         """The same after it was parked: nobody waits for it any more, however late it is."""

@@ -24,17 +24,7 @@ from schemas.service import NO_DICTIONARY
 _DICTIONARIES_END: Final = 32  # no further number is one
 _LEVEL: Final = 2
 _EVENT_BYTES: Final = 2_048  # about the most that an event has, and the tables of a frame are made for
-_DICTIONARY_BYTES: Final = 8_192
 _TOGETHER_MIN: Final = 16  # events; for fewer, what one call prepares costs more than it saves
-#: a frame without its size, a checksum and the dictionary's own id: bytes that the row or the first one says already
-_FRAME: Final = zstandard.ZstdCompressionParameters.from_level(
-    _LEVEL,
-    source_size=_EVENT_BYTES,
-    dict_size=_DICTIONARY_BYTES,
-    write_content_size=False,
-    write_checksum=False,
-    write_dict_id=False,
-)
 
 
 class _OfThread(threading.local):
@@ -99,8 +89,17 @@ def _compressor(dictionary: int) -> zstandard.ZstdCompressor:
     found = _of_thread.compressors
     if dictionary not in found:
         known = _dictionary(dictionary)
-        known.precompute_compress(compression_params=_FRAME)
-        found[dictionary] = zstandard.ZstdCompressor(dict_data=known, compression_params=_FRAME)
+        # without its size, a checksum and the dictionary's id, which the row or the first byte says already
+        frame = zstandard.ZstdCompressionParameters.from_level(
+            _LEVEL,
+            source_size=_EVENT_BYTES,
+            dict_size=len(known),
+            write_content_size=False,
+            write_checksum=False,
+            write_dict_id=False,
+        )
+        known.precompute_compress(compression_params=frame)
+        found[dictionary] = zstandard.ZstdCompressor(dict_data=known, compression_params=frame)
     return found[dictionary]
 
 

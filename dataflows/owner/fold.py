@@ -168,7 +168,7 @@ class Fold:
         made_by = self._rendering(decided, head) if command.is_told else stored_answer.STUB
         response = stored_answer.rendered_by(made_by)
         answer = b""
-        if response is None or command.reply_to >= 0:
+        if response is None or command.is_awaited:
             answer = stored_answer.told(decided.shown(), head) if command.is_told else stored_answer.stub(head)
         stored = answer if response is None else response
         self._store(command, offset, Known(command.request_hash, stored, "committed", event.payload), event.event_id)
@@ -220,11 +220,11 @@ class Fold:
         )
 
     def _answer_again(self, command: Command, prior: Known) -> None:
-        if command.reply_to >= 0:
+        if command.is_awaited:
             self._reply(command, prior.outcome, prior.answer, replayed=True)
 
     def _reply(self, command: Command, outcome: Outcome, body: bytes, *, replayed: bool = False) -> None:
-        if command.reply_to >= 0:
+        if command.is_awaited:
             self.result.replies.append(Reply(command.reply_to, command.reply_id, outcome, replayed, body))
 
 

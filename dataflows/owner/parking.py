@@ -152,6 +152,6 @@ def _park(
 
 
 def _parked_reply(command: Command | None) -> list[Reply]:
-    if command is None or command.reply_to < 0:
+    if command is None or not command.is_awaited:
         return []
     return [Reply(command.reply_to, command.reply_id, "parked", replayed=False, body=_PARKED_BODY)]

@@ -186,16 +186,21 @@ class _Run:
                 return self._view.rows(invariant.sql)
             case computed if computed in COMPUTED or computed in ANALYSED:
                 return self._computed(computed, invariant.sql)
-            case "published" | "sinks" as ours:
-                return (self._published if ours == "published" else self._sinks)(invariant.sql)
             case stores if stores in COMPARED_STORES:
                 return self._cross_store(COMPARED_STORES[stores], invariant.sql, finding)
             case outside if outside in self._before.outside:
                 return self._before.outside[outside].violations(self._view, invariant.sql, finding.tell)
-            case "20" | "valkey_rules" as given:
-                return (self._acknowledged if given == "20" else self._valkey_rules)(invariant.sql, finding)
+            case "published":
+                found = self._published(invariant.sql)
+            case "sinks":
+                found = self._sinks(invariant.sql)
+            case "20":
+                found = self._acknowledged(invariant.sql, finding)
+            case "valkey_rules":
+                found = self._valkey_rules(invariant.sql, finding)
             case other:
                 raise ValueError(f"the invariant {other} has nothing to be compared with")
+        return found
 
     def _computed(self, id_: str, sql: str) -> Iterator[Violation]:
         if id_ in COMPUTED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -144,6 +145,7 @@ class KeptPlans:
 class KeptPlansConnection(psycopg.AsyncConnection[Any]):
     """A connection of a pool that has them."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.plans = KeptPlans(self)
+    @cached_property
+    def plans(self) -> KeptPlans:
+        """Made when first asked for: ``connect`` sets what a connection prepares by itself after it was made."""
+        return KeptPlans(self)

@@ -89,6 +89,20 @@ def test_a_session_that_lost_what_it_kept_answers_and_keeps_it_again(stack: Worl
     asyncio.run(ask())
 
 
+def test_a_session_that_loses_them_again_and_again_keeps_none(stack: World) -> None:
+    async def ask() -> None:
+        async with session(stack.addresses.postgres_superuser_dsn) as connection:
+            for _ in range(limits.PLANS_LOST_MAX):
+                await rows(connection, _SAID, said="a")
+                assert await kept(connection) == 1, "ours, and none of the driver's own"
+                await connection.execute("deallocate all")
+            assert await rows(connection, _SAID, said="b") == [("b!", 2)], "the last that it lost"
+            assert await rows(connection, _SAID, said="c") == [("c!", 2)]
+            assert await kept(connection) == 0, "each call would cost another round trip for nothing"
+
+    asyncio.run(ask())
+
+
 def test_a_migration_that_changes_what_a_kept_statement_reads_is_followed(stack: World) -> None:
     async def ask() -> None:
         async with session(stack.addresses.postgres_superuser_dsn) as connection:

@@ -60,7 +60,7 @@ def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds
     warm_up = int(rate * proof_limits.BENCH_WARM_UP_S)
     commands = list(Mix(_SEED, _OPEN_PAYMENTS, reply_to=_REPLY_TO).commands(warm_up + int(rate * seconds)))
     kafka = world.signer()
-    records = [(command.reply_id if command.reply_to >= 0 else None, signed(command, kafka)) for command in commands]
+    records = [(command.reply_id if command.is_awaited else None, signed(command, kafka)) for command in commands]
     with psycopg.connect(dsn, autocommit=True) as connection, owners(world, dsn, 1, driver) as running:
         hold_partitions(connection, world.command_ends(), held=False)
         wait_until_joined(connection, running, 1)
