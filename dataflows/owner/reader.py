@@ -38,6 +38,7 @@ from sinks.streams.newest_events import NewestEvents
 
 _POLL_S: Final = dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000
 _IDLE_S: Final = dataflows_limits.OWNER_IDLE_WAIT_MS / 1_000
+_GAP_S: Final = dataflows_limits.OWNER_READ_GAP_MS / 1_000
 log = structlog.get_logger()
 
 
@@ -83,6 +84,7 @@ class Reader:
         self._stopping = threading.Event()
         self.rounds = Rounds(self._stopping, takes_turns=leases.service.takes_turns)
         self._reading: dict[int, _Reading] = {}  # all assigned partitions that do not stand still
+        self._gather_until_s = 0.0  # what comes until then after a read is read together
         self._assignments = 0  # grows with every change of what is assigned
         self.joined = False  # from the first assignment, also an empty one, until the group excludes us
         self._join_by = 0.0
@@ -186,7 +188,9 @@ class Reader:
         first = self._consumer.poll(_IDLE_S)
         if first is None:
             return []
-        messages = [first, *self._consumer.consume(dataflows_limits.BATCH_MESSAGES_MAX - 1, 0)]
+        within_s = max(0.0, self._gather_until_s - time.monotonic())
+        messages = [first, *self._consumer.consume(dataflows_limits.BATCH_MESSAGES_MAX - 1, within_s)]
+        self._gather_until_s = time.monotonic() + _GAP_S
         if self._assignments != assignments:  # some may belong to an assignment that ended: read them again
             self._rewind({_number(message.partition()) for message in messages})
             return []

@@ -89,6 +89,24 @@ def test_a_lane_that_rests_hears_at_once_that_it_is_to_end(reader: Reader, what:
     eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
 
 
+def test_commands_behind_a_read_gather_and_one_after_a_quiet_time_is_read_at_once(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction for each of many commands a second would cost more than all else that is done for them."""
+    now_s, waits_s = 1_000.0, list[float]()
+    monkeypatch.setattr("dataflows.owner.reader.time", SimpleNamespace(monotonic=lambda: now_s))
+    reader._consumer.close()
+    command = SimpleNamespace(error=lambda: None, partition=lambda: 0)
+    reader._consumer = Mock(
+        poll=lambda _idle_s: command, consume=lambda _most, within_s: waits_s.append(within_s) or []
+    )
+    gap_s = limits.OWNER_READ_GAP_MS / 1_000
+    for after_s in (0.0, 0.0, gap_s / 2, gap_s, 60.0):
+        now_s += after_s
+        reader._read()
+    assert waits_s == pytest.approx([0.0, gap_s, gap_s / 2, 0.0, 0.0])
+
+
 def test_what_was_decided_ahead_before_the_take_is_not_read_again_however_far_this_lease_came(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
