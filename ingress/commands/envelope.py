@@ -123,6 +123,7 @@ def _read(
     merchant: str,
     said_by_token: Mapping[str, str],
 ) -> Request:
+    _refuse_caller(operation, body)
     key = text_in(agreed("idempotency_key", body, fields.idempotency_key), "idempotency_key")
     if not key:
         raise errors.IdempotencyKeyRequired
@@ -139,8 +140,6 @@ def _read(
         raise errors.MalformedRequest("The payload must be a JSON object.")
     if operation.document:
         return _document(operation, path_id, body, given, merchant, key, request_id, version)
-    if name := validation.names_its_caller(given, operation.payload):
-        raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
     if said := next((name for name in said_by_token if name in given), None):
         raise errors.MalformedRequest(f"The payload must not say {said}: it comes only from the token.")
     given = _with_its_part(operation, path_id, {**given, **said_by_token} if said_by_token else given)
@@ -172,9 +171,7 @@ def _document(
     request_id: str | None,
     version: int | None,
 ) -> Request:
-    """A request whose payload is an object of the caller's own: bounded, without a tenant at its top level."""
-    if name := next((name for name in validation.TENANT_NAMES if name in given), None):
-        raise errors.MalformedRequest(f"The payload must not say {name}: it comes only from the token.")
+    """A request whose payload is an object of the caller's own, and bounded."""
     if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
         raise errors.NotFound
     if len(_encode(given)) > limits.DOCUMENT_BYTES_MAX:
@@ -193,6 +190,19 @@ def _document(
         payload={"document": given} if path_id is None else {"document": given, operation.path_field or "id": path_id},
         request_hash=identity.request_hash(operation.template, aggregate_key, hashed),
     )
+
+
+def _refuse_caller(operation: Operation, body: dict[str, Any]) -> None:
+    """Raises MalformedRequest if envelope or payload name who asks. Looked at first: whatever else is missing."""
+    given = body.get("payload")
+    payload = given if isinstance(given, dict) else {}
+    named: str | None = next((name for name in validation.TENANT_NAMES if name in body), None)
+    if named is None and operation.document:
+        named = next((name for name in validation.TENANT_NAMES if name in payload), None)
+    elif named is None:
+        named = validation.names_its_caller(payload, operation.payload)
+    if named is not None:
+        raise errors.MalformedRequest(f"The request must not say {named}: it comes only from the token.")
 
 
 def refuse_card_number(key: str) -> None:

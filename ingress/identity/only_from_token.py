@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _HEADERS: Final = frozenset({b"x-tenant", b"x-tenant-id"})
-_API: Final = "/v1/"
 
 
 class TenantOnlyFromToken:
@@ -26,7 +25,7 @@ class TenantOnlyFromToken:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on or answers 400."""
-        said = _said(scope) if scope["type"] == "http" and scope["path"].startswith(_API) else None
+        said = _said(scope) if scope["type"] == "http" else None
         if said is None:
             await self._app(scope, receive, send)
             return

@@ -9,7 +9,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from ingress.commands import envelope, envelope_fields
-from schemas import errors, identity, limits
+from schemas import errors, identity, limits, validation
 from schemas.services import OPERATIONS
 from tests.each import each
 
@@ -52,6 +52,18 @@ def test_a_bare_document_is_what_it_is_whatever_its_fields_are_called(document: 
         call({"idempotency_key": "other", "payload": {"n": 1}}, {"Idempotency-Key": "k"}, create)
     with pytest.raises(errors.IdempotencyKeyRequired):
         call(document, None, create)
+
+
+@each("name", validation.TENANT_NAMES)
+@each("operation", ["create_resource", "replace_resource", "delete_resource", "change_tenant", "export_tenant"])
+def test_a_tenant_that_is_said_is_refused_whatever_else_is_missing(name: str, operation: str) -> None:
+    """Rule: the tenant comes from the token alone. A missing version or key is no better reason."""
+    said, path_id = {name: "tn_own"}, None if operation == "create_resource" else "x_1"
+    for body in ({"payload": said}, {"idempotency_key": "k", "payload": said}, said | {"idempotency_key": "k"}):
+        with pytest.raises(errors.MalformedRequest):
+            call(body, None, OPERATIONS[operation], path_id)
+    with pytest.raises(errors.MalformedRequest):
+        call(said, {"Idempotency-Key": "k"}, OPERATIONS[operation], path_id)
 
 
 def test_defaults_do_not_change_the_hash() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["public"]  # the fixtures of this module
 pytestmark = [pytest.mark.servers]
 
+_METHODS = ("get", "post", "put", "patch", "delete")
 BLANK = " \u200b\u00a0"
 
 
@@ -126,3 +128,20 @@ def test_a_change_of_nothing_is_no_version(tenancy: Tenancy, nothing: dict[str, 
     before = staff.get(path)
     assert wrong_fields(staff.send("PATCH", path, nothing, version=before["version"])) == ["payload"]
     assert staff.get(path) == before
+
+
+def test_no_route_takes_a_tenant_from_a_header_or_a_query(tenancy: Tenancy) -> None:
+    """Whatever the route is for, also those without a token, and with the caller's own id."""
+    caller = tenancy.tenant()
+    document = caller.http.get("/openapi.json").json()["paths"]
+    routes = [(method, path) for path, methods in document.items() for method in methods if method in _METHODS]
+    assert ("get", "/healthz") in routes
+    taken = []
+    for method, path in routes:
+        at = re.sub(r"{\w+}", "x_1", path)
+        for said in ({"headers": {"X-Tenant": caller.name}}, {"headers": {"x-TENANT-id": caller.name}},
+                     {"params": {"tenant": caller.name}}, {"params": {"tenantid": ""}}):  # fmt: skip
+            answer = caller.http.request(method, at, **said)
+            if (answer.status_code, answer.json().get("code")) != (400, "malformed_request"):
+                taken.append((method, path, said, answer.status_code))
+    assert not taken
