@@ -7,7 +7,7 @@ import importlib.util
 import json
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from compose import limits
@@ -30,8 +30,8 @@ class ClickHouse:
 
     data: Path
     port: int
-    password: str
-    reader_password: str
+    password: str = field(repr=False)
+    reader_password: str = field(repr=False)
     name: str = "clickhouse"
     stop_signal: signal.Signals = signal.SIGTERM
 

@@ -9,7 +9,7 @@ import importlib.util
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -68,7 +68,7 @@ class Postgres:
 
     data: Path
     port: int
-    password: str
+    password: str = field(repr=False)
     name: str = "postgres"
     stop_signal: signal.Signals = signal.SIGINT  # fast shutdown: TERM would wait for every client to leave
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import signal
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ class Valkey:
 
     data: Path
     port: int
-    password: str  # the operator's
+    password: str = field(repr=False)  # the operator's
     users: Sequence[RedisUser] = ()  # the others
     name: str = "redis"
     stop_signal: signal.Signals = signal.SIGTERM

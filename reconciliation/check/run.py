@@ -53,7 +53,7 @@ Violation = dict[str, Any]
 class CheckSettings:
     """Where everything is. ``postgres_dsn`` is of a role that reads all tables and may change none of them."""
 
-    postgres_dsn: str
+    postgres_dsn: str = field(repr=False)
     kafka: KafkaConnection
     clickhouse: ClickHouseConnection
     processor_urls: Mapping[str, str]  # by name, of those that show their own book

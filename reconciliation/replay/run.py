@@ -44,7 +44,7 @@ _ENDS: Final = b"select partition, max(seq) from outbox where topic = %s group b
 class ReplaySettings:
     """Where everything is. The DSN is of a role that writes shadows, and what is live only by an exchange."""
 
-    postgres_dsn: str
+    postgres_dsn: str = field(repr=False)
     kafka: KafkaConnection
     clickhouse: ClickHouseConnection
     of: CheckedService

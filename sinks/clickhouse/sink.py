@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
@@ -85,7 +85,7 @@ class SinkSettings:
 
     sink: DeclaredSink
     kafka: KafkaConnection
-    postgres_dsn: str
+    postgres_dsn: str = field(repr=False)
     clickhouse: ClickHouseConnection
     topic: str
     partitions: int

@@ -12,6 +12,8 @@ from tests.tidy import tree
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
+# What is a credential, or an address that has one in it.
+SECRET_NAMES = re.compile(r"(^|_)(passwords?|secret|dsn|redis_url|clickhouse_url|homes_url)$")
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|base|common|misc)(_|$)", re.IGNORECASE)
 # Files that may catch every exception, and why each must.
 CATCH_ALL = {
@@ -224,3 +226,26 @@ def test_keys_of_tenants_are_opened_under_a_lease_alone() -> None:
         and (getattr(node.func, "attr", "") == "unwrap" or getattr(node.func, "id", "") == "TenantKey")
     }
     assert opens == {"dataflows/tenancy/mover/endings.py", "ingress/tenancy/tenants.py", "sinks/tenancy/root_keys.py"}
+
+
+def shown_secrets(file: str) -> list[str]:
+    return [
+        f"{tree.marked(file, field)}: {ast.unparse(field.target)} would be in the repr of {record.name}"
+        for record in tree.nodes(file)
+        if isinstance(record, ast.ClassDef) and _has_a_repr_made(record)
+        for field in record.body
+        if isinstance(field, ast.AnnAssign) and SECRET_NAMES.search(ast.unparse(field.target))
+        if field.value is None or "repr=False" not in ast.unparse(field.value)
+    ]
+
+
+def _has_a_repr_made(record: ast.ClassDef) -> bool:
+    """By ``dataclass`` or ``Struct``, from all its fields."""
+    makers = [ast.unparse(maker) for maker in (*record.decorator_list, *record.bases)]
+    own = any(isinstance(part, ast.FunctionDef) and part.name == "__repr__" for part in record.body)
+    return not own and any(re.match(r"(\w+\.)*(dataclass|Struct|NamedTuple)\b", maker) for maker in makers)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    """Whatever prints an object, a traceback with local names or a log among others, prints its repr."""
+    tree.nothing_in(*(shown_secrets(file) for file in tree.sources(*tree.PACKAGES)))

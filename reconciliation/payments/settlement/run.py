@@ -48,6 +48,9 @@ class ReconcileSettings(Struct, frozen=True, kw_only=True):
     processors: dict[str, str]
     decision_wait_s: float = payments_limits.SETTLEMENT_DECISION_WAIT_S
 
+    def __repr__(self) -> str:
+        return f"ReconcileSettings({sorted(self.processors)!r})"
+
 
 class ReconcileReport(Struct, kw_only=True):
     """What is so after a run; what the run itself did stands in ``run``."""
