@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
 from envoy.service.ratelimit.v3 import rls_pb2, rls_pb2_grpc
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped] # without types
 
 from limiter.edge.asgi import retry_after_s, window_s
 from limiter.policy import keys
@@ -32,6 +33,7 @@ _OVER_LIMIT: Final = rls_pb2.RateLimitResponse.OVER_LIMIT
 _MS_PER_S: Final = 1_000
 _NS_PER_MS: Final = 1_000_000
 _ABSENT: Final = "-"
+_IS_NEGATIVE_HITS: Final = 4  # of a descriptor; Envoy has it since 1.38, the messages that we read it by do not
 _READ: Final = frozenset((*keys.PARTS, "remote_address", "masked_remote_address"))
 _UINT32_MAX: Final = 2**32 - 1
 _UNITS: Final = {
@@ -102,6 +104,9 @@ def _asked(request: Any, descriptor: Any) -> _Asked | None:
         if entry.key in _READ:
             parts[entry.key] = entry.value
     cost = _cost(request, descriptor)
+    unknown = UnknownFieldSet(descriptor)
+    if len(unknown) and any(field.field_number == _IS_NEGATIVE_HITS and field.data for field in unknown):
+        raise _invalid("is_negative_hits", "must be false: nothing is given back here, and nothing was charged")
     if cost > limits.LIMIT_COST_MAX:
         raise _invalid("hits_addend", f"must be from 0 to {limits.LIMIT_COST_MAX}")
     if "tenant" not in parts:

@@ -229,3 +229,31 @@ def test_entries_that_make_no_key_may_repeat(proxied: Any) -> None:
         assert answer.overall_code == OK
 
     proxied(test)
+
+
+def test_hits_that_are_to_be_given_back_are_not_charged(proxied: Any) -> None:
+    """Newer Envoys send ``is_negative_hits``, which the generated messages do not know: their hits are no cost."""
+    method = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+
+    async def test(proxy: Proxy) -> None:
+        request = rls_pb2.RateLimitRequest(domain="d")
+        descriptor = request.descriptors.add()
+        for key, value in of():
+            descriptor.entries.add(key=key, value=value)
+        descriptor.hits_addend.value = 4
+        data = descriptor.SerializeToString()
+        for said, refused in ((b"\x20\x01", True), (b"\x20\x00", False), (b"\x28\x01", False)):
+            asked = b"\x0a\x01d\x12" + bytes([len(data + said)]) + data + said
+            call = proxy.channel.unary_unary(method, response_deserializer=rls_pb2.RateLimitResponse.FromString)
+            before = await proxy.left()
+            if not refused:
+                assert (await call(asked)).overall_code == OK
+                assert await proxy.left() == before - 4
+                continue
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await call(asked)
+            assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "is_negative_hits" in (error.value.details() or "")
+            assert await proxy.left() == before
+
+    proxied(test)
