@@ -115,6 +115,7 @@ def test_bytes_that_are_no_utf_8_are_one_line_s_defect() -> None:
         (text_of(GOOD).replace(b"report_id", b"line_id"), "line_id"),
         (b'"line_id', "never closed"),
         (b"%PDF-1.7\n\x00\xff", "must name"),
+        *((text_of(GOOD).replace(b",", mark), "separated by '(;|.t|.)': save") for mark in (b";", b"\t", b"|")),
     ],
 )
 def test_a_file_that_is_no_report_is_refused_as_a_whole(data: bytes, reason: str) -> None:

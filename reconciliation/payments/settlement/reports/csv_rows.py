@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reconciliation.payments.settlement.line import PlainRow
 
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
+_OTHER_SEPARATORS: Final = (";", "\t", "|")
 _UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 #: a spreadsheet runs a cell that begins so; no identity of ours or of a processor does
 _FORMULA_STARTS: Final = "=+-@\t"
@@ -86,9 +87,12 @@ class CsvRows:
             raise UnreadableReport("the header opens a quote that is never closed") from error
         if not names:
             raise UnreadableReport("the file is empty")
+        missing = [name for name in required if names.count(name) != 1]
+        if missing and (separator := _other_separator(names, missing)):
+            raise UnreadableReport(f"the cells are separated by {separator!r}: save the file with commas")
         if not all(name.isprintable() for name in names):  # lines that end with CR only would be one header
             raise UnreadableReport("the header has a line end or another control character in a name")
-        if missing := [name for name in required if names.count(name) != 1]:
+        if missing:
             raise UnreadableReport(f"the header must name {', '.join(missing)} once")
         columns = {name: place for place, name in enumerate(names)}
         if len(columns) != len(names):  # a column that nobody asked for may stand there twice, under a name of its own
@@ -143,6 +147,13 @@ class CsvRows:
                 self._line_no -= len(taken)
                 raise Unclassifiable("opens a quote that is not closed within a row's size")
         return row
+
+
+def _other_separator(names: list[str], missing: list[str]) -> str | None:
+    """What stands between the names of a header in place of commas, as spreadsheets of many countries write it."""
+    header = ",".join(names)
+    told = (mark for mark in _OTHER_SEPARATORS if {name.strip() for name in header.split(mark)}.issuperset(missing))
+    return next(told, None)
 
 
 def identity_of(cell: str) -> str | None:
