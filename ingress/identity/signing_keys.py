@@ -91,8 +91,11 @@ class SigningKeys:
 
     async def revoke(
         self, merchant: str, key_id: str, actor: str, proof: Proof | None = None, reason: str | None = None
-    ) -> Json:
-        """The key, which verifies nothing new any more; with a reason it is an operator who acts. Raises NotFound."""
+    ) -> tuple[Json, bool]:
+        """The key, which verifies nothing new any more, and whether it was so before. Raises NotFound, StateConflict.
+
+        With a reason it is an operator who acts.
+        """
         parameters = {"id": key_id, "actor": actor, "operator": reason is not None, "reason": reason}
         word = await self._word("signing_keys_revoke", merchant, parameters | _signed_by(proof))
         if word == "not_found":
@@ -101,7 +104,7 @@ class SigningKeys:
             raise errors.StateConflict(
                 "It is the last active key, and signatures are required: register another one or require none first."
             )
-        return await self.get(merchant, key_id)
+        return await self.get(merchant, key_id), word == "known"
 
     async def get(self, merchant: str, key_id: str) -> Json:
         """One key. Raises NotFound."""
@@ -117,8 +120,11 @@ class SigningKeys:
 
     async def require(
         self, merchant: str, requirement: object, actor: str, proof: Proof | None = None, reason: str | None = None
-    ) -> Json:
-        """Sets whether calls have to be signed; with a reason it is an operator who acts. Raises StateConflict."""
+    ) -> tuple[Json, bool]:
+        """What calls have to be, and whether somebody had set it so before. Raises InvalidCommand, StateConflict.
+
+        With a reason it is an operator who acts.
+        """
         if requirement not in REQUIREMENTS:
             wrong = {"field": "requirement", "reason": f"must be one of {', '.join(REQUIREMENTS)}"}
             raise errors.InvalidCommand([wrong])
@@ -126,7 +132,8 @@ class SigningKeys:
         word = await self._word("signature_requirement_set", merchant, parameters | _signed_by(proof))
         if word == "no_key":
             raise errors.StateConflict("Without an active key nothing could be signed: register one first.")
-        return await self.requirement(merchant)
+        found = await self.requirement(merchant)
+        return found, word == "known" and found["changed_by"] is not None
 
     async def requirement(self, merchant: str) -> Json:
         """What the merchant requires."""

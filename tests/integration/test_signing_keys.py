@@ -43,7 +43,10 @@ def test_keys_beget_keys_and_are_revoked_everywhere_soon(public: PublicSystem, s
     assert (again.json()["result"]["id"], again.headers["Idempotency-Replayed"]) == (second_id, "true")
     signing.require("required")
     assert signing.create(signing.signer(key=second, key_id=second_id)).status_code == 201
-    assert signing.http.post(f"{KEYS}/{second_id}/revoke").json()["result"]["state"] == "revoked"
+    revoked, said_again = (signing.http.post(f"{KEYS}/{second_id}/revoke") for _ in range(2))
+    assert revoked.json()["result"]["state"] == "revoked"
+    assert said_again.json() == revoked.json()
+    assert ("Idempotency-Replayed" in revoked.headers, said_again.headers["Idempotency-Replayed"]) == (False, "true")
     assert code(signing.http.post(KEYS, json=body)) == (409, "state_conflict")  # for good
     assert code(signing.http.post(f"{KEYS}/{signing.key_id}/revoke")) == (409, "state_conflict")  # the last one
 
@@ -78,9 +81,14 @@ def test_an_operator_lets_a_merchant_back_in(
     reason = {"reason": "the laptop with the key is gone"}
     assert code(stranger.http.post(f"{account}/signature_requirement", json=reason)) == (403, "forbidden")
     body = {"requirement": "optional"} | reason
-    assert operator.http.post(f"{account}/signature_requirement", json=body).status_code == 200
-    revoked = operator.http.post(f"{account}/signing_keys/{signing.key_id}/revoke", json=reason)
-    assert revoked.json()["result"]["revoked_by"] == operator.name
+    for path, said in (
+        (f"{account}/signature_requirement", body),
+        (f"{account}/signing_keys/{signing.key_id}/revoke", reason),
+    ):
+        first, again = (operator.http.post(path, json=said) for _ in range(2))
+        assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
+        assert ("Idempotency-Replayed" in first.headers, again.headers["Idempotency-Replayed"]) == (False, "true")
+    assert first.json()["result"]["revoked_by"] == operator.name
     fresh = {"public_key": pem(Ed25519PrivateKey.generate())}
     eventually(lambda: signing.http.post(KEYS, json=fresh, auth=NO_AUTH).status_code == 201, 60)
     assert operator.http.get(f"{account}/signing_keys").json()["data"][1]["state"] == "revoked"

@@ -69,8 +69,8 @@ async def revoke_key(request: Request, key_id: str) -> Response:
         if body != {}:
             raise errors.MalformedRequest("This call takes no body.")
         actor = validation.visible(caller.subject)
-        found = await parts.get(SigningKeys).revoke(caller.merchant, key_id, actor, proof)
-    return calling.json({"result": found})
+        found, was_so = await parts.get(SigningKeys).revoke(caller.merchant, key_id, actor, proof)
+    return calling.decided({"result": found}, is_replayed=was_so)
 
 
 @router.get("/v1/signature_requirement")
@@ -92,8 +92,8 @@ async def set_requirement(request: Request) -> Response:
         body, proof = await _signed(request, parts, caller)
         requirement = _only(body, _REQUIREMENT)[_REQUIREMENT]
         actor = validation.visible(caller.subject)
-        found = await parts.get(SigningKeys).require(caller.merchant, requirement, actor, proof)
-    return calling.json({"result": found})
+        found, was_so = await parts.get(SigningKeys).require(caller.merchant, requirement, actor, proof)
+    return calling.decided({"result": found}, is_replayed=was_so)
 
 
 @router.get("/v1/accounts/{merchant}/signing_keys")
@@ -114,8 +114,8 @@ async def revoke_key_of(request: Request, merchant: str, key_id: str) -> Respons
         _require_merchant(merchant)
         calling.require_id(key_id)
         reason = _reason(_only(await _body(request), _REASON))
-        found = await parts.get(SigningKeys).revoke(merchant, key_id, operating.person(caller), reason=reason)
-    return calling.json({"result": found})
+        found, was_so = await parts.get(SigningKeys).revoke(merchant, key_id, operating.person(caller), reason=reason)
+    return calling.decided({"result": found}, is_replayed=was_so)
 
 
 @router.post("/v1/accounts/{merchant}/signature_requirement")
@@ -126,8 +126,8 @@ async def set_requirement_of(request: Request, merchant: str) -> Response:
         _require_merchant(merchant)
         body = _only(await _body(request), _REQUIREMENT, _REASON)
         who, reason = operating.person(caller), _reason(body)
-        found = await parts.get(SigningKeys).require(merchant, body[_REQUIREMENT], who, reason=reason)
-    return calling.json({"result": found})
+        found, was_so = await parts.get(SigningKeys).require(merchant, body[_REQUIREMENT], who, reason=reason)
+    return calling.decided({"result": found}, is_replayed=was_so)
 
 
 async def _caller(request: Request) -> tuple[Parts, Caller]:

@@ -186,6 +186,8 @@ def _operation(
     status: str = "200",
     description: str | None = None,
 ) -> Json:
+    said_again = elements.REPLAYED_HEADERS if answer.startswith("Made") else None
+    headers = elements.MADE_HEADERS if status == "201" else said_again
     signs = list(elements.SIGNATURE_HEADERS) if signing_key_routes.MANAGE in scopes else []
     request = {"required": True, "content": {elements.JSON: {"schema": shared.ref(body)}}} if body else None
     return {
@@ -197,7 +199,7 @@ def _operation(
         "parameters": [*parameters, *signs],
         **({"requestBody": request} if request else {}),
         "responses": {
-            status: elements.answer(summary, elements.JSON, answer),
+            status: elements.answer(summary, elements.JSON, answer, headers),
             **elements.refusals((*elements.COMMON, *codes)),
         },
     }
