@@ -45,6 +45,8 @@ def republish(
     details = {"from_seq": from_seq, "note": note}
     with announced(connection, operator, "partition.republish", f"{events}/{partition}", **details) as found:
         newest = _newest(connection, place)
+        if not newest:
+            raise StateConflict(f"{events}/{partition} has no events")
         if not 1 <= from_seq <= newest:
             raise StateConflict(f"{events}/{partition} has events 1 to {newest}, and not {from_seq}")
         producer = Producer(kafka.producer("republish"))

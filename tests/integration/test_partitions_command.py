@@ -61,6 +61,8 @@ def test_halted_partitions_are_told_with_what_to_do_and_go_on_where_the_operator
     assert sent.stdout == f"{newest - 1} events of payments are in partition 1 again\n", sent.stderr
     assert TopicOffsets(kafka, topics.EVENTS).ask([1]).answer()[1].high == newest - 1
     assert shell.run("partitions", "republish", "--partition", "1", "--from-seq", str(newest + 1)).returncode == 1
+    nowhere = shell.run("partitions", "republish", "--partition", "99", "--from-seq", "1")
+    assert (nowhere.returncode, f"{topics.EVENTS}/99 has no events" in nowhere.stderr) == (1, True), nowhere.stderr
 
 
 @pytest.mark.parametrize("service", sorted(BY_NAME.keys() - {"payments"}))
