@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dataflows.owner.batch import Statement
 from dataflows.social.docket import Docket
+from dataflows.social.domain import refusals
 from dataflows.social.domain.edge_decisions import followers_added
 from dataflows.social.domain.media import Media, Room
 from dataflows.social.domain.post_decisions import Seen
@@ -17,6 +18,7 @@ from dataflows.social.domain.records import Edge, Post
 from dataflows.social.rows import SQL, Held, lists
 from dataflows.social.tables import AUTHORS, BLOCKS, ERASURES, EXPORTS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity
+from schemas.records import Rejection
 from schemas.social import limits
 from sinks.postgres.arrays import Bigints, Integers, Texts
 
@@ -72,20 +74,51 @@ class SocialBatch:
     def have_met(self, user: str, other: str) -> bool:
         """Whether the other is there for the user: active, and no block between them, as of now; as social_met says."""
         found = self.authors.get(other)
-        between = (self.blocks.get((user, other)), self.blocks.get((other, user)))
-        is_apart = any(edge is not None and edge.state == "active" for edge in between)
-        return found is not None and found.state == "active" and not is_apart
+        return found is not None and found.state == "active" and not self._is_blocked(user, other)
 
-    def seen(self, viewer: str, post_id: str | None) -> Seen | None:
-        """The post, if the viewer may see it."""
-        if post_id is None:
-            return None
-        own = self.posts.get(post_id)
-        if own is not None and own.author_id == viewer and own.state == "published":
-            return self._seen.get((viewer, post_id)) or Seen(
-                post_id, viewer, own.root_id, is_open=own.visibility == "public"
+    def _is_blocked(self, user: str, other: str) -> bool:
+        """Whether a block that is known stands between both."""
+        between = (self.blocks.get((user, other)), self.blocks.get((other, user)))
+        return any(edge is not None and edge.state == "active" for edge in between)
+
+    def seen(self, viewer: str, post_id: str) -> Seen | Rejection:
+        """The post, if the viewer may see it after the commands before; DELETED for an own one that is deleted."""
+        found = self._as_it_is(viewer, post_id)
+        if found is None:
+            return refusals.NO_POST
+        if found.state == "deleted":
+            return refusals.DELETED if found.author_id == viewer else refusals.NO_POST
+        return found if found.author_id == viewer or self._is_left(viewer, found) else refusals.NO_POST
+
+    def _as_it_is(self, viewer: str, post_id: str) -> Seen | None:
+        """What was read of it, with what the commands before made of the post, its author and who follows whom."""
+        found, post = self._seen.get((viewer, post_id)), self.posts.get(post_id)
+        if found is None and post is not None and post.author_id == viewer:
+            found = Seen(
+                post_id, viewer, post.root_id, post.state, post.visibility, is_private=False, is_followed=False
             )
-        return None if own is not None and own.state == "deleted" else self._seen.get((viewer, post_id))
+        if found is None:
+            return None
+        if post is not None:
+            found = structs.replace(found, state=post.state, visibility=post.visibility)
+        if author := self.authors.get(found.author_id):
+            found = structs.replace(found, is_private=author.is_private)
+        if edge := self.follows.get((viewer, found.author_id)):
+            found = structs.replace(found, is_followed=edge.state == "active")
+        return found
+
+    def _is_left(self, viewer: str, found: Seen) -> bool:
+        """Whether none of the commands before took another's post out of the viewer's sight.
+
+        The rule itself is ``social_sees``: this takes away, and never gives.
+        """
+        author, decided = self.authors.get(found.author_id), self.docket.currents.get(found.post_id)
+        is_hidden = (
+            (author is not None and author.state != "active")
+            or (decided is not None and decided.effect == "remove")
+            or self._is_blocked(viewer, found.author_id)
+        )
+        return not is_hidden and found.reaches_reader
 
     def put_post(self, post: Post) -> None:
         """The post from now on: a version more, or none any more."""

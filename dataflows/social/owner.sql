@@ -37,10 +37,14 @@ select post_id, author_id, visibility, text, version, state, media_ids, reply_to
 from post where post_id = any (%s::text[]);
 
 -- name: posts_seen
--- Of the posts that a batch answers, quotes or reacts to, those that their reader may see; open ones may be quoted.
-select s.viewer, p.post_id, p.author_id, p.root_id, p.visibility = 'public' and not a.is_private
-from (select distinct viewer, post_id from social_authorize(%s::text[], %s::text[])) s
-join post p on p.post_id = s.post_id join author a on a.user_id = p.author_id;
+-- Of the posts that a batch answers, quotes or reacts to, those that their reader may see, with all that another command of
+-- the batch may change of it; and the reader's own that are deleted. Primary keys.
+select t.viewer, p.post_id, p.author_id, p.root_id, p.state, p.visibility, a.is_private,
+       exists (select from follow f where f.follower_id = t.viewer and f.followee_id = p.author_id and f.state = 'active')
+from (select distinct * from unnest(%s::text[], %s::text[]) as t (viewer, post_id)) t
+join post p using (post_id) join author a on a.user_id = p.author_id
+where (p.author_id = t.viewer and p.state = 'deleted')
+   or exists (select from social_sees(t.viewer, p.post_id, p.author_id, p.visibility, p.state));
 
 -- name: reactions_read
 -- Likes and reposts of a batch. Primary key.

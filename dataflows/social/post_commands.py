@@ -33,8 +33,7 @@ def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> 
     if refused := stale(command.expected_version, 0):
         return refused
     said: dict[str, Any] = command.payload
-    parent = batch.seen(author.user_id, said["reply_to"])
-    quoted = batch.seen(author.user_id, said["quote_of"])
+    parent, quoted = (_answered(batch, author, said[field]) for field in ("reply_to", "quote_of"))
     post = post_decisions.decide_publish(author, command, now, parent, quoted)
     if isinstance(post, Rejection):
         return post
@@ -46,9 +45,14 @@ def _publish(batch: SocialBatch, author: Author, command: Command, now: int) -> 
     return committed(rendered_post(post), author, "post_published", post_id=post.post_id, pushed=pushed)
 
 
-def _tell(batch: SocialBatch, post: Post, parent: Seen | None, quoted: Seen | None, now: int) -> None:
-    told = [(parent.author_id, "reply")] if parent else []
-    told += [(quoted.author_id, "quote")] if quoted else []
+def _answered(batch: SocialBatch, author: Author, post_id: str | None) -> Seen | Rejection | None:
+    return None if post_id is None else batch.seen(author.user_id, post_id)
+
+
+def _tell(
+    batch: SocialBatch, post: Post, parent: Seen | Rejection | None, quoted: Seen | Rejection | None, now: int
+) -> None:
+    told = [(seen.author_id, kind) for seen, kind in ((parent, "reply"), (quoted, "quote")) if isinstance(seen, Seen)]
     told += [(user, "mention") for user in post_decisions.mentioned(post.text, post.author_id)]
     for user, kind in told:
         batch.tell(Notice(user, kind, post.author_id, post.post_id, now))
@@ -112,8 +116,8 @@ def _asks_reaction(kind: str) -> Handler:
 def _react(batch: SocialBatch, author: Author, command: Command, now: int, kind: str) -> Committed | Rejection:
     """One of each kind per user; taken back and given again it is the same one, a version later."""
     seen = batch.seen(author.user_id, str(command.payload["post_id"]))
-    if seen is None:
-        return refusals.NO_POST
+    if isinstance(seen, Rejection):
+        return seen
     is_given = not command.operation.startswith("un")
     before = batch.reactions.get((kind, author.user_id, seen.post_id))
     if refused := _why_no_reaction(author, command, kind, seen, 0 if before is None else before.version):

@@ -18,23 +18,36 @@ _MENTION: Final = re.compile(rf"(?<![A-Za-z0-9_-])@([A-Za-z0-9_-]{{1,{limits.SCO
 
 
 class Seen(Struct, frozen=True):
-    """A post that its reader may see, as far as an answer, a quote or a reaction needs it."""
+    """A post that its reader could see when the batch was read, or its own that is deleted."""
 
     post_id: str
     author_id: str
     root_id: str
-    is_open: bool  # to all users
+    state: str
+    visibility: str
+    is_private: bool  # its author
+    is_followed: bool  # its author, by the reader
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all users see it, so that it may be quoted and reposted."""
+        return self.visibility == "public" and not self.is_private
+
+    @property
+    def reaches_reader(self) -> bool:
+        """Whether it is for a reader who is not its author."""
+        return self.is_open or (self.visibility != "private" and self.is_followed)
 
 
 def decide_publish(
-    author: Author, command: Command, now: int, parent: Seen | None, quoted: Seen | None
+    author: Author, command: Command, now: int, parent: Seen | Rejection | None, quoted: Seen | Rejection | None
 ) -> Post | Rejection:
-    """The new post. A post that it answers or quotes must be visible to its author."""
+    """The new post. A post that it answers or quotes must be visible to its author, or this refuses it likewise."""
     said: dict[str, Any] = command.payload
-    if said["reply_to"] is not None and parent is None:
-        return refusals.NO_POST
-    if said["quote_of"] is not None and quoted is None:
-        return refusals.NO_POST
+    if isinstance(parent, Rejection):
+        return parent
+    if isinstance(quoted, Rejection):
+        return quoted
     if quoted is not None and not quoted.is_open:
         return refusals.not_public("quote_of")
     post_id = identity.derived_id("po", command.scope, "POST /v1/posts", command.idempotency_key)

@@ -289,6 +289,16 @@ def test_an_owner_takes_back_what_no_post_has(system: PublicSystem, people: list
     becomes(lambda: [objects(system).holds(one["media_id"], sha(data)) for one in (open_one, gone)], [False] * 2, 30)
 
 
+def test_parts_of_an_erased_owner_are_not_taken(people: list[SocialUser]) -> None:
+    """From the 2xx of the erasure on, whatever was signed before: not only when the eraser has been there."""
+    owner, data = people[0], picture()
+    half = begin(owner, data, cut=600)
+    first, second = (part["url"] for part in half["parts"])
+    assert put(first, data[:600]) == 204
+    owner.do("POST", "/v1/me/erasure", {"confirm": owner.name})
+    assert [put(first, data[:600]), put(second, data[600:])] == [403, 403]
+
+
 def test_the_origin_takes_no_token_and_knows_two_routes(system: PublicSystem, people: list[SocialUser]) -> None:
     base = system.settings.addresses().media_url
     media = ready(people[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -62,3 +64,38 @@ def test_what_has_no_place_of_its_own_leads_nowhere(public: PublicSystem, people
     said = {"object_id": post.json()["result"]["post_id"], "reason": "spam"}
     report = other.send("POST", "/v1/moderation/reports", said)
     assert (report.status_code, "location" in report.headers) == (201, False)
+
+
+def test_what_is_ones_own_and_deleted_is_gone_whatever_is_done_with_it(people: list[SocialUser]) -> None:
+    """For everybody else it is not there."""
+    author, other = people
+    post = author.post("seen")["post_id"]
+    author.do("DELETE", f"/v1/posts/{post}", version=1)
+    acts = [(method, f"/v1/posts/{post}/{kind}", {}) for method in ("POST", "DELETE") for kind in ("likes", "reposts")]
+    acts += [("POST", "/v1/posts", {"text": "x", field: post}) for field in ("reply_to", "quote_of")]
+    for act in acts:
+        refused(author.send(*act), 410, "gone")
+        refused(other.send(*act), 404, "not_found")
+
+
+def test_commands_of_one_body_are_decided_one_after_the_other(people: list[SocialUser]) -> None:
+    """What the first of them hid is hidden from the next, though both are of one batch."""
+    author, fan = people
+    fan.follow(author)
+    post, narrow = author.post("seen")["post_id"], author.post("for fewer", visibility="followers")["post_id"]
+
+    def told(*lines: tuple[str, dict[str, object]]) -> list[int]:
+        body = [{"operation": what, "idempotency_key": uuid.uuid4().hex, "payload": said} for what, said in lines]
+        answer = fan.http.post(
+            "/v1/commands",
+            content="".join(f"{json.dumps(line)}\n" for line in body),
+            headers=fan.auth | {"Content-Type": "application/x-ndjson"},
+        )
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line)["status"] for line in answer.text.splitlines()]
+
+    like = f"POST /v1/posts/{narrow}/likes"
+    assert told((like, {}), (f"DELETE /v1/follows/{author.name}", {}), (like, {})) == [200, 200, 404]
+    hidden = [(f"POST /v1/posts/{post}/{kind}", {}) for kind in ("likes", "reposts")]
+    hidden += [("POST /v1/posts", {"text": "x", field: post}) for field in ("reply_to", "quote_of")]
+    assert told((f"PUT /v1/blocks/{author.name}", {}), *hidden) == [200, 404, 404, 404, 404]

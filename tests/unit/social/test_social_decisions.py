@@ -28,8 +28,8 @@ AUTHOR = Author(
     version=1,
     updated_at=0,
 )
-OPEN = Seen("po_1", "u_2", "po_root", is_open=True)
-CLOSED = Seen("po_2", "u_2", "po_2", is_open=False)
+OPEN = Seen("po_1", "u_2", "po_root", "published", "public", is_private=False, is_followed=False)
+CLOSED = Seen("po_2", "u_2", "po_2", "published", "followers", is_private=False, is_followed=True)
 
 
 def command(operation: str, expected_version: int | None = None, **payload: Any) -> Command:
@@ -69,12 +69,14 @@ def test_a_post_is_named_by_its_command_and_stands_in_the_thread_of_what_it_answ
     assert post().root_id == post().post_id
 
 
-@pytest.mark.parametrize(("field", "seen"), [("reply_to", None), ("quote_of", None), ("quote_of", CLOSED)])
-def test_what_is_answered_or_quoted_must_be_there_and_a_quote_open(field: str, seen: Seen | None) -> None:
+@pytest.mark.parametrize(
+    ("field", "seen"), [("reply_to", refusals.NO_POST), ("quote_of", refusals.DELETED), ("quote_of", CLOSED)]
+)
+def test_what_is_answered_or_quoted_must_be_there_and_a_quote_open(field: str, seen: Seen | Rejection) -> None:
     said = command("publish_post", text="x", **{field: "po_2"})
     parent, quoted = (seen, None) if field == "reply_to" else (None, seen)
     refused = post_decisions.decide_publish(AUTHOR, said, 7, parent, quoted)
-    assert refused == (refusals.NO_POST if seen is None else refusals.not_public("quote_of"))
+    assert refused == (seen if isinstance(seen, Rejection) else refusals.not_public("quote_of"))
 
 
 def test_the_version_is_compared_before_all_else_of_ones_own_post() -> None:
