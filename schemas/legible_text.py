@@ -31,8 +31,8 @@ _FURTHER_BLANKS: Final = r"\U000e0000-\U000e0fff"
 SAYS_SOMETHING: Final = rf"^[^{_OF_NO_LINE}]*[^{_BLANKS}{_OF_NO_LINE}][^{_OF_NO_LINE}]*$"
 
 _CONTROL: Final = re.compile(rf"[{_CONTROLS}{_SURROGATES}]")
-#: posts of real people hold C1, where something took their UTF-8 for another encoding on the way
-_CONTROL_OF_PROSE: Final = re.compile(rf"(?![\n\t])[\u0000-\u001f\u007f{_SURROGATES}]")
+#: posts of real people hold C1, where something took their UTF-8 for another encoding on the way; lines end either way
+_CONTROL_OF_PROSE: Final = re.compile(rf"(?!\r?\n|\t)[\u0000-\u001f\u007f{_SURROGATES}]")
 _HIDDEN: Final = re.compile(rf"[{_LINE_ENDS}{_NO_CHARACTERS}{_FURTHER_NO_CHARACTERS}{_MARKS}{_DIRECTIONS}]")
 #: where a paragraph ends, and every direction with it
 _PARAGRAPH_END: Final = re.compile(r"[\n\u0085\u2029]")

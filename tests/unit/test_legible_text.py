@@ -139,7 +139,10 @@ def _with_override(value: Any) -> Any:
         ("\u202eesrever\u2029next\u202c", "U+202E"),
         ("a\u2028b", None),  # as pasted
         ("Mod\xc4\x8d and \xe2\x81\xa0", None),  # as posts are when somebody took UTF-8 for another encoding
+        ("two\r\nlines\r\n\r\n", None),  # as they are pasted from Windows
+        ("\u202eesrever\r\nnext\u202c", "U+202E"),
         ("a\rb", "control"),
+        ("a\r\r\nb", "control"),  # the first one stands alone
         ("a\ud800b", "control"),
     ],
 )
