@@ -12,6 +12,7 @@ SERVICE_START_TIMEOUT_S: Final = 120  # all start at once, beside whatever else 
 STACK_START_TIMEOUT_S: Final = 300  # cold: Kafka's jars are fetched first
 HEALTH_CHECK_TIMEOUT_S: Final = 2
 SUPERVISOR_TICK_S: Final = 0.2
+STORE_MAP_EVERY_S: Final = 10  # so long after a shard was added its functions are not looked after
 STORE_TEXTS_EVERY_S: Final = 2  # so long after a restart of Valkey who calls a script does without
 GUARD_READ_BYTES_MAX: Final = 64 * 1024
 FORK_TIMEOUT_S: Final = 60  # of the first fork: modules are imported before it

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha1
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -19,23 +20,22 @@ import redis
 from compose import limits as compose_limits
 from limiter.policy.shard_map import ONE_SHARD, ShardsRefused, url_of
 from limiter.store.shard_changes import ShardChanges, newest
-from limiter.store.shard_server import connected
+from limiter.store.shard_server import asked, opened
 from sinks import limits
-from sinks.redis.connection import connect_blocking
 from sinks.redis.user import OPERATOR, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from compose.settings.addresses import Addresses
 
-_MS: Final = 1_000
 _SCRIPTS: Final = tuple(
-    script.read_text()
+    script.read_bytes()
     for folder in ("payments", "social")
     for script in (resources.files("sinks.redis") / "scripts" / folder).iterdir()
     if script.name.endswith(".lua")
 )
+_SHAS: Final = tuple(sha1(script, usedforsecurity=False).hexdigest() for script in _SCRIPTS)  # as servers name them
 
 
 def begin_shards(addresses: Addresses, *, encrypted: bool) -> str | None:
@@ -49,13 +49,18 @@ def begin_shards(addresses: Addresses, *, encrypted: bool) -> str | None:
 
 
 class StoreTexts:
-    """Functions at every shard, scripts at the configured servers: loaded again wherever they are missing."""
+    """Functions at every shard, scripts at the configured servers: loaded again wherever they are missing.
+
+    Servers are asked over connections that stay open, and sent a text only when they lack it.
+    """
 
     def __init__(self, addresses: Addresses, *, encrypted: bool) -> None:
         self._addresses = addresses
         self._encrypted = encrypted
         self._postgres: psycopg.Connection[Any] | None = None
         self._map = ONE_SHARD
+        self._map_due_s = 0.0
+        self._servers: dict[str, redis.Redis] = {}
         self._beside = ThreadPoolExecutor(1, "store-texts")  # a server that hangs holds nobody else up
         self._loading: Future[str] | None = None
         self._due_s = 0.0
@@ -82,29 +87,45 @@ class StoreTexts:
         """Looks after nothing any more."""
         self._beside.shutdown(cancel_futures=True)
         self._leave_postgres()
+        self._leave(list(self._servers))
 
     def _loaded(self) -> Iterator[str]:
         self._follow_map()
         own_url = self._addresses.redis_url
-        for shard in self._map.shards:
+        shards = {shard.name: url_of(shard.address, own_url, encrypted=self._encrypted) for shard in self._map.shards}
+        others = dict.fromkeys((own_url, self._addresses.social_homes_url))
+        self._leave(self._servers.keys() - {*shards.values(), *others})
+        for name, url in shards.items():
             try:
-                with connected(url_of(shard.address, own_url, encrypted=self._encrypted)) as server:
+                with asked(self._server(url), url) as server:
                     server.load()
             except ShardsRefused as error:
-                yield f"functions of shard {shard.name} are not looked after: {error.public}"
-        for url in dict.fromkeys((own_url, self._addresses.social_homes_url)):
+                yield f"functions of shard {name} are not looked after: {error.public}"
+        for url in others:
             if urlsplit(url).username != user_name(OPERATOR):
                 continue  # whoever a URL of homes names loads what it calls
             try:
-                _load_scripts(url)
+                _load_scripts(self._server(url))
             except (redis.RedisError, OSError) as error:
                 yield f"scripts of Valkey are not looked after: {type(error).__name__}"
 
+    def _server(self, url: str) -> redis.Redis:
+        if url not in self._servers:
+            self._servers[url] = opened(url)
+        return self._servers[url]
+
+    def _leave(self, urls: Iterable[str]) -> None:
+        for url in list(urls):
+            self._servers.pop(url).close()
+
     def _follow_map(self) -> None:
-        """Without Postgres the last one stays."""
+        """Who adds a shard loads what it needs. Without Postgres the last map stays."""
+        if time.monotonic() < self._map_due_s:
+            return
         try:
             self._postgres = self._postgres or _operator(self._addresses)
             self._map = newest(self._postgres)
+            self._map_due_s = time.monotonic() + compose_limits.STORE_MAP_EVERY_S
         except psycopg.Error:
             self._leave_postgres()
 
@@ -119,9 +140,8 @@ def _operator(addresses: Addresses) -> psycopg.Connection[Any]:
     return psycopg.connect(dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S)
 
 
-def _load_scripts(url: str) -> None:
-    with connect_blocking(url, compose_limits.HEALTH_CHECK_TIMEOUT_S * _MS, "millrace-supervisor") as client:
-        pipe = client.pipeline(transaction=False)
-        for script in _SCRIPTS:
-            pipe.script_load(script)
-        pipe.execute()
+def _load_scripts(server: redis.Redis) -> None:
+    there: Any = server.script_exists(*_SHAS)
+    for script, is_there in zip(_SCRIPTS, there, strict=True):
+        if not is_there:
+            server.script_load(script)

@@ -12,7 +12,7 @@ import redis
 
 from limiter.policy.shard_map import ShardsRefused
 from limiter.store.store import EPOCH_KEY
-from limiter.store.store_script import FUNCTIONS
+from limiter.store.store_script import FUNCTIONS, LIBRARY
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ class ShardServer:
 
     def load(self) -> None:
         """The functions are there, for who may only call them. Where there can be none, callers load their script."""
-        with suppress(redis.ResponseError):  # it has them, or has none at all
-            self._connection.function_load(FUNCTIONS.decode())
+        with suppress(redis.ResponseError):  # somebody else was faster, or it has none at all
+            if not self._connection.function_list(library=LIBRARY.decode()):
+                self._connection.function_load(FUNCTIONS.decode())
 
     def raise_epoch(self, epoch: int) -> None:
         """It answers callers of this epoch only, from now on. Raises ShardsRefused when it is past it."""
@@ -103,11 +104,22 @@ class ShardServer:
 @contextmanager
 def connected(url: str) -> Iterator[ShardServer]:
     """A server. Raises ShardsRefused, without any secret, when it does not answer as it should."""
-    place = urlsplit(url).netloc.rpartition("@")[2] or "the configured store"
+    with opened(url) as connection, asked(connection, url) as server:
+        yield server
+
+
+def opened(url: str) -> redis.Redis:
+    """A client for who asks a server again and again; it connects when it is used, and again after a failure."""
     bound_s = limits.LIMIT_SHARD_CALL_TIMEOUT_S
+    return redis.Redis.from_url(url, socket_timeout=bound_s, socket_connect_timeout=bound_s)
+
+
+@contextmanager
+def asked(connection: redis.Redis, url: str) -> Iterator[ShardServer]:
+    """The server of an open client. Raises as ``connected`` does."""
+    place = urlsplit(url).netloc.rpartition("@")[2] or "the configured store"
     try:
-        with redis.Redis.from_url(url, socket_timeout=bound_s, socket_connect_timeout=bound_s) as connection:
-            yield ShardServer(connection, place)
+        yield ShardServer(connection, place)
     except redis.AuthenticationError as error:
         why = "refuses the name and password of MILLRACE_REDIS_URL: all shards must take the same ones"
         raise ShardsRefused(f"{place} {why}.") from error

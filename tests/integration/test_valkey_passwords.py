@@ -192,6 +192,13 @@ def alone(tmp_path: Path) -> Iterator[tuple[World, CounterServer]]:
     server.close()
 
 
+def _work(client: redis.Redis) -> tuple[int, ...]:
+    """How often texts were loaded there so far, and somebody came."""
+    calls = client.info("commandstats")
+    loads = (calls.get(f"cmdstat_{name}|load", {}).get("calls", 0) for name in ("function", "script"))
+    return (*loads, client.info("stats")["total_connections_received"])
+
+
 def test_a_server_that_forgot_what_is_called_is_told_again(alone: tuple[World, CounterServer]) -> None:
     """The supervisor does that for as long as it runs; one that is away is said once."""
     made, server = alone
@@ -207,6 +214,9 @@ def test_a_server_that_forgot_what_is_called_is_told_again(alone: tuple[World, C
         client.script_flush()
         assert held() == (False, 0)
         becomes(lambda: texts.look() or held(), (True, 7))
+        before = _work(client)
+        assert [texts.load() for _ in range(5)] == [""] * 5
+        assert _work(client) == before, "a server that has everything is only asked, over connections that are open"
         server.process.kill()
         said = eventually(texts.look, what="what is wrong")
         assert "functions of shard main are not looked after" in said
