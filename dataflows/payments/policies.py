@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -46,21 +46,23 @@ class PolicyBook:
 
     def refresh(self, connection: psycopg.Connection[Any]) -> None:
         """Reads what is active now. Raises psycopg.Error when Postgres does not answer."""
-        began = time.monotonic()
-        active = {kind: (version, body) for kind, version, body in connection.execute(SQL["policies_active"])}
+        began, fees_known = time.monotonic(), self.current.fees[0].version if self.current.fees else 0
+        with connection.pipeline():  # one packet out and one wait for all answers
+            policies = connection.execute(SQL["policies_active"])
+            newer_fees = connection.execute(SQL["fees_after"], (fees_known,))
+            frozen = connection.execute(SQL["merchants_frozen"])
+            health = connection.execute(SQL["processors_health"])
+        active = {kind: (version, body) for kind, version, body in policies}
         found = structs.replace(
             self.current,
             risk=self._read("risk", active.get("risk"), self.current.risk, risk.read_policy),
             routing=self._read("routing", active.get("routing"), self.current.routing, routing.read_policy),
-            fees=self._fees(connection),
+            fees=self._fees(newer_fees),
             reference_rates=self._read(
                 "reference_rates", active.get("reference_rates"), self.current.reference_rates, read_rates
             ),
-            frozen_merchants=frozenset(merchant for (merchant,) in connection.execute(SQL["merchants_frozen"])),
-            health={
-                row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True)))
-                for row in connection.execute(SQL["processors_health"])
-            },
+            frozen_merchants=frozenset(merchant for (merchant,) in frozen),
+            health={row[0]: ProcessorHealth(**dict(zip(_HEALTH_FIELDS, row[1:], strict=True))) for row in health},
         )
         with self._replacing:
             if began >= self._read_at:  # else somebody began after us and was faster
@@ -94,10 +96,10 @@ class PolicyBook:
         self._refused = {(other, number) for other, number in self._refused if other != kind}
         return policy
 
-    def _fees(self, connection: psycopg.Connection[Any]) -> tuple[FeeVersion, ...]:
+    def _fees(self, newer: Iterable[tuple[int, str]]) -> tuple[FeeVersion, ...]:
         """Every version, newest first; what comes behind one that cannot be read waits with it."""
         known = self.current.fees
-        for version, body in connection.execute(SQL["fees_after"], (known[0].version if known else 0,)):
+        for version, body in newer:
             try:
                 known = (fees.read_version(version, body), *known)
             except msgspec.DecodeError as error:
