@@ -26,6 +26,7 @@ from sinks.postgres.kept_plans import KeptPlansConnection
 from sinks.postgres.numbered_text import NumberedText
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import bare
+from sinks.postgres.warm_pool import WarmPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ class Store:
         # with it on; what is made once and read at every call turns it on as it is made, see author_key.sql.
         self._queries = _read_queries(tuple(packages))
         self._breaker = Breaker("The database")
-        self._pool = psycopg_pool.AsyncConnectionPool(
+        self._pool: WarmPool[KeptPlansConnection] = WarmPool(
             dsn,
             connection_class=KeptPlansConnection,
             min_size=pool_min,

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from limiter.policy import keys as names
 from limiter.policy.shard_map import ONE_SHARD
 from limiter.store.store_clock import ahead_s
-from limiter.store.store_line import AnswerLate, LineLost, Reply, StoreLine, opened
 from limiter.store.store_script import EVICTION, AsFunctions, AsScript, is_forbidden, is_not_offered, is_there, unfit
 from schemas.errors import Unavailable
 from schemas.limiter import limits
+from sinks.redis.line import AnswerLate, Line, LineLost, Reply, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ class CounterStore:
         self.url = url
         self.shard = shard
         self._way: type[AsFunctions | AsScript] = AsFunctions
-        self._line: StoreLine | None = None
+        self._line: Line | None = None
         self._connecting = asyncio.Lock()
         self._loading = asyncio.Lock()
         self._timeout_s = timeout_s
@@ -305,7 +305,7 @@ class CounterStore:
         self._failing = False
         return answer
 
-    async def _connected(self) -> StoreLine:
+    async def _connected(self) -> Line:
         async with self._connecting:
             if self._line is None or self._line.lost:
                 self._check_still_open()

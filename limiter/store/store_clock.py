@@ -10,19 +10,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from limiter.store.store_line import command
+from sinks.redis.line import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from limiter.store.store_line import StoreLine
+    from sinks.redis.line import Line
 
 _TIME: Final = command(b"TIME")
 _US_PER_S: Final = 1_000_000
 _PARTS: Final = 2  # of the answer: seconds, and microseconds of the next one
 
 
-async def ahead_s(line: StoreLine, now_s: Callable[[], float] = time.time) -> float | None:
+async def ahead_s(line: Line, now_s: Callable[[], float] = time.time) -> float | None:
     """By how much our clock is ahead of the store's, negative when it is behind; None when the store does not say.
 
     Raises LineLost.

@@ -11,12 +11,12 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from limiter.store.store_line import Refusal, command, function_call
+from sinks.redis.line import Refusal, command, function_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from limiter.store.store_line import Reply
+    from sinks.redis.line import Reply
 
 _SCRIPTS: Final = resources.files("sinks.redis") / "scripts" / "limiter"
 _PLACE: Final = b"-- rl1.lua is here\n"

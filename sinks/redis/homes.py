@@ -16,9 +16,11 @@ from redis.exceptions import RedisError
 from schemas import errors
 from schemas.social import limits
 from sinks.redis.connection import connect, connect_blocking
+from sinks.redis.line import KeptLine, LineLost, Refusal, script_call
 
 Place = tuple[int, str]  # when it was published, in microseconds, and its id
 _PREFIX: Final = "millrace:social:home:"
+_MS: Final = 1_000
 _BUILDING: Final = 8_900_000_000_000_000  # above every time, below what marks a complete home
 _TOKENS: Final = 1_000_000_000
 _ANY: Final = -1  # building
@@ -61,8 +63,10 @@ class Homes:
     """Homes as readers have them, in one process. Every method raises Unavailable within its timeout."""
 
     def __init__(self, url: str, timeout_ms: int = limits.HOME_TIMEOUT_MS) -> None:
+        self._line = KeptLine(url, timeout_ms / _MS)  # reads are many: all of one moment travel together
         self._redis = connect(url, timeout_ms)
         self._read = self._redis.register_script(_script("home_read"))
+        self._read_sha = self._read.sha.encode()
         self._begin = self._redis.register_script(_script("home_begin"))
         self._finish = self._redis.register_script(_script("home_finish"))
 
@@ -71,14 +75,22 @@ class Homes:
         try:
             # of one time there may be several: all of them are read, and those that were read before are dropped
             highest = min(before[0], _BUILDING - 1)  # below the marker
-            found = await self._read([_key(user_id)], [highest, count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
-        except (RedisError, OSError) as error:
+            found = await self._told(_key(user_id), [highest, count + limits.HOME_EQUAL_TIMES, limits.HOME_TTL_S])
+        except (RedisError, LineLost, OSError) as error:
             raise errors.Unavailable(cause=type(error).__name__) from error
-        if found is None:
+        if not found:
             return None
-        floor, *flat = found.decode().split()
+        floor, *flat = found.split()
         places = [(int(float(at)), post_id) for post_id, at in zip(flat[::2], flat[1::2], strict=True)]
         return Part([place for place in places if place < before][:count], int(floor))
+
+    async def _told(self, key: str, arguments: Sequence[int]) -> str:
+        """What the script says; where it is not loaded, who may loads it. Raises RedisError, LineLost, OSError."""
+        words = script_call(self._read_sha, [key.encode()], [str(one).encode() for one in arguments])
+        found = await self._line.asked(words)
+        if isinstance(found, Refusal):
+            found = (await self._read([key], arguments) or b"").decode()
+        return str(found)
 
     async def begin(self, user_id: str) -> int:
         """From here on what is pushed stays in the home. Returns the token of the building.
@@ -102,6 +114,7 @@ class Homes:
 
     async def close(self) -> None:
         """Disconnects."""
+        self._line.close()
         await self._redis.aclose()
 
 

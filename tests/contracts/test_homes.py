@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from dataflows.social.fanout.spread import Spread
+from schemas import errors
 from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter, Part, newest
 from tests.eventually import eventually, patient
@@ -241,6 +242,29 @@ def test_a_home_of_another_life_of_the_server_is_none(stack: World) -> None:
         assert await homes.read(user, NEWEST, 10) == whole([(3, "po_3")])
 
     run(stack, test)
+
+
+def test_a_reader_goes_on_behind_a_server_that_cut_it_off_or_forgot_its_scripts(tmp_path: Path) -> None:
+    """And says at once that there is no server any more."""
+    server = CounterServer(tmp_path, "--appendonly", "no")
+
+    async def test(homes: Homes, writer: HomeWriter, user: str) -> None:
+        await built(homes, user, *[(n, f"po_{n}") for n in range(1, 100)])
+        with redis.Redis.from_url(server.url) as client:
+            for _ in range(3):
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                client.script_flush()
+                found = await asyncio.gather(*(homes.read(user, (n, ""), 5) for n in range(2, 100)))
+                for n, part in zip(range(2, 100), found, strict=True):
+                    assert part == whole([(at, f"po_{at}") for at in range(n - 1, max(0, n - 6), -1)])
+        server.close()
+        with pytest.raises(errors.Unavailable):
+            await homes.read(user, NEWEST, 5)
+
+    try:
+        run_at(server.url, test)
+    finally:
+        server.close()
 
 
 def test_where_memory_ends_homes_end_rather_than_lack_posts_and_what_is_beside_them_has_the_rest(

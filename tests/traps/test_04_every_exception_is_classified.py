@@ -91,8 +91,8 @@ KINDS: dict[str, Kind] = {
     "builtins.OSError": T,
     "dataflows.social.media.malware.ScannerSilent": T,
     "httpx.ReadError": A,
-    "limiter.store.store_line.LineLost": A,
-    "limiter.store.store_line.AnswerLate": A,
+    "sinks.redis.line.LineLost": A,
+    "sinks.redis.line.AnswerLate": A,
     "limiter.frames.frame_requests.ConnectionFull": T,  # the same is asked on a new connection
     "vault.forwarding.OutcomeUnknown": A,
     "dataflows.payments.attempts.stripe_transport.ToldByVault": A,

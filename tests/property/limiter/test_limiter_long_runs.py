@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from limiter.store.store_line import command
 from limiter.store.store_script import FUNCTIONS, AsFunctions
 from schemas.calendar_windows import Calendar, windows_from
 from schemas.limiter.limit_terms import CALENDAR_CODE, SAFE_INTEGER, Terms
+from sinks.redis.line import command
 from tests.gate import examples
 from tests.seeds import seeds
 from tests.worlds.limiter.counter_server import server

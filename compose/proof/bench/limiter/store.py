@@ -12,9 +12,9 @@ from limiter.policy import keys as limit_keys
 from limiter.policy.policies import PolicySet
 from limiter.spending.buckets import Bucket
 from limiter.store.store import EPOCH_KEY
-from limiter.store.store_line import opened
 from limiter.store.store_script import AsFunctions
 from schemas.limiter import limits
+from sinks.redis.line import opened
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,8 +1,8 @@
-"""One connection to the counter store: commands of one turn of the loop leave in one write, answers come in order.
+"""One connection to Valkey for all tasks of a loop: commands of one turn leave in one write, answers come in order.
 
 A command is sent once. When its answer is late whoever waits is told, and nobody else: whether the store charged is not
 known then. When nothing at all came for longer, or the connection ends, everybody is told. Only the answers that we
-ask for are understood: integers, rows of them, texts.
+ask for are understood: integers, rows of them, texts; a text that is not there is an empty one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from redis.asyncio.connection import parse_url
-
-from schemas.limiter import limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +41,11 @@ class Refusal(str):
 Reply = int | list[int] | str | Refusal
 
 
-class StoreLine(asyncio.Protocol):
+class Line(asyncio.Protocol):
     """A connection; ``send`` gives the future of the answer, which ends within ``timeout_s`` of the sending.
 
-    ``timeout_s`` may be changed: what is sent from then on has so long.
+    ``timeout_s`` may be changed: what is sent from then on has so long. A server that owes an answer and says nothing
+    for the one that the connection began with has lost it.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -54,7 +53,7 @@ class StoreLine(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._leaving: list[bytes] = []
-        self._silence_s = max(timeout_s, limits.LIMIT_STORE_SILENCE_S)
+        self._silence_s = timeout_s
         self._heard = self._loop.time()
         self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
         self._told_late = 0  # of those who wait, the first so many were told
@@ -171,7 +170,9 @@ def _reply(lines: list[bytes], at: int) -> tuple[Reply, int]:
 
 
 def _text(lines: list[bytes], at: int, length: int) -> tuple[Reply, int]:
-    """A text of so many bytes, which may have several lines (INFO)."""
+    """A text of so many bytes, which may have several lines (INFO); -1 where there is none."""
+    if length < 0:
+        return "", at
     for after in range(at + 1, len(lines) + 1):
         text = _END.join(lines[at:after])
         if len(text) >= length:
@@ -189,17 +190,22 @@ def function_call(name: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]
     return command(b"FCALL", name, b"%d" % len(keys), *keys, *arguments)
 
 
-async def opened(url: str, timeout_s: float) -> StoreLine:
+def script_call(sha: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> bytes:
+    """A call of a script that is loaded."""
+    return command(b"EVALSHA", sha, b"%d" % len(keys), *keys, *arguments)
+
+
+async def opened(url: str, timeout_s: float) -> Line:
     """A connection that may be used. Raises OSError, LineLost, TimeoutError."""
     place: dict[str, Any] = dict(parse_url(url))
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_s):
         if "path" in place:
-            _, line = await loop.create_unix_connection(lambda: StoreLine(timeout_s), place["path"])
+            _, line = await loop.create_unix_connection(lambda: Line(timeout_s), place["path"])
         else:
             secure = True if url.startswith("rediss:") else None
             host, port = place.get("host", "localhost"), place.get("port", _PORT)
-            _, line = await loop.create_connection(lambda: StoreLine(timeout_s), host, port, ssl=secure)
+            _, line = await loop.create_connection(lambda: Line(timeout_s), host, port, ssl=secure)
     greeting = []
     if place.get("password"):
         words = [place[name].encode() for name in ("username", "password") if place.get(name)]
@@ -211,3 +217,36 @@ async def opened(url: str, timeout_s: float) -> StoreLine:
             line.lose(answer)
             raise LineLost(answer.partition(" ")[0])
     return line
+
+
+class KeptLine:
+    """A connection that is made when somebody asks, and again when it ended."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        """``url`` holds the password: never log it."""
+        self._url = url
+        self._timeout_s = timeout_s
+        self._line: Line | None = None
+        self._connecting = asyncio.Lock()
+
+    async def asked(self, words: bytes) -> Reply:
+        """The answer to what may be asked twice: again, once, when the connection ends. Raises LineLost, OSError."""
+        try:
+            return await (await self._connected()).send(words)
+        except AnswerLate:
+            raise
+        except LineLost:
+            return await (await self._connected()).send(words)
+
+    async def _connected(self) -> Line:
+        if self._line is not None and not self._line.lost:
+            return self._line
+        async with self._connecting:
+            if self._line is None or self._line.lost:
+                self._line = await opened(self._url, self._timeout_s)
+            return self._line
+
+    def close(self) -> None:
+        """Disconnects."""
+        if self._line is not None:
+            self._line.lose("closed")
