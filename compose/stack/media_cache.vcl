@@ -35,7 +35,15 @@ sub vcl_recv {
     return (hash);  # those who ask meanwhile wait for the one fetch
 }
 
+sub vcl_backend_fetch {
+    set bereq.http.x-began = std.time2real(now, 0.0);
+}
+
 sub vcl_backend_response {
+    # the cache itself stood still meanwhile: what it was told may be hidden since then, and purges were for nothing
+    if (now - std.real2time(std.real(bereq.http.x-began, 0.0), now) > @fetch_s@s) {
+        return (error(503));
+    }
     set beresp.grace = 0s;  # what is over may be hidden
     set beresp.keep = 0s;
     if (beresp.status == 404 && !bereq.uncacheable) {

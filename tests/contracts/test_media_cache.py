@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,27 @@ def test_a_fetch_that_a_purge_overtook_is_met_by_the_next_one(edge: Edge) -> Non
     assert not edge.caches.may_fill(60.0)
     edge.caches.purge("md_late")
     assert edge.get(path).status_code == 404
+
+
+def test_a_cache_that_stood_still_keeps_nothing_of_what_it_was_fetching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The origin has answered, the cache stands still for longer than a fetch may last: what was hidden meanwhile is not
+    stored when it goes on, which no purge would meet."""
+    monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 1)
+    path = "/media/md_still/1/full"
+    with cached_origin(tmp_path) as edge, ThreadPoolExecutor(1) as pool:
+        edge.origin.open.clear()
+        late = pool.submit(edge.get, path)
+        eventually(lambda: edge.origin.asked[path] == 1, what="it is under way")
+        with edge.frozen():
+            began = time.monotonic()
+            edge.origin.open.set()
+            eventually(lambda: edge.origin.answered[path] == 1, what="its answer waits for the cache")
+            edge.origin.status, edge.origin.headers = 404, NOT_THERE  # taken down
+            eventually(lambda: time.monotonic() - began > limits.MEDIA_CACHE_FETCH_S + 1)
+        assert late.result().status_code == 503
+        assert edge.get(path).status_code == 404
 
 
 def test_a_cache_that_is_away_or_refuses_is_no_proof(edge: Edge, tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections import Counter
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -20,11 +23,11 @@ from ingress.http import problems
 from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
 from tests.eventually import eventually
+from tests.freezing import freeze
 from tests.servers import servers_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PUBLIC = {"Cache-Control": f"public, max-age={limits.MEDIA_PUBLIC_AGE_S}"}
 PRIVATE = {"Cache-Control": "private, max-age=10"}
@@ -39,6 +42,7 @@ class Origin(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
         self.status = 200
         self.alive: set[str] | None = None  # paths that alone have this status, and all others 404
         self.headers: dict[str, str] = PUBLIC
@@ -67,6 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+        origin.answered[self.path] += 1
 
     def do_GET(self) -> None:
         self._answer()
@@ -81,13 +86,28 @@ class _Handler(BaseHTTPRequestHandler):
 class Edge:
     """The cache, its origin, and a client of both."""
 
-    def __init__(self, origin: Origin, url: str, place: MediaOrigin) -> None:
+    def __init__(self, origin: Origin, url: str, place: MediaOrigin, pid: int) -> None:
         self.origin, self.url, self.place = origin, url, place
+        self._pid = pid
         self.http = httpx.Client(base_url=url, trust_env=False, timeout=30)
         self.caches = MediaCaches(self.http, place)
 
     def get(self, path: str) -> httpx.Response:
         return self.http.get(path)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The cache stands still: its server, which the process that was started has begun in another one."""
+        children = Path(f"/proc/{self._pid}/task/{self._pid}/children").read_text().split()
+        pids = [int(child) for child in children]
+        assert pids
+        for pid in pids:
+            freeze(pid)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
@@ -104,7 +124,7 @@ def cached_origin(folder: Path) -> Iterator[Edge]:
     varnish = Varnish(folder / "cache", port, origin.server_port, place.purge_key)
     varnish.prepare()
     process = subprocess.Popen(varnish.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    edge = Edge(origin, place.caches[0], place)
+    edge = Edge(origin, place.caches[0], place, process.pid)
     try:
         eventually(lambda: process.poll() is None and varnish.unhealthy() is None, 60, what="Varnish answers")
         yield edge
