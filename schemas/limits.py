@@ -21,11 +21,15 @@ METADATA_KEY_LENGTH_MAX: Final = 40
 METADATA_VALUE_LENGTH_MAX: Final = 500
 TEXT_LENGTH_MAX: Final = 500
 REDIRECT_URL_LENGTH_MAX: Final = 2_048
-DOCUMENT_BYTES_MAX: Final = 32 * 1024  # a payload that is an object of its caller's own, as it was written
+#: a payload that is an object of its caller's own, as the shortest JSON that says it: UTF-8, without space, escaped
+#: only where JSON must
+DOCUMENT_BYTES_MAX: Final = 32 * 1024
 TIME_US_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999: later is no time that a store of ours holds
 
 # --- HTTP and Postgres
 BODY_BYTES_MAX: Final = 64 * 1024  # one command
+#: one command with a document, of which each byte may be written as six (\u0041), and indented
+DOCUMENT_BODY_BYTES_MAX: Final = BODY_BYTES_MAX + 6 * DOCUMENT_BYTES_MAX
 CLOCK_SKEW_MAX_S: Final = 30
 POSTGRES_RECONNECT_S: Final = 2  # a pool's growing pauses begin anew then: so late it may see that Postgres is back
 

@@ -58,7 +58,7 @@ class Operation:
     signals: validation.Field | None = None  # what the ingress adds to a command beside the request
     outside: str | None = None  # the kind of caller (``senders.kind_of``) in whose name a program outside may send it
     audited: bool = False  # its route writes the audit log: it has no other door
-    body_bytes_max: int = limits.BODY_BYTES_MAX  # of one call; a line among others has the usual bound
+    body_bytes_max: int = limits.BODY_BYTES_MAX  # of one call; as a line among others, a document's or the usual
     senders: tuple[str, ...] = (INGRESS,)  # the roles that may send it: see schemas.senders
     of_two_persons: Callable[[Command], bool] | None = None  # which of it ``repairs`` may send; None: all
     result_id: str = "id"  # the field of its result that names what it made or changed

@@ -84,8 +84,7 @@ def refuse_tenant(raw: bytes) -> None:
 
 def read_line(raw: bytes, merchant: str) -> Request:
     """The request of one NDJSON line, which must name its operation. Raises as ``read_call``, or TooLarge."""
-    if len(raw) > limits.BODY_BYTES_MAX:
-        raise errors.TooLarge(f"A line is larger than {limits.BODY_BYTES_MAX} bytes.")
+    _bound_line(raw, limits.DOCUMENT_BODY_BYTES_MAX)  # which one is taken, is known when it is read
     body = strict_json.parse(raw)
     if not isinstance(body, dict):
         raise errors.MalformedRequest("A line must be a JSON object.")
@@ -97,9 +96,16 @@ def read_line(raw: bytes, merchant: str) -> Request:
         if (found := find(text)) is None:
             raise errors.MalformedRequest("The operation is not one that can be called.")
         operation, path_id = found
+    if not operation.document:
+        _bound_line(raw, limits.BODY_BYTES_MAX)
     if operation.audited:
         raise errors.MalformedRequest(f"{operation.template} is not taken among others: call its own route.")
     return _read(operation, path_id, body, _SILENT, merchant, {})
+
+
+def _bound_line(raw: bytes, bytes_max: int) -> None:
+    if len(raw) > bytes_max:
+        raise errors.TooLarge(f"A line is larger than {bytes_max} bytes.")
 
 
 _SILENT: Final = Fields()
@@ -175,7 +181,7 @@ def _document(
     if path_id is not None and (not path_id.strip("_") or card_number.holds_card_number(path_id)):
         raise errors.NotFound
     if len(_encode(given)) > limits.DOCUMENT_BYTES_MAX:
-        raise errors.TooLarge(f"The payload is larger than {limits.DOCUMENT_BYTES_MAX} bytes.")
+        raise errors.TooLarge(f"The payload is larger than {limits.DOCUMENT_BYTES_MAX} bytes as compact JSON in UTF-8.")
     aggregate_key = operation.aggregate_key(Named(path_id, given, merchant, key))
     _refuse_contradictions(operation, path_id, body, aggregate_key)
     if wrong := _wrong_identities(key, request_id):

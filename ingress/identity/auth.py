@@ -189,7 +189,7 @@ class Authenticator:
         if self._scopes_max is not None:
             scopes &= self._scopes_max
         return Caller(
-            principal=principal_in(claims) if scopes.isdisjoint(STAFF) else staff_in(claims, subject, scopes),
+            principal=principal_in(claims, subject) if scopes.isdisjoint(STAFF) else staff_in(claims, subject, scopes),
             subject=subject,
             scopes=scopes,
             expires_at=expires_at,

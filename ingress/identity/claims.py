@@ -15,8 +15,11 @@ _KINDS: Final = (MERCHANT, TENANT, USER)  # the claims that name who calls
 _SCOPES_OF_CALLERS: Final = frozenset(scope for kind in _KINDS for scope in SCOPES_OF[kind])
 
 
-def principal_in(claims: dict[str, Any]) -> str:
-    """In whose name a token speaks: exactly one merchant, tenant or user."""
+def principal_in(claims: dict[str, Any], subject: str) -> str:
+    """In whose name a token speaks: exactly one merchant, tenant or user.
+
+    Rule: a member of a tenant is a person. Its consent to support and what it pays stand under its ``sub``.
+    """
     named = [kind for kind in _KINDS if kind in claims]
     if len(named) != 1:
         raise errors.Unauthenticated(f"The token must name one of {', '.join(_KINDS)}.")
@@ -24,6 +27,8 @@ def principal_in(claims: dict[str, Any]) -> str:
     name = claims[kind]
     if not isinstance(name, str) or not NAME.match(name):
         raise errors.Unauthenticated(f"The token names no {kind}.")
+    if kind == TENANT and not validation.is_person(subject):
+        raise errors.Unauthenticated("The subject of a token of a tenant must name a person.")
     return _principal_of(kind, name)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def instant(time_us: int) -> str:
@@ -19,7 +19,8 @@ def instant(time_us: int) -> str:
 def parsed(text: object) -> int | None:
     """Microseconds since the epoch, or None for what is no instant, or lies outside the years 1 to 9999 of UTC.
 
-    So ``instant`` writes whatever this reads.
+    So ``instant`` writes whatever this reads. Nine digits of a fraction are taken, as many clocks write them;
+    those after the sixth are cut off, of what is metered as of what is asked for.
     """
     if not isinstance(text, str) or not _TIME.fullmatch(text):
         return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schemas import senders
 from schemas.identity import derived_id
+from schemas.limits import DOCUMENT_BODY_BYTES_MAX
 from schemas.operation import Named, Operation
 from schemas.tenancy import limits
 from schemas.tenancy import value_types as types
@@ -253,6 +254,7 @@ _RESOURCE_OPERATIONS: Final = (
         creates="rs",
         aggregate=of_caller,
         document=True,
+        body_bytes_max=DOCUMENT_BODY_BYTES_MAX,
         result_id="resource_id",
     ),
     Operation(
@@ -270,6 +272,7 @@ _RESOURCE_OPERATIONS: Final = (
         path_field="resource_id",
         aggregate=of_caller,
         document=True,
+        body_bytes_max=DOCUMENT_BODY_BYTES_MAX,
         result_id="resource_id",
         needs_version=True,
     ),

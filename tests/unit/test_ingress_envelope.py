@@ -54,6 +54,33 @@ def test_a_bare_document_is_what_it_is_whatever_its_fields_are_called(document: 
         call(document, None, create)
 
 
+@each("spaced", [False, True])
+def test_a_document_is_measured_by_what_it_says_not_by_how_it_is_written(spaced: bool) -> None:
+    """32 KiB of it, each byte as six characters and indented: a call, and a line among others, has place for that."""
+    create, kept = OPERATIONS["create_resource"], limits.DOCUMENT_BYTES_MAX - len('{"a":""}')
+    for length, fits in ((kept, True), (kept + 1, False)):
+        text = '{"a": "' + r"\u0061" * length + '"}' + " " * 2_000 * spaced
+        body = ('{"idempotency_key": "k", "payload": ' + text + "}").encode()
+        line = body.replace(b"{", b'{"operation": "POST /v1/resources", ', 1)
+        assert limits.BODY_BYTES_MAX < len(line) <= create.body_bytes_max
+        if fits:
+            assert call(body, None, create) == call({"a": "a" * length}, {"Idempotency-Key": "k"}, create)
+            assert envelope.read_line(line, "m_1") == call(body, None, create)
+            continue
+        for read in (lambda body=body: call(body, None, create), lambda line=line: envelope.read_line(line, "m_1")):
+            with pytest.raises(errors.TooLarge, match="payload"):
+                read()
+
+
+def test_other_lines_have_the_usual_bound() -> None:
+    line = {"operation": "POST /v1/payment_intents", "idempotency_key": "k", "payload": PAYLOAD}
+    padded = json.dumps(line).encode() + b" " * limits.BODY_BYTES_MAX
+    with pytest.raises(errors.TooLarge, match="line"):
+        envelope.read_line(padded, "m_1")
+    with pytest.raises(errors.TooLarge, match="line"):
+        envelope.read_line(b" " * (limits.DOCUMENT_BODY_BYTES_MAX + 1), "m_1")
+
+
 @each("name", validation.TENANT_NAMES)
 @each("operation", ["create_resource", "replace_resource", "delete_resource", "change_tenant", "export_tenant"])
 def test_a_tenant_that_is_said_is_refused_whatever_else_is_missing(name: str, operation: str) -> None:

@@ -48,6 +48,21 @@ def test_staff_has_no_scope_of_callers(keys: KeyFolder, beyond: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("subject", "taken"),
+    [("u_1", True), ("auth0|5f7c", True), ("", False), (" ", False), ("u\n1", False), ("\x00", False)],
+)
+def test_a_member_of_a_tenant_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> None:
+    """It consents and pays under that name; who calls for a merchant or a user is known by that alone."""
+    header = "Bearer " + signed(keys, lambda c: (c.pop("merchant"), c.update(tenant="tn_1", sub=subject)))
+    if taken:
+        assert caller_of(keys, header).subject == subject
+        return
+    with pytest.raises(errors.Unauthenticated, match="must name a person"):
+        caller_of(keys, header)
+    assert caller_of(keys, "Bearer " + signed(keys, lambda c: c.update(sub=subject))).merchant
+
+
+@pytest.mark.parametrize(
     ("subject", "taken"), [("ann@example.org", True), ("a" * 64, True), ("", False), ("\n", False)]
 )
 def test_staff_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> None:

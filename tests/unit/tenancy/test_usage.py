@@ -52,6 +52,12 @@ def test_an_instant_that_cannot_be_written_in_utc_is_none() -> None:
         assert instant(at) == text
 
 
+NOT_JSON: Final = [
+    *("text/xml", "", 5, "application/json;", "application/jsonx", "application/json charset=utf-8"),
+    *("application/json; charset=latin-1", "application/json; a=b c", "application/json; =b", "application/json; a="),
+]
+
+
 @each(
     ("field", "event"),
     [
@@ -63,7 +69,7 @@ def test_an_instant_that_cannot_be_written_in_utc_is_none() -> None:
         ("subject", GOOD | {"subject": 4}),
         ("type", GOOD | {"type": "other"}),
         ("specversion", GOOD | {"specversion": "0.3"}),
-        ("datacontenttype", GOOD | {"datacontenttype": "text/xml"}),
+        *(("datacontenttype", GOOD | {"datacontenttype": t}) for t in NOT_JSON),
         ("data", GOOD | {"data": [1]}),
         ("data", GOOD | {"data": {"dimension": "a", "quantity": 1, "unit": "B"}}),
         ("data.dimension", GOOD | {"data": {"dimension": "a b", "quantity": 1}}),
@@ -137,6 +143,8 @@ ODD: Final = [
     {"subject": ""},
     {"datacontenttype": None},
     {"datacontenttype": "text/plain"},
+    {"datacontenttype": "application/json; charset=utf-8"},
+    {"datacontenttype": 5},
     {"specversion": 1.0},
     {"extension": {"tenant": "tn_2"}},
     {"tenant": None},
