@@ -17,6 +17,7 @@ from ingress.http.parts import parts_of
 from ingress.identity.auth import Authenticator
 from ingress.identity.signed_requests import SignedRequests
 from schemas import errors
+from schemas.limits import BODY_BYTES_MAX
 from schemas.operation import ID
 
 if TYPE_CHECKING:
@@ -59,6 +60,17 @@ async def command(
         return forecast(await parts.get(Admissions).of(operation.service).forecast(caller, call))
     answer, request_id = await parts.get(Commands).one(caller, call, asked_terms, proof)
     return answers.response(answer, asked.applied(), request_id)
+
+
+async def without_tenant(request: Request, *scopes: str) -> bytes:
+    """The body of a call by somebody with one of these scopes, read before what it is about is looked for.
+
+    Raises as ``caller_of``, and MalformedRequest if it names a tenant: that is told first, of whatever it is asked.
+    """
+    await caller_of(request, *scopes)
+    raw = await reading.body(request, reading.JSON, BODY_BYTES_MAX)
+    envelope.refuse_tenant(raw)
+    return raw
 
 
 def forecast(answer: answers.Answer) -> Response:

@@ -28,7 +28,7 @@ from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM
 from ingress.tenancy.billing.invoices import Billing
 from ingress.tenancy.callers import is_member, require_staff
 from ingress.tenancy.tenants import Tenants
-from schemas import errors, limits
+from schemas import errors
 from schemas.services import OPERATIONS
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
@@ -74,20 +74,22 @@ async def get_payment(request: Request, invoice_id: str) -> Response:
 @router.post(f"{_INVOICE}/pay")
 async def pay(request: Request, invoice_id: str) -> Response:
     """Tries to pay it, in the name of its tenant. Of all tries one succeeds, for they are of one intent."""
+    raw = await calling.without_tenant(request, STAFF, TENANT_ADMIN)
     caller, stored = await _invoice(request, invoice_id)
     if not is_member(caller):
         raise errors.Forbidden("An invoice is paid by its tenant.")
-    return await _settle(request, caller, stored, CONFIRM)
+    return await _settle(request, caller, stored, CONFIRM, raw)
 
 
 @router.post(f"{_INVOICE}/void")
 async def void(request: Request, invoice_id: str) -> Response:
     """Nobody can pay it any more. What is paid is refunded instead; what a processor has is waited for."""
+    raw = await calling.without_tenant(request, STAFF, TENANT_ADMIN)
     caller, stored = await _invoice(request, invoice_id)
     require_staff(caller, STAFF)
     operating.person(caller)
     async with parts_of(request).get(Audit).privileged(caller, (STAFF,), "invoice.void", invoice_id, {}):
-        return await _settle(request, caller, stored, CANCEL)
+        return await _settle(request, caller, stored, CANCEL, raw)
 
 
 async def intent_of(request: Request, invoice_id: str) -> PaymentIntent | None:
@@ -123,13 +125,12 @@ def as_biller(caller: Caller) -> Caller:
     return structs.replace(caller, principal=BILLING_MERCHANT, scopes=scopes)
 
 
-async def _settle(request: Request, caller: Caller, stored: StoredInvoice, name: str) -> Response:
+async def _settle(request: Request, caller: Caller, stored: StoredInvoice, name: str, raw: bytes) -> Response:
     """One command on its intent, in the form of every command, answered as any."""
     invoice = json.loads(stored.document)
     biller = as_biller(caller)
     fields = envelope_fields.header_fields(request.headers)
     terms, asked = calling.terms(request)
-    raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     intent_id = invoice_intent.intent_of(invoice["invoice_id"])
     call = envelope.read_call(OPERATIONS[name], intent_id, raw, fields, BILLING_MERCHANT)
     call.idempotency_key = invoice_payment.try_identity(invoice["invoice_id"], name, call.idempotency_key)

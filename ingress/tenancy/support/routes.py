@@ -15,11 +15,12 @@ from ingress.http.parts import parts_of
 from ingress.operators import operating
 from ingress.tenancy.callers import is_member, member, of_tenant, require_staff
 from ingress.tenancy.support.access import SupportAccess, shown
-from schemas import errors, limits
+from schemas import errors
 from schemas.tenancy.desk_operations import (
     APPROVE,
     DESK,
     REQUEST_SUPPORT_GRANT,
+    STAFF,
     SUPPORT,
     TENANT_ADMIN,
 )
@@ -35,8 +36,9 @@ _GRANT: Final = f"{_GRANTS}/{{grant_id}}"
 @router.post(_GRANTS)
 async def request_grant(request: Request, tenant_id: str) -> Response:
     """Asks for access, with a reason."""
+    raw = await calling.without_tenant(request, SUPPORT)
     caller = await _staff(request, tenant_id, SUPPORT)
-    return await _carry_out(request, caller, REQUEST_SUPPORT_GRANT, tenant_id, {})
+    return await _carry_out(request, caller, REQUEST_SUPPORT_GRANT, tenant_id, {}, raw)
 
 
 @router.post(f"{_GRANT}/approve")
@@ -54,17 +56,19 @@ async def deny(request: Request, tenant_id: str, grant_id: str) -> Response:
 @router.post(f"{_GRANT}/consent")
 async def consent(request: Request, tenant_id: str, grant_id: str) -> Response:
     """The tenant allows it, too: a member of it, and nobody else."""
+    raw = await calling.without_tenant(request, TENANT_ADMIN, STAFF)
     caller, _ = await of_tenant(request, tenant_id)
     if not is_member(caller):
         raise errors.Forbidden("Only the tenant itself can consent.")
-    return await _carry_out(request, caller, "consent_support_grant", tenant_id, {"grant_id": grant_id})
+    return await _carry_out(request, caller, "consent_support_grant", tenant_id, {"grant_id": grant_id}, raw)
 
 
 @router.post(f"{_GRANT}/revoke")
 async def revoke(request: Request, tenant_id: str, grant_id: str) -> Response:
     """Anybody of either side ends it."""
+    raw = await calling.without_tenant(request, TENANT_ADMIN, STAFF, SUPPORT, APPROVE)
     caller, _ = await of_tenant(request, tenant_id, SUPPORT, APPROVE)
-    return await _carry_out(request, caller, "revoke_support_grant", tenant_id, {"grant_id": grant_id})
+    return await _carry_out(request, caller, "revoke_support_grant", tenant_id, {"grant_id": grant_id}, raw)
 
 
 @router.post(f"{_GRANT}/review")
@@ -76,9 +80,9 @@ async def review(request: Request, tenant_id: str, grant_id: str) -> Response:
 @router.post(f"{_GRANT}/token")
 async def token(request: Request, tenant_id: str, grant_id: str) -> Response:
     """What its requester shows while it is active."""
+    await calling.without_tenant(request, SUPPORT, APPROVE)
     caller = await _staff(request, tenant_id, SUPPORT, APPROVE)
     calling.require_id(grant_id)
-    envelope.refuse_tenant(await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX))
     access = parts_of(request).get(SupportAccess)
     made = access.token(await access.grant(tenant_id, grant_id), operating.person(caller))
     return calling.json(made, status=201)
@@ -110,8 +114,9 @@ async def audit(request: Request) -> Response:
 
 
 async def _of_staff(request: Request, operation: str, tenant_id: str, grant_id: str) -> Response:
+    raw = await calling.without_tenant(request, APPROVE)
     caller = await _staff(request, tenant_id, APPROVE)
-    return await _carry_out(request, caller, operation, tenant_id, {"grant_id": grant_id})
+    return await _carry_out(request, caller, operation, tenant_id, {"grant_id": grant_id}, raw)
 
 
 async def _staff(request: Request, tenant_id: str, *scopes: str) -> Caller:
@@ -123,14 +128,13 @@ async def _staff(request: Request, tenant_id: str, *scopes: str) -> Caller:
 
 
 async def _carry_out(
-    request: Request, caller: Caller, name: str, tenant_id: str, said_by_route: dict[str, Any]
+    request: Request, caller: Caller, name: str, tenant_id: str, said_by_route: dict[str, Any], raw: bytes
 ) -> Response:
     """One command, in the name of the person that the token names."""
     for id_ in said_by_route.values():
         calling.require_id(id_)
     fields = envelope_fields.header_fields(request.headers)
     asked_terms, asked = calling.terms(request)
-    raw = await reading.body(request, reading.JSON, limits.BODY_BYTES_MAX)
     said = {"person": operating.person(caller), **said_by_route}
     call = envelope.read_call(DESK[name], tenant_id, raw, fields, caller.principal, said)
     answer, request_id = await parts_of(request).get(Commands).one(caller, call, asked_terms)

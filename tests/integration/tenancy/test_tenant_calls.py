@@ -130,6 +130,26 @@ def test_a_change_of_nothing_is_no_version(tenancy: Tenancy, nothing: dict[str, 
     assert staff.get(path) == before
 
 
+@pytest.mark.parametrize("name", ["tenant", "tenant_id", "tenantid"])
+def test_a_tenant_that_a_body_names_is_refused_before_what_it_is_about_is_looked_for(
+    public: PublicSystem, tenancy: Tenancy, name: str
+) -> None:
+    """An invoice, a tenant or a grant that never was, or is another's: no other answer than that of one's own."""
+    caller, other = tenancy.tenant(), tenancy.tenant()
+    support = Caller(public, "m_support", "merchant", ("support", "support:approve"))
+    asked = [(caller, "/v1/invoices/in_never/pay"), (tenancy.staff, "/v1/invoices/in_never/void")]
+    for of in ("tn_never", other.name):
+        grant = f"/v1/tenants/{of}/support_grants/sg_never"
+        asked += [(caller, f"{grant}/consent"), (caller, f"{grant}/revoke"), (support, grant.rpartition("/")[0])]
+        asked += [(support, f"{grant}/{verb}") for verb in ("approve", "deny", "revoke", "review", "token")]
+    with support.http:
+        for who, path in asked:
+            for said in ({name: caller.name}, {"idempotency_key": "k", "payload": {name: caller.name}}):
+                answer = who.http.post(path, json=said, headers={"Idempotency-Key": "k"})
+                assert (answer.status_code, answer.json()["code"]) == (400, "malformed_request"), (path, answer.text)
+        assert caller.send("POST", "/v1/invoices/in_never/pay", {"payment_method": "tok"}).status_code == 404
+
+
 def test_no_route_takes_a_tenant_from_a_header_or_a_query(tenancy: Tenancy) -> None:
     """Whatever the route is for, also those without a token, and with the caller's own id."""
     caller = tenancy.tenant()
