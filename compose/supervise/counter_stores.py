@@ -20,8 +20,9 @@ import redis
 from compose import limits as compose_limits
 from limiter.policy.shard_map import ONE_SHARD, ShardsRefused, url_of
 from limiter.store.shard_changes import ShardChanges, newest
-from limiter.store.shard_server import asked, opened
+from limiter.store.shard_server import asked
 from sinks import limits
+from sinks.redis.connection import connect_blocking
 from sinks.redis.user import OPERATOR, user_name
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from compose.settings.addresses import Addresses
 
+_MS: Final = 1_000
 _SCRIPTS: Final = tuple(
     script.read_bytes()
     for folder in ("payments", "social")
@@ -111,7 +113,8 @@ class StoreTexts:
 
     def _server(self, url: str) -> redis.Redis:
         if url not in self._servers:
-            self._servers[url] = opened(url)
+            timeout_ms = compose_limits.HEALTH_CHECK_TIMEOUT_S * _MS
+            self._servers[url] = connect_blocking(url, timeout_ms, "millrace-supervisor")
         return self._servers[url]
 
     def _leave(self, urls: Iterable[str]) -> None:

@@ -76,10 +76,7 @@ def refuse_tenant(raw: bytes) -> None:
     body = strict_json.parse(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise errors.MalformedRequest("The body must be a JSON object.")
-    payload = body.get("payload")
-    given = body | payload if isinstance(payload, dict) else body
-    if name := next((name for name in validation.TENANT_NAMES if name in given), None):
-        raise errors.MalformedRequest(f"The request must not say {name}: it comes only from the token.")
+    _refuse_named(_tenant_in(body) or _tenant_in(_payload_of(body)))
 
 
 def read_line(raw: bytes, merchant: str) -> Request:
@@ -200,15 +197,24 @@ def _document(
 
 def _refuse_caller(operation: Operation, body: dict[str, Any]) -> None:
     """Raises MalformedRequest if envelope or payload name who asks. Looked at first: whatever else is missing."""
-    given = body.get("payload")
-    payload = given if isinstance(given, dict) else {}
-    named: str | None = next((name for name in validation.TENANT_NAMES if name in body), None)
-    if named is None and operation.document:
-        named = next((name for name in validation.TENANT_NAMES if name in payload), None)
-    elif named is None:
-        named = validation.names_its_caller(payload, operation.payload)
-    if named is not None:
-        raise errors.MalformedRequest(f"The request must not say {named}: it comes only from the token.")
+    payload = _payload_of(body)
+    in_payload = _tenant_in(payload) if operation.document else validation.names_its_caller(payload, operation.payload)
+    _refuse_named(_tenant_in(body) or in_payload)
+
+
+def _payload_of(body: dict[str, Any]) -> dict[str, Any]:
+    """What an envelope has as payload, as far as it may name anybody."""
+    payload = body.get("payload")
+    return payload if isinstance(payload, dict) else {}
+
+
+def _tenant_in(said: dict[str, Any]) -> str | None:
+    return next((name for name in validation.TENANT_NAMES if name in said), None)
+
+
+def _refuse_named(name: str | None) -> None:
+    if name is not None:
+        raise errors.MalformedRequest(f"The request must not say {name}: it comes only from the token.")
 
 
 def refuse_card_number(key: str) -> None:

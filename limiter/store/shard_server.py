@@ -104,14 +104,12 @@ class ShardServer:
 @contextmanager
 def connected(url: str) -> Iterator[ShardServer]:
     """A server. Raises ShardsRefused, without any secret, when it does not answer as it should."""
-    with opened(url) as connection, asked(connection, url) as server:
-        yield server
-
-
-def opened(url: str) -> redis.Redis:
-    """A client for who asks a server again and again; it connects when it is used, and again after a failure."""
     bound_s = limits.LIMIT_SHARD_CALL_TIMEOUT_S
-    return redis.Redis.from_url(url, socket_timeout=bound_s, socket_connect_timeout=bound_s)
+    with (
+        redis.Redis.from_url(url, socket_timeout=bound_s, socket_connect_timeout=bound_s) as connection,
+        asked(connection, url) as server,
+    ):
+        yield server
 
 
 @contextmanager

@@ -183,13 +183,13 @@ class _Run:
         """The violating rows, as they are found."""
         match invariant.id if invariant.source == "comparison" else "":
             case "":
-                return self._view.rows(invariant.sql)
+                found = self._view.rows(invariant.sql)
             case computed if computed in COMPUTED or computed in ANALYSED:
-                return self._computed(computed, invariant.sql)
+                found = self._computed(computed, invariant.sql)
             case stores if stores in COMPARED_STORES:
-                return self._cross_store(COMPARED_STORES[stores], invariant.sql, finding)
+                found = self._cross_store(COMPARED_STORES[stores], invariant.sql, finding)
             case outside if outside in self._before.outside:
-                return self._before.outside[outside].violations(self._view, invariant.sql, finding.tell)
+                found = self._before.outside[outside].violations(self._view, invariant.sql, finding.tell)
             case "published":
                 found = self._published(invariant.sql)
             case "sinks":

@@ -57,6 +57,7 @@ def paths() -> Json:
                 "MadeSigningKey",
                 body="RegisterSigningKey",
                 status="201",
+                headers=elements.MADE_HEADERS,
                 description=_DOC,
             ),
         },
@@ -71,6 +72,7 @@ def paths() -> Json:
                 [key],
                 (*conflict, *_WRITE_CODES),
                 "MadeSigningKey",
+                headers=elements.REPLAYED_HEADERS,
             )
         },
         required: {
@@ -85,6 +87,7 @@ def paths() -> Json:
                 ("state_conflict", *_WRITE_CODES),
                 "MadeSignatureRequirement",
                 body="SetSignatureRequirement",
+                headers=elements.REPLAYED_HEADERS,
                 description=_REQUIREMENT_DOC,
             ),
         },
@@ -123,6 +126,7 @@ def _of_operators() -> Json:
                 codes,
                 "MadeSigningKey",
                 body="RevokeSigningKeyOf",
+                headers=elements.REPLAYED_HEADERS,
             )
         },
         f"{account}/signature_requirement": {
@@ -134,6 +138,7 @@ def _of_operators() -> Json:
                 codes,
                 "MadeSignatureRequirement",
                 body="SetSignatureRequirementOf",
+                headers=elements.REPLAYED_HEADERS,
             )
         },
     }
@@ -184,10 +189,9 @@ def _operation(
     *,
     body: str | None = None,
     status: str = "200",
+    headers: Json | None = None,
     description: str | None = None,
 ) -> Json:
-    said_again = elements.REPLAYED_HEADERS if answer.startswith("Made") else None
-    headers = elements.MADE_HEADERS if status == "201" else said_again
     signs = list(elements.SIGNATURE_HEADERS) if signing_key_routes.MANAGE in scopes else []
     request = {"required": True, "content": {elements.JSON: {"schema": shared.ref(body)}}} if body else None
     return {
