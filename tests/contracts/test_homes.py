@@ -273,7 +273,9 @@ def test_where_memory_ends_homes_end_rather_than_lack_posts_and_what_is_beside_t
     """Fan-out goes on, and no home is served as complete without what it could not be given."""
     server = CounterServer(tmp_path, "--appendonly", "no")  # whose buffers are memory in use, for a while
     with redis.Redis.from_url(server.url) as client:
-        client.set("beside", bytes(20_000_000))
+        client.setrange(
+            "beside", 20_000_000 - 1, b"\0"
+        )  # made there: a buffer for what is sent would be freed in the midst
 
         def use(percent: int) -> None:
             client.config_set("maxmemory", client.info("memory")["used_memory"] * 100 // percent)
