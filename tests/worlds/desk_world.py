@@ -29,6 +29,9 @@ MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write
 TODAY: Final = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 DAY: Final = timedelta(days=1)
 TRACE: Final = Path(__file__).parents[3] / "shared" / "data" / "usage" / "llm_inference_trace_code.csv"
+NOT_FED: Final = """select count(*) from usage_counted c
+left join stream_position p on p.follower = 'tenancy_usage' and p.partition = c.partition
+where c.last_seq > greatest(c.floor_seq, coalesce(p.last_seq, 0))"""
 #: connections that the module's end closes
 OPEN: Final[list[httpx.Client]] = []
 
@@ -124,6 +127,13 @@ def in_clickhouse(system: PublicSystem, tenant: Caller) -> tuple[int, ...]:
         return tuple(map(int, client.query(query, parameters={"t": tenant.name}).result_rows[0]))
     finally:
         client.close()
+
+
+def usage_not_fed(system: PublicSystem) -> int:
+    """Partitions whose sink has not stored that all of them is in ClickHouse, where it is a moment before."""
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+        (row,) = connection.execute(NOT_FED).fetchall()
+    return int(row[0])
 
 
 def a_grant(system: PublicSystem, tenant: Caller, **said: Any) -> tuple[str, httpx.Client]:
@@ -237,3 +247,4 @@ def a_history(system: PublicSystem) -> None:
     becomes(lambda: tenant.used("resource_writes"), [(1, 1)])
     with usage_sink(system):
         becomes(lambda: in_clickhouse(system, tenant), (3, 3, 4))
+        becomes(lambda: usage_not_fed(system), 0)
