@@ -91,6 +91,13 @@ appender.console.layout.pattern=%d{ISO8601} %p %c: %m%n
 """
 
 
+_RECORDED: Final = (
+    # adapters in the archive of JDK 25 do not link again, and every start would warn about it
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-AOTAdapterCaching",
+    "-XX:-AOTStubCaching",
+    "-XX:CompileThresholdScaling=0.2",  # what is called often by day is called a fifth as often while it is recorded
+)
 #: librdkafka reports every refused connection of a broker that is not up yet
 _QUIET: Final = logging.getLogger("compose.stack.kafka.health")
 _QUIET.disabled = True
@@ -154,7 +161,7 @@ class Kafka:
             str(self._configuration),
         ]
         done = subprocess.run(
-            [*self._java(), *tool],
+            [*self._java(self._compiled()), *tool],
             capture_output=True,
             text=True,
             check=False,
@@ -166,20 +173,23 @@ class Kafka:
 
     def command(self) -> Sequence[str]:
         """The broker in the foreground."""
-        return [*self._java(), "kafka.Kafka", str(self._configuration)]
+        return self._run(self._compiled())
 
-    def _java(self) -> list[str]:
-        archive = archive_path()
+    def recorded(self, archive: Path) -> Sequence[str]:
+        """The same; at its end Java writes what it loaded, and what was called often."""
+        return self._run([*_RECORDED, f"-XX:AOTCacheOutput={archive}"])
+
+    def _run(self, compiled: Sequence[str]) -> Sequence[str]:
+        return [*self._java(compiled), "kafka.Kafka", str(self._configuration)]
+
+    def _java(self, compiled: Sequence[str]) -> list[str]:
         return [
             java(),
-            *([f"-XX:AOTCache={archive}"] if archive.exists() else []),
+            *compiled,
             f"-Xmx{limits.KAFKA_HEAP_MEGABYTES_MAX}m",
             "-XX:+UseSerialGC",
             # everything stands still while it is collected: often and short delays nobody, seldom and long is the p99
             f"-Xmn{limits.KAFKA_YOUNG_MEGABYTES}m",
-            # Beside all the others on a few cores the broker's time is that of its compilers: the first one suffices,
-            # and halves what a record costs (``millrace bench http``).
-            "-XX:TieredStopAtLevel=1",
             # Whenever compiled code has grown by 15 % of what may be, everything stands still for a whole collection
             # of the heap: with Java's own bound of 48 MiB in the first minute under load.
             f"-XX:ReservedCodeCacheSize={limits.KAFKA_CODE_MEGABYTES_MAX}m",
@@ -189,6 +199,16 @@ class Kafka:
             "-cp",
             class_path(),
         ]
+
+    @staticmethod
+    def _compiled() -> list[str]:
+        """Java compiles what the archive says is called often, and well, at once.
+
+        Without one it would find that out under load, beside all the others on a few cores: there its first compiler
+        suffices, and halves what a record costs in the first minutes (``millrace bench http``).
+        """
+        archive = archive_path()
+        return [f"-XX:AOTCache={archive}"] if archive.exists() else ["-XX:TieredStopAtLevel=1"]
 
     def environment(self) -> Mapping[str, str]:
         """Nothing is added."""
@@ -203,7 +223,7 @@ class Kafka:
             self._asking = None
             return str(error)
         if self._asking is None:
-            self._asking = AdminClient(self._as_broker(), logger=_QUIET)
+            self._asking = AdminClient(self.as_itself(), logger=_QUIET)
         try:
             self._asking.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
         except KafkaException as error:
@@ -214,11 +234,12 @@ class Kafka:
     def initialize(self) -> None:
         """Its users have their passwords, and may do what is declared; topics are the application's matter."""
         try:
-            ensure_users(self._as_broker(), self.users())
+            ensure_users(self.as_itself(), self.users())
         except Unavailable as error:
             raise StackError(error.public) from error
 
-    def _as_broker(self) -> dict[str, Any]:
+    def as_itself(self) -> dict[str, Any]:
+        """The settings of a client that may do anything."""
         return {
             "bootstrap.servers": self.address,
             **credentials(BROKER, self.password),

@@ -22,6 +22,8 @@ from compose.stack.home import read_json, write_private
 KAFKA: Final = "org.apache.kafka:kafka_2.13:4.1.1"
 # Resolved by itself: its dependency management would pull an older kafka-clients into Kafka's own tree.
 LOGGING: Final = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
+#: in the name of an archive: one of a broker that only started knows nothing of what is called often
+_ARCHIVE_OF: Final = "a broker that was kept busy"
 _LOGGING_JAR_PREFIX: Final = "log4j-slf4j-impl"
 
 
@@ -62,13 +64,13 @@ def require_known(jars: list[str]) -> list[str]:
 
 
 def archive_path() -> Path:
-    """Where the archive of Kafka's classes for this Java and these jars stands, if it was made.
+    """Where the archive of Kafka for this Java and these jars stands, if it was made.
 
     The same Java serves several environments from one archive: what Java compares is its modules file, not its path.
     """
     runtime = Path(java()).resolve()
     seen = [file.stat() for file in (runtime, runtime.parent.parent / "lib" / "modules") if file.exists()]
-    made_from = f"{[(file.st_size, file.st_mtime_ns) for file in seen]} {class_path()}"
+    made_from = f"{[(file.st_size, file.st_mtime_ns) for file in seen]} {class_path()} {_ARCHIVE_OF}"
     return _cache_file().with_suffix(f".{hashlib.sha256(made_from.encode()).hexdigest()[:16]}.aot")
 
 

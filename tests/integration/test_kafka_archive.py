@@ -1,0 +1,51 @@
+"""The archive that Kafka starts from: of a broker that was kept busy, or none."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compose import limits
+from compose.stack import kafka, kafka_archive
+from compose.stack.errors import StackError
+from compose.stack.kafka import Kafka
+from compose.stack.kafka_jars import class_path, java
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where it is made, by few records."""
+    made = tmp_path / "kafka.aot"
+    for module in (kafka, kafka_archive):
+        monkeypatch.setattr(module, "archive_path", lambda: made)
+    monkeypatch.setattr(limits, "KAFKA_EXERCISE_RECORDS", 20)
+    return made
+
+
+def test_the_archive_of_a_broker_that_was_busy_is_what_brokers_start_from(archive: Path, tmp_path: Path) -> None:
+    broker = Kafka(tmp_path / "kafka", 1, 2, "p")
+    assert "-XX:TieredStopAtLevel=1" in broker.command()
+    assert kafka_archive.make_archive() == archive
+    assert f"-XX:AOTCache={archive}" in broker.command()
+    assert "-XX:TieredStopAtLevel=1" not in broker.command()
+    needs_it = [java(), f"-XX:AOTCache={archive}", "-XX:AOTMode=on", "-XX:+UseSerialGC", "-cp", class_path()]
+    told = subprocess.run([*needs_it, "kafka.Kafka", "--version"], capture_output=True, text=True, check=True)
+    assert told.stderr == ""
+    begun = archive.stat().st_mtime_ns
+    assert kafka_archive.make_archive() == archive
+    assert archive.stat().st_mtime_ns == begun
+
+
+def test_a_broker_that_takes_no_records_leaves_no_archive(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a broker that had nothing to do would have it compile too late what is called often."""
+    monkeypatch.setattr(limits, "KAFKA_EXERCISE_MAX_S", 0)
+    with pytest.raises(StackError, match="did not take records"):
+        kafka_archive.make_archive()
+    assert list(archive.parent.iterdir()) == []
