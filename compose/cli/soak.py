@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from compose.proof.kit.narrator import Narrator
-    from compose.proof.soak.verdict import Verdict
+    from compose.proof.soak.proof import Verdict
 
 _INTERRUPTED: Final = 130
 _SEED_MAX: Final = 2**31 - 1
@@ -43,7 +43,7 @@ def payments(
     as_json: AsJson = False,
 ) -> None:
     """Every fault of the processor, every process killed in turn, settlements with lies; exit 1 if anything differs."""
-    from compose.proof.soak.soak import soak as run_soak  # noqa: PLC0415 - imports every client
+    from compose.proof.soak.payments.soak import soak as run_soak  # noqa: PLC0415 - imports every client
 
     _run(
         run_soak,
@@ -70,8 +70,8 @@ def limiter(
     as_json: AsJson = False,
 ) -> None:
     """Three gateways, retries at others, all killed in turn, policies changed; exit 1 if one token is missing."""
-    from compose.proof.soak.limiter_run import GATEWAYS, SERVICES  # noqa: PLC0415 - the help needs none of it
-    from compose.proof.soak.limiter_run import soak as run_soak  # noqa: PLC0415
+    from compose.proof.soak.limiter.run import GATEWAYS, SERVICES  # noqa: PLC0415 - the help needs none of it
+    from compose.proof.soak.limiter.run import soak as run_soak  # noqa: PLC0415
 
     alone = {"limiter_gateways": None, "limiter_frames_port": None}
     changes = {"limiter_gateway_processes": GATEWAYS, **alone}

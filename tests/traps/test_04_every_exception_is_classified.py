@@ -111,7 +111,7 @@ KINDS: dict[str, Kind] = {
     "compose.stripe_simulator.app.RefusedByMock": V,
     "compose.stripe_simulator.problems.Refused": B,
     "compose.proof.demo.acts.Unexpected": B,
-    "compose.proof.soak.caller.Unexpected": B,
+    "compose.proof.soak.waiting.Unexpected": B,
     "compose.proof.kit.patient_caller.CallRefused": B,
     "compose.proof.kit.patient_caller.NotInTime": A,  # asked again with the same identity, for as long as there was patience
 }

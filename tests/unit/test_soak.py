@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from compose.proof.soak.accounts import ENDS, MadePayout
-from compose.proof.soak.bank import write_statements
-from compose.proof.soak.plans import KINDS, Plan, draw
-from compose.proof.soak.policies import ASSESSED, countries, risk_document, routing_document
-from compose.proof.soak.proof import Proof
-from compose.proof.soak.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
-from compose.proof.soak.shop import Shop
-from compose.proof.soak.verdict import Verdict
+from compose.proof.soak.payments.accounts import ENDS, MadePayout
+from compose.proof.soak.payments.bank import write_statements
+from compose.proof.soak.payments.plans import KINDS, Plan, draw
+from compose.proof.soak.payments.policies import ASSESSED, countries, risk_document, routing_document
+from compose.proof.soak.payments.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
+from compose.proof.soak.payments.shop import Shop
+from compose.proof.soak.proof import Proof, Verdict
 from compose.simulator.modes import MODES
 from dataflows.payments.domain import risk, routing
 from reconciliation.payments.settlement.file_result import Discrepancy

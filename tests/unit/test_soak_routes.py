@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from compose.proof.soak.plans import KINDS, REFUSED_EVERYWHERE, Kind, Plan
-from compose.proof.soak.policies import TRIED_ELSEWHERE, routing_document
-from compose.proof.soak.policy_proofs import Charge, judged_routes
+from compose.proof.soak.payments.plans import KINDS, REFUSED_EVERYWHERE, Kind, Plan
+from compose.proof.soak.payments.policies import TRIED_ELSEWHERE, routing_document
+from compose.proof.soak.payments.policy_proofs import Charge, judged_routes
 from compose.simulator.modes import MODES
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Decision

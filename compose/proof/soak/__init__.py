@@ -1,1 +1,1 @@
-"""``millrace soak payments``: everything at once, every process killed in turn, and then the proof."""
+"""``millrace soak``: a service under load, every process killed in turn, and then the proof."""

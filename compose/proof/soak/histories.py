@@ -22,8 +22,7 @@ from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.patient_caller import CallRefused, NotInTime
 from compose.proof.soak.disturbance import Disturber
 from compose.proof.soak.outages import Answers, died_alone, missed, outages
-from compose.proof.soak.proof import Proof
-from compose.proof.soak.verdict import Verdict
+from compose.proof.soak.proof import Proof, Verdict
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from reconciliation.check.run import run_check

@@ -12,7 +12,7 @@ from compose.proof import limits
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from compose.proof.soak.verdict import Verdict
+    from compose.proof.soak.proof import Verdict
 
 
 def show(console: Console, verdict: Verdict, *, what: str = "Payments") -> None:

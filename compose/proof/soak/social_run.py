@@ -25,7 +25,7 @@ from schemas.social import limits as social_limits
 if TYPE_CHECKING:
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
-    from compose.proof.soak.verdict import Verdict
+    from compose.proof.soak.proof import Verdict
 
 #: what social posts need; their owners and workers come by themselves
 SERVICES: Final = ("clickhouse_sink", "social_media", "ingress")

@@ -23,7 +23,7 @@ from schemas.tenancy.operations import SERVICE_NAME
 if TYPE_CHECKING:
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
-    from compose.proof.soak.verdict import Verdict
+    from compose.proof.soak.proof import Verdict
 
 #: what tenants need, and whose book is checked; their owners, movers, meters and the monitor come by themselves
 SERVICES: Final = ("simulator", "clickhouse_sink", "ingress")

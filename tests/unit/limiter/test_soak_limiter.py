@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compose.proof.soak.limiter_ledger import Booked, Conversation, Counter, Leases, Ledger, Quota, prove
-from compose.proof.soak.limiter_load import draw
+from compose.proof.soak.limiter.ledger import Booked, Conversation, Counter, Leases, Ledger, Quota, prove
+from compose.proof.soak.limiter.load import draw
 from limiter.frames.frames import ALLOWED, APPROXIMATE, DEGRADED, DUPLICATE, Answer
 from tests.each import each
 

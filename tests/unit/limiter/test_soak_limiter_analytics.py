@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compose.proof.soak.limiter_analytics import Analytics, Kept, Totals, prove
+from compose.proof.soak.limiter.analytics import Analytics, Kept, Totals, prove
 from tests.each import each
 
 TOTALS = {"a": Totals(7, 2, 12), "b": Totals(1, 0, 3)}

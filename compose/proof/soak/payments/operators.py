@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from compose.proof import limits
-from compose.proof.soak.caller import Unexpected, answered, until
-from compose.proof.soak.policies import REVIEWER, risk_document, routing_document
-from compose.proof.soak.settlements import Books, finding
+from compose.proof.soak.payments.policies import REVIEWER, risk_document, routing_document
+from compose.proof.soak.payments.settlements import Books, finding
+from compose.proof.soak.waiting import Unexpected, answered, until
 
 if TYPE_CHECKING:
     from collections.abc import Collection

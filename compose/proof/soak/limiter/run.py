@@ -12,15 +12,14 @@ import httpx
 import psycopg
 
 from compose.proof import limits as proof_limits
-from compose.proof.soak import limiter_analytics, limiter_books
-from compose.proof.soak.caller import Unexpected
 from compose.proof.soak.disturbance import Disturber
-from compose.proof.soak.limiter_ledger import QUOTAS, Ledger, prove
-from compose.proof.soak.limiter_load import Clients, draw
-from compose.proof.soak.limiter_policies import Policies
+from compose.proof.soak.limiter import analytics, books
+from compose.proof.soak.limiter.ledger import QUOTAS, Ledger, prove
+from compose.proof.soak.limiter.load import Clients, draw
+from compose.proof.soak.limiter.policies import Policies
 from compose.proof.soak.outages import Answers, died_alone, missed, outages
-from compose.proof.soak.proof import Proof
-from compose.proof.soak.verdict import Verdict
+from compose.proof.soak.proof import Proof, Verdict
+from compose.proof.soak.waiting import Unexpected
 from compose.stack.errors import StackError
 from ingress.identity.issuer import KeyFolder, issue_token
 from schemas import limits
@@ -153,7 +152,7 @@ class _Soak:
     # --- afterwards ------------------------------------------------------------------------------------------
 
     async def _rest(self) -> None:
-        if unfinished := await limiter_books.at_rest(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S):
+        if unfinished := await books.at_rest(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S):
             self._run.ledger.problems.append(unfinished)
 
     async def _verdict(self) -> Verdict:
@@ -162,10 +161,10 @@ class _Soak:
         ledger.breaks = [one.at_s for one in done if any(name.startswith(_GATEWAY) for name in (one.name, *one.group))]
         ledger.killed = sum(name.startswith(_GATEWAY) for one in done for name in one.ended)
         try:
-            books = await limiter_books.booked(self._addresses, ledger.heard())
-            proofs = prove(ledger, books, limiter_books.leases(self._addresses, self._policies.ids))
-            proofs.append(limiter_books.each_lease(self._addresses))
-            proofs.append(await limiter_analytics.same_decisions(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S))
+            booked = await books.booked(self._addresses, ledger.heard())
+            proofs = prove(ledger, booked, books.leases(self._addresses, self._policies.ids))
+            proofs.append(books.each_lease(self._addresses))
+            proofs.append(await analytics.same_decisions(self._addresses, proof_limits.SOAK_SETTLE_WAIT_S))
         except (PlatformError, psycopg.Error, OSError, ValueError) as error:
             proofs = [Proof(name="the accounts", says="could not be read", problems=[str(error), *ledger.problems])]
         there = list(run.disturber.there().values())

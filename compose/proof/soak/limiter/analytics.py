@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from compose.proof import limits
-from compose.proof.soak.limiter_books import connection
+from compose.proof.soak.limiter.books import connection
 from compose.proof.soak.proof import Proof
 from schemas import errors
 from sinks.clickhouse.connection import ClickHouseConnection
@@ -18,8 +18,8 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from compose.settings.addresses import Addresses
 
-_POSTGRES: Final = queries("compose.proof.soak", "limiter.sql")
-_CLICKHOUSE: Final = queries("compose.proof.soak", "limiter_clickhouse.sql")
+_POSTGRES: Final = queries("compose.proof.soak.limiter", "postgres.sql")
+_CLICKHOUSE: Final = queries("compose.proof.soak.limiter", "clickhouse.sql")
 
 
 class Totals(NamedTuple):

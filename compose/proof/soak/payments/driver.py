@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from compose.proof.soak.caller import Unexpected, until
-from compose.proof.soak.plans import WRONG_AMOUNT
-from compose.proof.soak.policies import countries
+from compose.proof.soak.payments.plans import WRONG_AMOUNT
+from compose.proof.soak.payments.policies import countries
+from compose.proof.soak.waiting import Unexpected, until
 from ingress.client import CallRefused
 
 if TYPE_CHECKING:
-    from compose.proof.soak.caller import Caller
-    from compose.proof.soak.plans import Plan
+    from compose.proof.soak.payments.caller import Caller
+    from compose.proof.soak.payments.plans import Plan
     from ingress.client import Committed
 
 _PAST_THE_CAP = "amount_exceeds_refundable"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from compose.proof import limits
-from compose.proof.soak.caller import Unexpected, answered, until
-from compose.proof.soak.limiter_ledger import COST_MAX, QUOTAS, Quota
-from compose.proof.soak.limiter_load import SHARES
+from compose.proof.soak.limiter.ledger import COST_MAX, QUOTAS, Quota
+from compose.proof.soak.limiter.load import SHARES
+from compose.proof.soak.waiting import Unexpected, answered, until
 from limiter.frames.frame_requests import Check, GatewayUnavailable
 
 if TYPE_CHECKING:
-    from compose.proof.soak.limiter_load import Clients
+    from compose.proof.soak.limiter.load import Clients
 
 _DAY_MS: Final = 86_400_000
 _CAPACITY_MIN: Final = 100

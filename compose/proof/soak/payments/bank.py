@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from compose.proof.soak.accounts import MadePayout
-    from compose.proof.soak.settlements import Books, Payout
+    from compose.proof.soak.payments.accounts import MadePayout
+    from compose.proof.soak.payments.settlements import Books, Payout
 
 _ACCOUNT = "NL00SOAK"
 _NOT_FOOTING = 5  # minor units that a closing balance is off

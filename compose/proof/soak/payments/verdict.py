@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 from compose.operator_access import check_settings, operator_connection
 from compose.proof import limits
 from compose.proof.kit.evidence import gather
-from compose.proof.soak.accounts import FROZEN_MERCHANT
-from compose.proof.soak.outages import Outages, died_alone, missed, outages
-from compose.proof.soak.plans import MERCHANTS, WRONG_AMOUNT
-from compose.proof.soak.policy_proofs import accounts, risk, routing
-from compose.proof.soak.proof import Proof
+from compose.proof.soak.outages import died_alone, missed, outages
+from compose.proof.soak.payments.accounts import FROZEN_MERCHANT
+from compose.proof.soak.payments.plans import MERCHANTS, WRONG_AMOUNT
+from compose.proof.soak.payments.policy_proofs import accounts, risk, routing
+from compose.proof.soak.proof import Proof, Verdict
 from compose.settings.settings import load_settings
 from reconciliation.audit.verify import verify
 from reconciliation.check.run import run_check
@@ -26,43 +25,9 @@ from sinks.postgres.sql_files import queries
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from compose.proof.soak.run import Run
+    from compose.proof.soak.payments.run import Run
 
-_QUERIES: Final = queries("compose.proof.soak", "verdict.sql")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What the soak came to."""
-
-    seed: int
-    figures: dict[str, int]
-    by_kind: dict[str, int]
-    disturbances: list[str]
-    outages: list[Outages] = field(default_factory=list)
-    proofs: list[Proof] = field(default_factory=list)
-
-    @property
-    def is_ok(self) -> bool:
-        """Every proof holds."""
-        return all(proof.holds for proof in self.proofs)
-
-    @property
-    def problems(self) -> list[str]:
-        """Everything that differs, over all proofs."""
-        return [problem for proof in self.proofs for problem in proof.problems]
-
-    def as_object(self, seconds: float) -> dict[str, Any]:
-        """What --json prints."""
-        proofs = [asdict(proof) | {"holds": proof.holds} for proof in self.proofs]
-        return {"ok": self.is_ok, "seconds": round(seconds, 1), **asdict(self), "proofs": proofs}
-
-    def line(self, seconds: float) -> str:
-        """The last line of the soak."""
-        pairs = {"seed": self.seed, **self.figures, "disturbances": len(self.disturbances)}
-        pairs |= {"proofs": len(self.proofs), "problems": len(self.problems), "seconds": round(seconds)}
-        text = " ".join(f"{name}={value}" for name, value in pairs.items())
-        return f"SOAK {'OK' if self.is_ok else 'FAILED'} {text}"
+_QUERIES: Final = queries("compose.proof.soak.payments", "verdict.sql")
 
 
 def prove(run: Run) -> Verdict:

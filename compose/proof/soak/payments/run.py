@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from compose.proof.soak.caller import Counts
-from compose.proof.soak.settlements import Books
+from compose.proof.soak.payments.caller import Counts
+from compose.proof.soak.payments.settlements import Books
 
 if TYPE_CHECKING:
     from compose.proof.kit.acknowledged import Acknowledgements
     from compose.proof.kit.narrator import Narrator
     from compose.proof.kit.own_stack import OwnStack
-    from compose.proof.soak.accounts import Freezer, Payouts
     from compose.proof.soak.disturbance import Disturber
-    from compose.proof.soak.operators import Operators
-    from compose.proof.soak.plans import Plan
-    from compose.proof.soak.shop import Shop
+    from compose.proof.soak.payments.accounts import Freezer, Payouts
+    from compose.proof.soak.payments.operators import Operators
+    from compose.proof.soak.payments.plans import Plan
+    from compose.proof.soak.payments.shop import Shop
 
 
 @dataclass(slots=True)

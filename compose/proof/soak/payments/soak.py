@@ -16,18 +16,20 @@ from compose.proof import limits as proof_limits
 from compose.proof.kit.acknowledged import Acknowledgements
 from compose.proof.kit.journal import LossyTransport
 from compose.proof.kit.settling import all_final
-from compose.proof.soak.accounts import FROZEN_MERCHANT, Freezer, Payouts
-from compose.proof.soak.bank import write_statements
-from compose.proof.soak.caller import Caller, Unexpected, answered
 from compose.proof.soak.disturbance import Disturber
-from compose.proof.soak.operators import OPERATORS, Operators
-from compose.proof.soak.payer import Payer
-from compose.proof.soak.plans import CURRENCIES, KINDS, MERCHANTS, Kind, Plan, draw
-from compose.proof.soak.processor import Processor
-from compose.proof.soak.run import Run
-from compose.proof.soak.settlements import Settlements, Victim, reconcile_twice, run_reconcile
-from compose.proof.soak.shop import open_shop
-from compose.proof.soak.verdict import Verdict, prove
+from compose.proof.soak.payments.accounts import FROZEN_MERCHANT, Freezer, Payouts
+from compose.proof.soak.payments.bank import write_statements
+from compose.proof.soak.payments.caller import Caller
+from compose.proof.soak.payments.operators import OPERATORS, Operators
+from compose.proof.soak.payments.payer import Payer
+from compose.proof.soak.payments.plans import CURRENCIES, KINDS, MERCHANTS, Kind, Plan, draw
+from compose.proof.soak.payments.processor import Processor
+from compose.proof.soak.payments.run import Run
+from compose.proof.soak.payments.settlements import Settlements, Victim, reconcile_twice, run_reconcile
+from compose.proof.soak.payments.shop import open_shop
+from compose.proof.soak.payments.verdict import prove
+from compose.proof.soak.proof import Verdict
+from compose.proof.soak.waiting import Unexpected, answered
 from compose.stack.errors import StackError
 from ingress.client import AsyncMillraceClient, MillraceClientError
 from ingress.client.wire import POOL

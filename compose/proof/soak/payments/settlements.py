@@ -14,14 +14,14 @@ from itertools import chain, cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.proof import limits
-from compose.proof.soak.caller import Unexpected
+from compose.proof.soak.waiting import Unexpected
 from reconciliation.payments.settlement.run import reconcile
 from schemas.errors import PlatformError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from compose.proof.soak.processor import Processor
+    from compose.proof.soak.payments.processor import Processor
     from reconciliation.payments.settlement.file_result import Discrepancy
     from reconciliation.payments.settlement.run import ReconcileReport, ReconcileSettings
     from reconciliation.payments.settlement.sources import GivenFile

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose.proof import limits as proof_limits
-from compose.proof.soak.limiter_ledger import QUOTAS, Booked, Counter, Leases, Quota
-from compose.proof.soak.limiter_load import ROUTE
+from compose.proof.soak.limiter.ledger import QUOTAS, Booked, Counter, Leases, Quota
+from compose.proof.soak.limiter.load import ROUTE
 from compose.proof.soak.proof import Proof
 from limiter.store.inspection import counters, policies
 from limiter.store.shard_changes import newest
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from compose.settings.addresses import Addresses
 
-_QUERIES: Final = queries("compose.proof.soak", "limiter.sql")
+_QUERIES: Final = queries("compose.proof.soak.limiter", "postgres.sql")
 _ROLE: Final = "millrace_operator"
 _ALL_LEASES: Final = "21"
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 
-from compose.proof.soak.accounts import ENDS
-from compose.proof.soak.policies import ASSESSED, PINNED_CURRENCY, ROUTED_BY
+from compose.proof.soak.payments.accounts import ENDS
+from compose.proof.soak.payments.policies import ASSESSED, PINNED_CURRENCY, ROUTED_BY
 from compose.proof.soak.proof import Proof
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from compose.proof.soak.plans import Plan
-    from compose.proof.soak.run import Run
+    from compose.proof.soak.payments.plans import Plan
+    from compose.proof.soak.payments.run import Run
 
-_QUERIES: Final = queries("compose.proof.soak", "verdict.sql")
+_QUERIES: Final = queries("compose.proof.soak.payments", "verdict.sql")
 _FAILOVER: Final = re.compile(r"failover \d+ after ([^;]+)")
 
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import httpx
 
 from compose.proof.kit.journal import CURRENT, Journal
-from compose.proof.soak.caller import Unexpected
-from compose.proof.soak.payment_driver import PaymentDriver
-from compose.proof.soak.plans import APPROVED_NUMBER, DECLINED_NUMBER
+from compose.proof.soak.payments.driver import PaymentDriver
+from compose.proof.soak.payments.plans import APPROVED_NUMBER, DECLINED_NUMBER
+from compose.proof.soak.waiting import Unexpected
 from ingress.client import MillraceClientError
 from schemas import identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compose.proof.soak.caller import Caller
-    from compose.proof.soak.operators import Operators
-    from compose.proof.soak.plans import Plan
-    from compose.proof.soak.processor import Processor
+    from compose.proof.soak.payments.caller import Caller
+    from compose.proof.soak.payments.operators import Operators
+    from compose.proof.soak.payments.plans import Plan
+    from compose.proof.soak.payments.processor import Processor
 
 
 class Payer:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from compose.proof import limits
-from compose.proof.soak.caller import Unexpected, answered
+from compose.proof.soak.waiting import Unexpected, answered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

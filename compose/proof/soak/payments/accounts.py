@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from compose.proof import limits as proof_limits
 from compose.proof.kit.journal import CURRENT, Journal
-from compose.proof.soak.caller import Unexpected, until
-from compose.proof.soak.plans import Care, Kind, Plan
+from compose.proof.soak.payments.plans import Care, Kind, Plan
+from compose.proof.soak.waiting import Unexpected, until
 from ingress.client import CallRefused
 from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from compose.proof.soak.caller import Caller
-    from compose.proof.soak.operators import Operators
+    from compose.proof.soak.payments.caller import Caller
+    from compose.proof.soak.payments.operators import Operators
 
 #: how a payout ends, and by whose word. "returned": the bank pays and takes back; "off": it books another amount
 End = Literal["paid", "returned", "off", "canceled", "told_paid", "told_failed"]

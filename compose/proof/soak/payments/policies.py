@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from compose.proof.soak.plans import Risk
+    from compose.proof.soak.payments.plans import Risk
 
 REVIEWER: Final = "m_soak_ann"
 _BLOCKED: Final = "AQ"

@@ -16,7 +16,8 @@ from compose.proof import limits
 from compose.proof.kit.journal import CURRENT
 from compose.proof.kit.persistence import persistently
 from compose.proof.soak.outages import Answers
-from compose.proof.soak.plans import Care
+from compose.proof.soak.payments.plans import Care
+from compose.proof.soak.waiting import Unexpected, answered
 from ingress.client import CallRefused
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 _AT_ONCE: Final = 3
-
-
-class Unexpected(Exception):
-    """Something is not as it must be; the text says what and how."""
 
 
 @dataclass(slots=True)
@@ -101,32 +98,3 @@ class Caller:
         if answer.is_error:
             raise Unexpected(f"the vault answered {answer.status_code}: {answer.text[:200]}")
         return str(answer.json()["result"]["id"])
-
-
-async def answered(call: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
-    """An answer that is no passing failure. Raises Unexpected past the bound.
-
-    Only for calls that may be sent again: reads, and writes with an identity.
-    """
-    ends_at = time.monotonic() + limits.SOAK_PERSISTENCE_S
-    while True:
-        try:
-            answer = await call()
-            if answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
-                return answer
-            why = f"{answer.request.url.path} answered {answer.status_code}"
-        except httpx.TransportError as error:
-            why = f"{error.request.url.path}: {type(error).__name__}"
-        if time.monotonic() > ends_at:
-            raise Unexpected(f"{why} for {limits.SOAK_PERSISTENCE_S} s")
-        await asyncio.sleep(limits.SOAK_POLL_MS / 1_000)
-
-
-async def until(look: Callable[[], Awaitable[Found | None]], otherwise: str) -> Found:
-    """What the look finds as soon as it finds something. Raises Unexpected past the bound."""
-    ends_at = time.monotonic() + limits.SOAK_FINAL_WAIT_S
-    while (found := await look()) is None:
-        if time.monotonic() > ends_at:
-            raise Unexpected(f"{otherwise} after {limits.SOAK_FINAL_WAIT_S} s")
-        await asyncio.sleep(limits.SOAK_POLL_MS / 1_000)
-    return found

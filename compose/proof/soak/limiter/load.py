@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from compose.proof import limits as proof_limits
-from compose.proof.soak.limiter_ledger import COST_MAX, QUOTAS, Conversation, Quota
+from compose.proof.soak.limiter.ledger import COST_MAX, QUOTAS, Conversation, Quota
 from limiter.frames.frame_client_async import AsyncFrameClient
 from limiter.frames.frame_fleet import AsyncFrameFleet
 from limiter.frames.frame_requests import Check, GatewayUnavailable

@@ -1,0 +1,1 @@
+"""The soak of the limiter: its clients and policies, and the accounts that are compared at the end."""
