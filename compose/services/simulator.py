@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from compose.services.ops import serve_ops
 from compose.simulator import limits
-from compose.simulator.app import SimulatorConfig
 from compose.simulator.errors import SimulatorError
-from compose.simulator.server import LOOPBACK, serve_forever
+from compose.simulator.http.app import SimulatorConfig
+from compose.simulator.http.server import LOOPBACK, serve_forever
 from compose.simulator.webhooks import Receiver
 from compose.stack.errors import StackError
 

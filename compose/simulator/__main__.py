@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from compose.simulator import limits
-from compose.simulator.app import SimulatorConfig
 from compose.simulator.errors import SimulatorError
-from compose.simulator.server import serve_forever
+from compose.simulator.http.app import SimulatorConfig
+from compose.simulator.http.server import serve_forever
 from compose.simulator.webhooks import Receiver
 
 #: the webhooks' secret comes this way and not as an argument, which every user of the machine may read

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from compose.simulator import errors, limits, modes, webhooks
+from compose.simulator import errors, limits, webhooks
 from compose.simulator.evidence import verdict_of
-from compose.simulator.known_operations import capture_of
-from compose.simulator.operations import Capture, Identity, MoneyMinor, provider_ref_for
+from compose.simulator.operations import modes
+from compose.simulator.operations.known import capture_of
+from compose.simulator.operations.nouns import Capture, Identity, MoneyMinor, provider_ref_for
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from compose.simulator import modes, webhooks
-from compose.simulator.effects import Effect
-from compose.simulator.operations import provider_ref_for
+from compose.simulator import webhooks
+from compose.simulator.operations import modes
+from compose.simulator.operations.effects import Effect
+from compose.simulator.operations.nouns import provider_ref_for
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from compose.simulator.operations import Operation, OperationBody
+    from compose.simulator.operations.nouns import Operation, OperationBody
 
 #: texts that decide a dispute when it is closed, whatever the lever says
 _VERDICTS: Final = {"winning_evidence": "won", "losing_evidence": "lost"}

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from compose.simulator import errors, limits, modes, webhooks
-from compose.simulator.effects import Effect, decide_effect
+from compose.simulator import errors, limits, webhooks
 from compose.simulator.evidence import decide_evidence, keep_evidence
-from compose.simulator.fees import fee_of
-from compose.simulator.known_operations import KnownOperations, waiting
-from compose.simulator.operations import Capture, Hold, Operation, OperationBody, Outcome, provider_ref_for
+from compose.simulator.operations import modes
+from compose.simulator.operations.effects import Effect, decide_effect
+from compose.simulator.operations.fees import fee_of
+from compose.simulator.operations.known import KnownOperations, waiting
+from compose.simulator.operations.nouns import Capture, Hold, Operation, OperationBody, Outcome, provider_ref_for
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from compose.simulator.operations import Status
+    from compose.simulator.operations.nouns import Status
 
 
 @dataclass(frozen=True, slots=True)

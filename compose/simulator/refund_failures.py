@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compose.simulator import limits, modes, webhooks
-from compose.simulator.operations import Outcome, provider_ref_for
+from compose.simulator import limits, webhooks
+from compose.simulator.operations import modes
+from compose.simulator.operations.nouns import Outcome, provider_ref_for
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.simulator import errors, limits
+from compose.simulator.book.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.statements import QUERIES
-from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

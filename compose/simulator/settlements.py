@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 
 from compose.simulator import errors, limits, webhooks
-from compose.simulator.operations import Identity, MoneyMinor
+from compose.simulator.operations.nouns import Identity, MoneyMinor
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:

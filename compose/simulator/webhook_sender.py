@@ -22,8 +22,8 @@ import structlog
 
 from compose.simulator import errors
 from compose.simulator import limits as simulator_limits
+from compose.simulator.book.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.statements import QUERIES
-from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.webhooks import Deliveries, Receiver, backoff_ms, now_ms
 from schemas import limits
 

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from compose.simulator import errors, limits, modes
+from compose.simulator import errors, limits
+from compose.simulator.operations import modes
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from compose.simulator.operations import Outcome
+    from compose.simulator.operations.nouns import Outcome
 
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - what every such secret begins with
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from compose.simulator import limits
+from compose.simulator.book.storage import book_connect
 from compose.simulator.statements import named, read
-from compose.simulator.storage import book_connect
 from compose.stripe_simulator.problems import Refused, missing
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ CATCH_ALL = {
     "compose/cli/demo.py": "the demo's last line tells the outcome, whatever it was",
     "compose/proof/kit/command_senders.py": "whoever waits for a line's answer gets the failure",
     "compose/stack/kafka_jars.py": "the resolver raises what it likes; the message says what to do",
-    "compose/simulator/writer.py": "the writer hands its failure to every operation that waits for it",
+    "compose/simulator/book/writer.py": "the writer hands its failure to every operation that waits for it",
     "compose/supervise/supervisor.py": "the supervisor outlives whatever one of its steps raises",
 }
 PYTHON = tree.sources(*tree.PACKAGES, "tests")

@@ -16,7 +16,7 @@ from compose.proof.soak.payments.policies import ASSESSED, countries, risk_docum
 from compose.proof.soak.payments.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
 from compose.proof.soak.payments.shop import Shop
 from compose.proof.soak.proof import Proof, Verdict
-from compose.simulator.modes import MODES
+from compose.simulator.operations.modes import MODES
 from dataflows.payments.domain import risk, routing
 from reconciliation.payments.settlement.file_result import Discrepancy
 from reconciliation.payments.settlement.reports.camt053 import read_statements

@@ -8,7 +8,7 @@ from msgspec import structs
 from compose.proof.soak.payments.plans import KINDS, REFUSED_EVERYWHERE, Kind, Plan
 from compose.proof.soak.payments.policies import TRIED_ELSEWHERE, routing_document
 from compose.proof.soak.payments.policy_proofs import Charge, judged_routes
-from compose.simulator.modes import MODES
+from compose.simulator.operations.modes import MODES
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Decision
 from dataflows.payments.domain.policies import Policies

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 
-from compose.simulator.operations import provider_ref_for
+from compose.simulator.operations.nouns import provider_ref_for
 from dataflows.payments.domain import account, account_commands
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied

@@ -11,12 +11,12 @@ import pytest
 
 from compose.simulator import errors, limits
 from compose.simulator.actions import EndAction, EndDue, EndHold
-from compose.simulator.book import Book
+from compose.simulator.book.book import Book
+from compose.simulator.book.storage import BOOK_FILE_NAME
 from compose.simulator.disputes import CloseDispute, OpenBody, OpenDispute
 from compose.simulator.executor import Query
-from compose.simulator.operations import provider_ref_for
+from compose.simulator.operations.nouns import provider_ref_for
 from compose.simulator.statements import UPGRADE_BEFORE
-from compose.simulator.storage import BOOK_FILE_NAME
 from compose.simulator.webhooks import now_ms
 from tests.unit.payments.test_simulator_book import operation, outcome_of, read_book
 

@@ -14,21 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compose.simulator import errors, limits, modes
-from compose.simulator.book import Book
+from compose.simulator import errors, limits
+from compose.simulator.book.book import Book
+from compose.simulator.book.reader import SECTIONS, BookReader
+from compose.simulator.book.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.executor import Query, Result
-from compose.simulator.operations import Operation, Outcome, operation_read, provider_ref_for
-from compose.simulator.reader import SECTIONS, BookReader
+from compose.simulator.operations import modes
+from compose.simulator.operations.nouns import Operation, Outcome, operation_read, provider_ref_for
 from compose.simulator.refund_failures import FailDueRefunds
 from compose.simulator.report_reader import ReportReader
 from compose.simulator.settlements import Fault, MakeReport, ReportBody
-from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.webhooks import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.simulator.book import WorkResult
+    from compose.simulator.book.book import WorkResult
 
 KEYS = [f"op_{number}" for number in range(12)]
 

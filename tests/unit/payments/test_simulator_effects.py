@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from compose.simulator.effects import Effect, decide_effect
-from compose.simulator.modes import APPROVE, MODES
-from compose.simulator.operations import Capture, Hold, OperationBody
+from compose.simulator.operations.effects import Effect, decide_effect
+from compose.simulator.operations.modes import APPROVE, MODES
+from compose.simulator.operations.nouns import Capture, Hold, OperationBody
 from tests.each import each
 
 WRONG_AMOUNT = MODES["tok_sim_wrong_amount"]

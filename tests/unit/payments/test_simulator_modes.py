@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compose.simulator import limits
-from compose.simulator.cards import Card, is_card_number, kept_as, network_of
-from compose.simulator.modes import APPROVE, INVALID_TOKEN, MODES, Answer, Send, mode_of
+from compose.simulator.operations.cards import Card, is_card_number, kept_as, network_of
+from compose.simulator.operations.modes import APPROVE, INVALID_TOKEN, MODES, Answer, Send, mode_of
 from tests.each import each
 
 TRUTH = Send()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compose.simulator import errors
-from compose.simulator.operations import operation_read, provider_ref_for
+from compose.simulator.operations.nouns import operation_read, provider_ref_for
 from schemas import limits
 from tests.each import each
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compose.simulator import errors, limits
-from compose.simulator.book import Book, Query, Result
-from compose.simulator.operations import operation_read
-from compose.simulator.writer import BookWriter
+from compose.simulator.book.book import Book, Query, Result
+from compose.simulator.book.writer import BookWriter
+from compose.simulator.operations.nouns import operation_read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from compose.simulator.book import Work, WorkResult
-    from compose.simulator.operations import Operation
+    from compose.simulator.book.book import Work, WorkResult
+    from compose.simulator.operations.nouns import Operation
 
 
 def purchase(key: str) -> Operation:

@@ -20,7 +20,7 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from psycopg import sql
 
-from compose.simulator.cards import is_card_number
+from compose.simulator.operations.cards import is_card_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

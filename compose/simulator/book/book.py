@@ -12,9 +12,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from compose.simulator import errors
+from compose.simulator.book.storage import book_open
 from compose.simulator.executor import Executor, Query, Result
-from compose.simulator.operations import Operation
-from compose.simulator.storage import book_open
+from compose.simulator.operations.nouns import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

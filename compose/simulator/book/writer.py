@@ -18,9 +18,9 @@ from compose.simulator import errors, limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from compose.simulator.book import Book, Deed, Work, WorkResult
+    from compose.simulator.book.book import Book, Deed, Work, WorkResult
     from compose.simulator.executor import Query, Result
-    from compose.simulator.operations import Operation
+    from compose.simulator.operations.nouns import Operation
 
 T = TypeVar("T")
 _Waiting = tuple["Work", "asyncio.Future[Any]"]

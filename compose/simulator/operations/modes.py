@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from compose.simulator import cards, limits
+from compose.simulator import limits
+from compose.simulator.operations import cards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from compose.simulator.operations import PendingReason
+    from compose.simulator.operations.nouns import PendingReason
 
 
 class Answer(Enum):

@@ -12,8 +12,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from compose.simulator import cards, errors
+from compose.simulator import errors
 from compose.simulator import limits as simulator_limits
+from compose.simulator.operations import cards
 from compose.simulator.requests import read
 from schemas import limits
 

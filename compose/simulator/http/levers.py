@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from compose.simulator.writer import BookWriter
+    from compose.simulator.book.writer import BookWriter
 
 CSV: Final = "text/csv; charset=utf-8; header=present"
 _encoder: Final = msgspec.json.Encoder()

@@ -15,11 +15,11 @@ from granian.log import LogLevels
 from granian.server.embed import Server
 
 from compose.simulator import errors, limits
-from compose.simulator.app import Processor, make_app
-from compose.simulator.book import Book
+from compose.simulator.book.book import Book
+from compose.simulator.http.app import Processor, make_app
 
 if TYPE_CHECKING:
-    from compose.simulator.app import SimulatorConfig
+    from compose.simulator.http.app import SimulatorConfig
 
 LOOPBACK: Final = "127.0.0.1"
 

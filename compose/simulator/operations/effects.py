@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from compose.simulator.modes import Mode
-    from compose.simulator.operations import Capture, Hold, OperationBody, Status
+    from compose.simulator.operations.modes import Mode
+    from compose.simulator.operations.nouns import Capture, Hold, OperationBody, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

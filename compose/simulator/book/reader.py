@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from compose.simulator import limits
+from compose.simulator.book.storage import BOOK_FILE_NAME, book_connect
 from compose.simulator.statements import QUERIES
-from compose.simulator.storage import BOOK_FILE_NAME, book_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from compose.simulator import modes
-from compose.simulator.operations import Capture, Hold, OperationBody, Outcome, provider_ref_for
+from compose.simulator.operations import modes
+from compose.simulator.operations.nouns import Capture, Hold, OperationBody, Outcome, provider_ref_for
 from compose.simulator.statements import QUERIES
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from compose.simulator import errors, limits
-from compose.simulator.fees import fee_of
-from compose.simulator.operations import provider_ref_for
+from compose.simulator.operations.fees import fee_of
+from compose.simulator.operations.nouns import provider_ref_for
 from compose.simulator.statements import SCHEMA, UPGRADE_AFTER, UPGRADE_BEFORE, UPGRADE_OPERATIONS
 
 if TYPE_CHECKING:

@@ -19,24 +19,25 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from compose.simulator import errors, limits, modes
+from compose.simulator import errors, limits
 from compose.simulator.actions import due_now
-from compose.simulator.connections import HeldConnections, LostAnswer
+from compose.simulator.book.reader import BookReader
+from compose.simulator.book.writer import BookWriter
 from compose.simulator.executor import Query, Result
-from compose.simulator.levers import Levers
+from compose.simulator.http.connections import HeldConnections, LostAnswer
+from compose.simulator.http.levers import Levers
 from compose.simulator.metrics import SimulatorMetrics
-from compose.simulator.operations import is_operation_id, operation_read
-from compose.simulator.reader import BookReader
+from compose.simulator.operations import modes
+from compose.simulator.operations.nouns import is_operation_id, operation_read
 from compose.simulator.refund_failures import FailDueRefunds
 from compose.simulator.requests import JSON, content_of
 from compose.simulator.webhook_sender import WebhookSender
 from compose.simulator.webhooks import CountWaiting, Deliveries, IsTelling, Receiver, now_ms
-from compose.simulator.writer import BookWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from compose.simulator.book import Book
+    from compose.simulator.book.book import Book
 
 PROBLEM_JSON: Final = "application/problem+json"
 READY_PROBE: Final = Query("readiness-probe")
