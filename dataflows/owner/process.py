@@ -10,20 +10,20 @@ from dataflows import limits
 from dataflows.owner import clock
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.collector import collect_rarely
-from dataflows.owner.commit import Committer, Share
-from dataflows.owner.leases import Leases
 from dataflows.owner.metrics import (
     BATCH_COMMANDS,
     COMMANDS_COMMITTED,
     COMMIT_SECONDS,
     PARKED_RECORDS,
 )
-from dataflows.owner.parking import commit_or_park, committed_together
+from dataflows.owner.partition.leases import Leases
 from dataflows.owner.publisher import MarkTimer, Publisher
-from dataflows.owner.reader import Reader
+from dataflows.owner.reading.reader import Reader
 from dataflows.owner.senders import Keys, Senders
 from dataflows.owner.service import OwnedService
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.commit import Committer, Share
+from dataflows.owner.transaction.parking import commit_or_park, committed_together
+from dataflows.owner.transaction.size import TransactionSize
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection, connect

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from dataflows import limits as dataflows_limits
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, Published, Reply
-from dataflows.owner.leases import SQL, Lease
+from dataflows.owner.partition.leases import SQL, Lease
 from dataflows.owner.service import OwnedService
 from schemas import limits, stored_event, topics
 from schemas.avro import codec

@@ -21,7 +21,7 @@ from dataflows.owner.metrics import PARTITIONS_OWNED, RESTARTS
 from dataflows.owner.process import OwnerProcess
 from dataflows.owner.senders import Keys
 from dataflows.owner.service import OwnedService
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.size import TransactionSize
 from schemas.errors import OwnershipLost
 from sinks.kafka.connection import KafkaConnection
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dataflows.owner.next_offset import Place, place_fault
+from dataflows.owner.partition.next_offset import Place, place_fault
 from schemas import errors
 from sinks.streams.held_positions import SQL, HeldPositions
 from sinks.streams.intake import UNKNOWN_SEQ, Halt, Position, Reason

@@ -12,7 +12,7 @@ from typing import Protocol
 import psycopg
 
 from dataflows import limits
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.size import TransactionSize
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Fenced, Unavailable
 from schemas.service import Service

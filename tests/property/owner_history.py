@@ -22,8 +22,8 @@ from msgspec import structs
 from dataflows import limits as dataflows_limits
 from dataflows.owner import fail_points
 from dataflows.owner.drivers import Driver
-from dataflows.owner.retried import Retried
 from dataflows.owner.supervise import supervise
+from dataflows.owner.transaction.retried import Retried
 from schemas import limits, stored_answer, stored_event, topics
 from schemas.avro import codec
 from schemas.errors import OwnershipLost

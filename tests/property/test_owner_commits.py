@@ -19,9 +19,9 @@ from structlog.testing import capture_logs
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Reply
-from dataflows.owner.commit import Committer, Share
-from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.parking import commit_or_park, committed_together
+from dataflows.owner.partition.leases import Lease, Leases
+from dataflows.owner.transaction.commit import Committer, Share
+from dataflows.owner.transaction.parking import commit_or_park, committed_together
 from dataflows.payments.service import payments_service
 from schemas import identity, topics
 from schemas.avro import codec

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.progress import Progress, ahead_of
-from dataflows.owner.ready import Ready
-from dataflows.owner.turns import Turns, noisy_of
+from dataflows.owner.partition.progress import Progress, ahead_of
+from dataflows.owner.reading.ready import Ready
+from dataflows.owner.reading.turns import Turns, noisy_of
 from tests.faults.owners import command
 
 NOISY, QUIET = "tenant:tn_noisy", [f"tenant:tn_{n}" for n in range(7)]

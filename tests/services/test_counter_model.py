@@ -14,7 +14,7 @@ import pytest
 
 from dataflows import limits
 from dataflows.owner.drivers import Driver
-from dataflows.owner.progress import Progress
+from dataflows.owner.partition.progress import Progress
 from schemas import services
 from schemas.avro import codec
 from tests.gate import RUN_SEED, examples

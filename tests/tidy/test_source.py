@@ -19,9 +19,9 @@ BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|base|common|misc)(_|$)
 CATCH_ALL = {
     "schemas/avro/codec.py": "hostile bytes fail in many ways that all mean one thing: park the record",
     "dataflows/owner/drivers.py": "Bytewax wraps whatever user code raised",
-    "dataflows/owner/parking.py": "whatever a command can provoke must not stop its partition",
+    "dataflows/owner/transaction/parking.py": "whatever a command can provoke must not stop its partition",
     "dataflows/owner/process.py": "a lane hands its failure to the thread that started it",
-    "dataflows/owner/reader.py": "the reading thread hands its failure to the committing thread",
+    "dataflows/owner/reading/reader.py": "the reading thread hands its failure to the committing thread",
     "dataflows/streams/read_ahead.py": "the reading thread hands its failure to whoever takes what it read",
     "dataflows/social/media/sandbox.py": "a decoder raises anything of hostile bytes; its end is a status",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from dataflows import limits
-from dataflows.owner import transaction_size
+from dataflows.owner.transaction import size
 from dataflows.worker import event_worker
 from dataflows.worker.contract import WorkerPlace
 from dataflows.worker.event_worker import CountingWorker
@@ -54,7 +54,7 @@ def test_events_that_took_too_long_come_again_fewer_at_a_time(monkeypatch: pytes
     topic = Topic()
     monkeypatch.setattr(event_worker, "Follower", lambda *_: topic)
     monkeypatch.setattr(event_worker.owner_connection, "connect", lambda *_: Session())
-    monkeypatch.setattr(transaction_size.sinks_limits, "OWNER_TRANSACTION_TIMEOUT_MS", 0)
+    monkeypatch.setattr(size.sinks_limits, "OWNER_TRANSACTION_TIMEOUT_MS", 0)
     most = limits.WORKER_EVENTS_MAX
 
     def count(_: object, taken: Sequence[Taken]) -> None:

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from dataflows.owner.batch import Record
-from dataflows.owner.fold import Fold, Folded, Known, envelope_fault
-from dataflows.owner.retried import Retried
 from dataflows.owner.service import Committed, NewEvent, OwnedService
+from dataflows.owner.transaction.fold import Fold, Folded, Known, envelope_fault
+from dataflows.owner.transaction.retried import Retried
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.service import payments_service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataflows.owner.joining import joined
+from dataflows.owner.transaction.joining import joined
 from sinks.postgres.arrays import Bigints, Column, Count, Texts
 
 Shown = list[tuple[str, list[Any]]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dataflows.owner.decoding import record_of
+from dataflows.owner.reading.decoding import record_of
 from dataflows.owner.senders import Senders
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaException
 
 from dataflows import limits
 from dataflows.owner.batch import Record
-from dataflows.owner.leases import Lease
+from dataflows.owner.partition.leases import Lease
 from dataflows.owner.process import OwnerProcess
-from dataflows.owner.reader import Reader
+from dataflows.owner.reading.reader import Reader
 from dataflows.owner.senders import Senders
 from sinks.kafka.connection import KafkaConnection
 from tests.eventually import eventually, patient
@@ -94,7 +94,7 @@ def test_commands_behind_a_read_gather_and_one_after_a_quiet_time_is_read_at_onc
 ) -> None:
     """A transaction for each of many commands a second would cost more than all else that is done for them."""
     now_s, waits_s = 1_000.0, list[float]()
-    monkeypatch.setattr("dataflows.owner.reader.time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr("dataflows.owner.reading.reader.time", SimpleNamespace(monotonic=lambda: now_s))
     reader._consumer.close()
     command = SimpleNamespace(error=lambda: None, partition=lambda: 0)
     reader._consumer = Mock(
@@ -113,7 +113,7 @@ def test_what_was_decided_ahead_before_the_take_is_not_read_again_however_far_th
     """Its position may pass that record before Kafka delivers it; taken for a new one, the owner would start over."""
     given: dict[str, Any] = {"leader_epoch": 0, "decided_at": 0, "signed_from": None, "ahead": {2: 0}}
     lease = Lease(0, 2, 0, last_seq=0, published_seq=0, state=Any, topic_id="t", offset_base=0, **given)  # type: ignore[arg-type]
-    monkeypatch.setattr("dataflows.owner.reader.record_of", lambda offset, *_, **__: Record(offset, b""))
+    monkeypatch.setattr("dataflows.owner.reading.reader.record_of", lambda offset, *_, **__: Record(offset, b""))
     monkeypatch.setattr(EveryPartitionIsOurs, "get", lambda *_: lease)
     reader._begin({0: lease})
 

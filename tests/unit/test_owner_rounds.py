@@ -9,7 +9,7 @@ import pytest
 
 from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.rounds import Rounds
+from dataflows.owner.reading.rounds import Rounds
 from tests.eventually import patient
 
 PARTITIONS = 3
@@ -23,7 +23,7 @@ def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(
     monkeypatch: pytest.MonkeyPatch, lanes: int
 ) -> None:
     """The queue is bounded: it is full, and empty, again and again; whoever waits then is woken by the other side."""
-    monkeypatch.setattr("dataflows.owner.rounds._POLL_S", FOR_EVER_S)
+    monkeypatch.setattr("dataflows.owner.reading.rounds._POLL_S", FOR_EVER_S)
     rounds = Rounds(threading.Event(), takes_turns=False)
     taken: dict[int, list[int]] = defaultdict(list)
     in_work: set[int] = set()

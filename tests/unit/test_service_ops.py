@@ -16,7 +16,7 @@ from compose import limits
 from compose.services.ops import OpsServer, asked_on, turning
 from dataflows import limits as dataflows_limits
 from dataflows.owner.process import Lane, OwnerProcess
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.size import TransactionSize
 from tests.eventually import eventually
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.size import TransactionSize
 from sinks import limits as sinks_limits
 
 TOO_LONG_S = sinks_limits.OWNER_TRANSACTION_TIMEOUT_MS / 1_000

@@ -17,10 +17,10 @@ import structlog
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 
 from dataflows.owner import fail_points
-from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
+from dataflows.owner.partition.next_offset import OUT_OF_RANGE, Place, witness_fault
+from dataflows.owner.partition.topic_watch import TopicWatch
 from dataflows.owner.senders import Senders
-from dataflows.owner.topic_watch import TopicWatch
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.size import TransactionSize
 from dataflows.streams.positioned_stream import PositionedStream, raise_unless_passing
 from dataflows.streams.read_ahead import ReadAhead
 from dataflows.streams.strict_positions import End, StrictPositions, halt_of

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from dataflows.owner.next_offset import Place
+from dataflows.owner.partition.next_offset import Place
 from dataflows.owner.senders import Senders
 from dataflows.streams.strict_positions import Begin
 from dataflows.tenancy.usage.stream import FOLLOWER, UsageReader, UsageStream

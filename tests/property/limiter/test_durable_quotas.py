@@ -14,9 +14,9 @@ import pytest
 from dataflows.limiter.service import limiter_service
 from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.commit import Committer
-from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.parking import commit_or_park
+from dataflows.owner.partition.leases import Lease, Leases
+from dataflows.owner.transaction.commit import Committer
+from dataflows.owner.transaction.parking import commit_or_park
 from limiter.store.durable_counters import prune
 from reconciliation.check.invariant import invariants
 from reconciliation.contract.snapshot import snapshot

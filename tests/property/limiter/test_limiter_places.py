@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from dataflows.owner.batch import PartitionBatch
-from dataflows.owner.commit import Share
-from dataflows.owner.parking import commit_or_park, committed_together
+from dataflows.owner.transaction.commit import Share
+from dataflows.owner.transaction.parking import commit_or_park, committed_together
 from limiter.policy.policies import PolicySet
 from limiter.store import durable_counters
 from schemas import topics

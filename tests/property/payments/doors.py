@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from dataflows.owner.batch import Record
-from dataflows.owner.fold import Fold, Known
+from dataflows.owner.transaction.fold import Fold, Known
 from dataflows.payments.attempts import facts
 from dataflows.payments.domain.decision import Payment
 from dataflows.payments.domain.fees import fee_minor

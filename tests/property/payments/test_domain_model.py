@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from dataflows.owner.batch import Record
-from dataflows.owner.fold import Fold, Known
+from dataflows.owner.transaction.fold import Fold, Known
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook

@@ -13,8 +13,8 @@ from psycopg.types.json import Jsonb
 
 from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.commit import Committer
-from dataflows.owner.leases import Lease, Leases
+from dataflows.owner.partition.leases import Lease, Leases
+from dataflows.owner.transaction.commit import Committer
 from dataflows.payments.domain.policies import Policies, PublishedRates
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataflows.owner.joining import joined
+from dataflows.owner.transaction.joining import joined
 from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.partition import PaymentsPartition

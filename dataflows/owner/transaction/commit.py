@@ -25,13 +25,13 @@ from msgspec import Struct
 from dataflows import limits
 from dataflows.owner import clock, fail_points
 from dataflows.owner.batch import CommittedBatch, NoisyCaller, PartitionBatch, Published, Record, Statement
-from dataflows.owner.fold import Fold, Folded, Known, NewIdentity, OutboxRow
-from dataflows.owner.joining import joined
-from dataflows.owner.leases import SQL, Lease, Leases
 from dataflows.owner.metrics import REFUSED_RECORDS
-from dataflows.owner.retried import Retried, asked_for
+from dataflows.owner.partition.leases import SQL, Lease, Leases
 from dataflows.owner.service import Workspace
-from dataflows.owner.transaction_size import TransactionSize
+from dataflows.owner.transaction.fold import Fold, Folded, Known, NewIdentity, OutboxRow
+from dataflows.owner.transaction.joining import joined
+from dataflows.owner.transaction.retried import Retried, asked_for
+from dataflows.owner.transaction.size import TransactionSize
 from schemas import stored_event
 from schemas.errors import CasMiss, Fenced, UnbalancedPosting
 from schemas.records import Command

@@ -21,13 +21,13 @@ from msgspec import Struct
 
 from dataflows import limits as dataflows_limits
 from dataflows.owner.batch import PartitionBatch, Record
-from dataflows.owner.decoding import record_of
-from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.next_offset import OUT_OF_RANGE, Place, witness_fault
+from dataflows.owner.partition.leases import Lease, Leases
+from dataflows.owner.partition.next_offset import OUT_OF_RANGE, Place, witness_fault
 from dataflows.owner.publisher import Publisher
-from dataflows.owner.rounds import Rounds
+from dataflows.owner.reading.decoding import record_of
+from dataflows.owner.reading.rounds import Rounds
+from dataflows.owner.reading.takes import Takes
 from dataflows.owner.senders import Senders
-from dataflows.owner.takes import Takes
 from schemas import limits
 from schemas.errors import GapInOffsets, InvariantViolation
 from sinks import limits as sinks_limits

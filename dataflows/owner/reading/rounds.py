@@ -12,7 +12,7 @@ from typing import Final
 
 from dataflows import limits
 from dataflows.owner.batch import PartitionBatch
-from dataflows.owner.ready import Ready
+from dataflows.owner.reading.ready import Ready
 
 _POLL_S: Final = limits.BATCH_POLL_TIMEOUT_MS / 1_000
 

@@ -14,10 +14,10 @@ from typing import Final
 import structlog
 
 from dataflows import limits
-from dataflows.owner.leases import Lease, Leases
-from dataflows.owner.next_offset import place_fault, told_fault
+from dataflows.owner.partition.leases import Lease, Leases
+from dataflows.owner.partition.next_offset import place_fault, told_fault
+from dataflows.owner.partition.topic_watch import TopicWatch
 from dataflows.owner.publisher import Publisher
-from dataflows.owner.topic_watch import TopicWatch
 from schemas.errors import InvariantViolation
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres.owner_connection import OwnerConnection

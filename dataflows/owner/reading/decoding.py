@@ -8,9 +8,9 @@ from __future__ import annotations
 from confluent_kafka import Message
 
 from dataflows.owner.batch import Record
-from dataflows.owner.fold import envelope_fault
 from dataflows.owner.senders import Senders
 from dataflows.owner.service import OwnedService
+from dataflows.owner.transaction.fold import envelope_fault
 from schemas.avro import codec
 from schemas.errors import Corrupt, UndecodableRecord
 from schemas.operation import Operation

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dataflows import limits
 from dataflows.owner.batch import PartitionBatch
-from dataflows.owner.turns import Noise, Turns
+from dataflows.owner.reading.turns import Noise, Turns
 
 
 class Waiting(Protocol):

@@ -16,8 +16,8 @@ import structlog
 from dataflows import limits
 from dataflows.owner import fail_points
 from dataflows.owner.batch import CommittedBatch, PartitionBatch, Record, Reply
-from dataflows.owner.commit import Committer, Share, claim_statement
-from dataflows.owner.leases import SQL, Lease
+from dataflows.owner.partition.leases import SQL, Lease
+from dataflows.owner.transaction.commit import Committer, Share, claim_statement
 from schemas.errors import Fenced, InvariantViolation, OwnershipLost
 from schemas.records import Command
 

@@ -15,8 +15,8 @@ import structlog
 
 from dataflows.owner.batch import Record
 from dataflows.owner.metrics import INVARIANT_VIOLATED
-from dataflows.owner.next_offset import Place
-from dataflows.owner.progress import Progress, ahead_of
+from dataflows.owner.partition.next_offset import Place
+from dataflows.owner.partition.progress import Progress, ahead_of
 from dataflows.owner.service import OwnedService, PartitionState
 from schemas.errors import InvariantViolation
 from sinks.postgres.owner_connection import OwnerConnection

@@ -10,7 +10,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from dataflows import limits
-from dataflows.owner.next_offset import Place, place_fault
+from dataflows.owner.partition.next_offset import Place, place_fault
 from schemas.errors import InvariantViolation, TopicShorter
 from sinks.kafka.topic_offsets import Inquiry, TopicOffsets
 

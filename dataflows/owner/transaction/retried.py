@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from dataflows.owner.batch import Record, Statement
-from dataflows.owner.leases import SQL
+from dataflows.owner.partition.leases import SQL
 from schemas.avro import codec
 from schemas.errors import Corrupt
 from schemas.records import Command

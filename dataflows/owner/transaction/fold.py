@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from dataflows.owner.batch import Record, Reply
-from dataflows.owner.retried import NOT_RETRIED, Retried
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService, Workspace
+from dataflows.owner.transaction.retried import NOT_RETRIED, Retried
 from schemas import card_number, identity, limits, stored_answer, validation
 from schemas.avro import codec
 from schemas.operation import Operation
