@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import access_denial, limits
+from schemas import limits
+from schemas.operators import access_denial
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas import maintenance
+from schemas.operators import maintenance
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

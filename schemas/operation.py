@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from schemas import identity, limits, validation
+from schemas import identity, limits
+from schemas.fields import validation
 from schemas.senders import INGRESS, REPAIRS, kind_of
 from schemas.topics import commands_topic
 

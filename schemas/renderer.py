@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas.column import Declared, declared
+from schemas.fields.column import Declared, declared
 
 _SECOND_US: Final = 1_000_000
 _LAST: Final = ("metadata", "created_at", "updated_at")  # whatever came to the record after them

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.identity.refusals import Refusals
 from schemas import errors
-from schemas.validation import visible
+from schemas.fields.validation import visible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from schemas.card_networks import ANY_LENGTH, network_of, passes_luhn, range_of
+from schemas.fields.card_networks import ANY_LENGTH, network_of, passes_luhn, range_of
 from vault import limits
 
 Wrong = list[dict[str, str]]  # {field, reason}, as every refusal of values has it

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors, identity
-from schemas.validation import visible
+from schemas.fields.validation import visible
 from vault import audit, limits, metrics, sealing
 from vault.sealing import Place, Sealed
 

@@ -1,4 +1,4 @@
-"""Envelope encryption of one card (``schemas.sealing``), and the digests by which cards and requests are known.
+"""Envelope encryption of one card (``schemas.crypto.sealing``), and the digests by which cards and requests are known.
 
 What is sealed is bound to its token and merchant: moved to another row it does not open.
 """
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from schemas import errors, sealing
-from schemas.sealing import SEPARATOR, KeyMissing, Sealed
+from schemas import errors
+from schemas.crypto import sealing
+from schemas.crypto.sealing import SEPARATOR, KeyMissing, Sealed
 from vault.card import Card
 
 if TYPE_CHECKING:

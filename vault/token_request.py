@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from ingress.commands import envelope_fields
 from ingress.http import strict_json
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 from vault.card import Card, read_card
 
 if TYPE_CHECKING:

@@ -220,7 +220,7 @@ def _print_file(file: FileResult, console: Console) -> None:
 
 
 def _print_discrepancies(discrepancies: list[Discrepancy]) -> None:
-    from schemas.currency import format_minor  # noqa: PLC0415
+    from schemas.fields.currency import format_minor  # noqa: PLC0415
 
     rows = [
         {

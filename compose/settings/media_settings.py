@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from compose.stack import varnish
-from schemas.media_origin import Bucket
+from schemas.social.media_origin import Bucket
 from vault import limits
 
 

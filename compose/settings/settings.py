@@ -35,8 +35,8 @@ from compose.stack import varnish
 from compose.stack.errors import StackError
 from compose.stack.ports import remembered
 from schemas.client_network import client_network
-from schemas.media_origin import MediaOrigin
 from schemas.payments import limits as payments_limits
+from schemas.social.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.user import OPERATOR
 from sinks.postgres.roles import ROLES

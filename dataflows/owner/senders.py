@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from dataflows import limits
-from schemas import card_number
+from schemas.fields import card_number
 from schemas.identity import REQUEST_ID
 from schemas.senders import MAC, PARKED, SENDER, speaks_for
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schemas.media_origin import MediaOrigin
+    from schemas.social.media_origin import MediaOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from dataflows.owner.service import Committed
 from dataflows.social.batch import SocialBatch
+from schemas.crypto.sealing import SealBroken
 from schemas.records import Command, Rejection
 from schemas.refusals import wrong_value
-from schemas.sealing import SealBroken
 from schemas.social import sealed_texts
 
 #: one that nobody of ours sealed; the ingress sends none such

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from schemas import services
-from schemas.column import declared
+from schemas.fields.column import declared
 
 
 def fields(operation: str, given: dict[str, Any]) -> dict[str, Any]:

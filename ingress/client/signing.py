@@ -14,7 +14,7 @@ import httpx
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from schemas import content_digest, http_signature
+from schemas.crypto import content_digest, http_signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ingress.commands.envelope_fields import Fields, agreed, text_in, version_in
 from ingress.http import strict_json
-from schemas import card_number, errors, identity, limits, validation
+from schemas import errors, identity, limits
+from schemas.fields import card_number, validation
 from schemas.operation import Named, Operation
 from schemas.services import OPERATIONS, find
 

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from ingress import limits
 from ingress.browser import protection
 from ingress.browser.rendering import environment
-from schemas.currency import EXPONENTS, format_minor
+from schemas.fields.currency import EXPONENTS, format_minor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

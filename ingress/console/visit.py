@@ -23,7 +23,8 @@ from ingress.http.parts import parts_of
 from ingress.identity.caller import Caller
 from ingress.identity.roles import scopes_for
 from ingress.operators.audit import Audit
-from schemas import errors, validation
+from schemas import errors
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -16,7 +16,8 @@ from urllib.parse import unquote_to_bytes
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match, Route
 
-from schemas import errors, validation
+from schemas import errors
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

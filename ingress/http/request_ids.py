@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from schemas import card_number
+from schemas.fields import card_number
 from schemas.identity import REQUEST_ID
 
 if TYPE_CHECKING:

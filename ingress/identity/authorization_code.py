@@ -20,7 +20,8 @@ from msgspec import Struct
 from ingress import limits
 from ingress.identity.auth import Authenticator
 from ingress.identity.jwks import KeySource
-from schemas import errors, validation
+from schemas import errors
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

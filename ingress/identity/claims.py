@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from ingress.identity.caller import NAME
 from ingress.identity.issuer import SCOPES_OF, STAFF_KIND
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 from schemas.senders import MERCHANT, TENANT, USER
 
 _TIME_MAX_S: Final = 253_402_300_799  # the last second that a date can have: year 9999

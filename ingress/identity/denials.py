@@ -16,7 +16,7 @@ import structlog
 from ingress import limits
 from ingress.identity.clock import JudgedClock
 from schemas import errors
-from schemas.access_denial import SUBJECT, TOKEN
+from schemas.operators.access_denial import SUBJECT, TOKEN
 from schemas.senders import kind_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from schemas import errors
-from schemas.validation import TENANT_NAMES
+from schemas.fields.validation import TENANT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

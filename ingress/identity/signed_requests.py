@@ -16,7 +16,9 @@ from msgspec import Struct
 
 from ingress import limits as ingress_limits
 from ingress.http import metrics, strict_json
-from schemas import card_number, content_digest, errors, http_signature, limits
+from schemas import errors, limits
+from schemas.crypto import content_digest, http_signature
+from schemas.fields import card_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.identity.known_keys import KnownKeys, Rows
-    from schemas.http_signature import Message, Signed
+    from schemas.crypto.http_signature import Message, Signed
 
 #: fields that change what a call means: present, they have to be covered
 _BINDING: Final = ("idempotency-key", "if-match")

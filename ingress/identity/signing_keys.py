@@ -16,7 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ingress import limits as ingress_limits
 from ingress.http.pages import NewestFirst
-from schemas import errors, http_signature, limits, rendering, validation
+from schemas import errors, limits, rendering
+from schemas.crypto import http_signature
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from ingress.http.cursors import Cursors

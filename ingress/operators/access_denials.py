@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import limits as ingress_limits
-from schemas import access_denial, errors, limits, rendering
+from schemas import errors, limits, rendering
+from schemas.operators import access_denial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

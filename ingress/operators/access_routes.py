@@ -13,7 +13,8 @@ from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.operators import decisions
 from ingress.operators.access_denials import AccessDenials
-from schemas import access_denial, errors
+from schemas import errors
+from schemas.operators import access_denial
 
 router: Final = APIRouter()
 PATH: Final = "/v1/access_denials"

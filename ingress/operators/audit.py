@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ingress import limits
 from ingress.identity.refusals import Refusals
 from ingress.identity.roles import scopes_for
-from schemas import errors, identity, validation
+from schemas import errors, identity
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

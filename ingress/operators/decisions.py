@@ -14,7 +14,8 @@ from ingress.http import reading, strict_json
 from ingress.http.parts import Parts, parts_of
 from ingress.operators import operating
 from ingress.operators.audit import Audit
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

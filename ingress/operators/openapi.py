@@ -8,8 +8,9 @@ from ingress.http.openapi import elements, shared
 from ingress.http.openapi.shared import STRING, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from ingress.operators import access_routes, openapi_cases
-from schemas import access_denial, limits
-from schemas.legible_text import LEGIBLE, SAYS_SOMETHING
+from schemas import limits
+from schemas.fields.legible_text import LEGIBLE, SAYS_SOMETHING
+from schemas.operators import access_denial
 
 Json = dict[str, Any]
 

@@ -14,7 +14,8 @@ from ingress.commands.commands import Commands
 from ingress.http import answers, reading
 from ingress.http.parts import Parts, parts_of
 from ingress.operators.audit import Audit
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 from schemas.identity import operator_scope
 
 if TYPE_CHECKING:

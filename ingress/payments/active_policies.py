@@ -15,7 +15,8 @@ import psycopg
 import structlog
 
 from ingress.http import metrics
-from schemas import errors, maintenance
+from schemas import errors
+from schemas.operators import maintenance
 from schemas.payments import limits
 from schemas.payments.policies import risk_policy, routing
 from schemas.payments.policies.risk_policy import Velocity

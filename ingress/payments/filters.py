@@ -15,8 +15,9 @@ import msgspec
 from ingress.http import reading
 from ingress.http.openapi import elements, shared
 from ingress.http.openapi.shared import TIME
-from schemas import errors, limits, validation, value_types
-from schemas.column import declared
+from schemas import errors, limits
+from schemas.fields import validation, value_types
+from schemas.fields.column import declared
 from schemas.payments import limits as payments_limits
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from starlette.requests import Request
 
-    from schemas.column import Declared
+    from schemas.fields.column import Declared
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from ingress.http.openapi import elements
 from ingress.http.openapi.shared import OBJECT_ID, a_schema, page_of, ref
+from schemas.fields.value_types import text_schema
 from schemas.social import limits
 from schemas.social.service import READ
 from schemas.social.value_types import USER, VISIBILITY
-from schemas.value_types import text_schema
 
 Json = dict[str, Any]
 

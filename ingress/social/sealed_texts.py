@@ -15,7 +15,7 @@ import msgspec
 
 from schemas import errors
 from schemas.avro import codec
-from schemas.sealing import SealBroken
+from schemas.crypto.sealing import SealBroken
 from schemas.social import limits, sealed_texts
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from ingress.social.notifications import Notifications
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users, user_of
-from schemas import errors, validation
+from schemas import errors
+from schemas.fields import validation
 from schemas.social import limits
 from schemas.social.service import MODERATOR, READ
 from schemas.social.value_types import USER_ID

@@ -10,13 +10,13 @@ from ingress.identity.roles import by_operators
 from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM, STATES
 from ingress.tenancy.openapi import committed, read
 from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS
+from schemas.fields.value_types import NOTE
 from schemas.services import OPERATIONS
 from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.dimension import PATTERN
 from schemas.tenancy.operations import READ
 from schemas.tenancy.value_types import PRICES
-from schemas.value_types import NOTE
 
 Json = dict[str, Any]
 _INSTANT: Final = {"type": "string", "format": "date-time"}

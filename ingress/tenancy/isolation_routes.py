@@ -19,7 +19,7 @@ from ingress.operators import decisions
 from ingress.tenancy.callers import require_staff
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.usage.sums import Usage
-from schemas import decision_note
+from schemas.operators import decision_note
 from schemas.tenancy import limits
 from schemas.tenancy.desk_operations import STAFF
 from schemas.tenancy.instants import instant

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from dataflows.tenancy.domain import tenant
 from ingress.tenancy.leased_keys import LeasedKeys
 from schemas import errors
-from schemas.sealing import SealBroken
+from schemas.crypto.sealing import SealBroken
 from schemas.tenancy import limits
 from schemas.tenancy.rendering import tenant_document
 from sinks.tenancy import seals

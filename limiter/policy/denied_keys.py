@@ -11,9 +11,9 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from limiter.policy import keys
-from schemas.access_denial import SUBJECT
 from schemas.limiter import limits
 from schemas.limiter.limit_policy import LimitPolicy, Scope
+from schemas.operators.access_denial import SUBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Collection

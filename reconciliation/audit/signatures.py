@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from psycopg.rows import dict_row
 
 from reconciliation import limits
-from schemas import content_digest, errors, http_signature
+from schemas import errors
+from schemas.crypto import content_digest, http_signature
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from reconciliation.contract.postgres_table import PostgresTable
-from schemas.column import declared
+from schemas.fields.column import declared
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from schemas.column import Declared, Kind, declared
+from schemas.fields.column import Declared, Kind, declared
+from schemas.fields.validation import Field
 from schemas.operation import Operation
 from schemas.service import EventType
-from schemas.validation import Field
 
 AvroSchema = dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, get_args
 
 from schemas import calendar_windows
-from schemas import value_types as types
 from schemas.client_network import V4_BITS, V6_BITS, client_network
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field, Fields, ValueType, clean_text, normalize, whole
 from schemas.limiter import limit_audit, limit_key, limit_policy, limit_terms, limits
-from schemas.validation import Field, Fields, ValueType, clean_text, normalize, whole
 
 _capacity_range: Final = whole(1, limit_terms.CAPACITY_MAX)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity, senders, validation
+from schemas import identity, senders
+from schemas.fields import validation
 from schemas.limiter import limit_policy_fields, limit_policy_rules, quota_fields
 from schemas.operation import Named, Operation
 

@@ -9,10 +9,10 @@ import hashlib
 import re
 from typing import Final
 
-from schemas import value_types as types
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field, Fields, ValueType, clean_text, identity
 from schemas.identity import derived_id
 from schemas.limiter import limits
-from schemas.validation import Field, Fields, ValueType, clean_text, identity
 
 DIGEST: Final = re.compile(r"[0-9a-f]{32}\Z")
 _LIMIT_NAME: Final = re.compile(rf"([^/]+)(?:/[2-{1 + limits.LIMIT_FURTHER_LIMITS_MAX}])?")

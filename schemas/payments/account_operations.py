@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity, senders, validation
+from schemas import identity, senders
+from schemas.fields import validation
 from schemas.operation import Named, Operation
 from schemas.payments import bank_account, payloads
 from schemas.payments.value_types import MERCHANT_NAME

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas import decision_note, validation
-from schemas import value_types as types
+from schemas.fields import validation
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field
+from schemas.operators import decision_note
 from schemas.payments import facts, payloads, vouched
 from schemas.records import Command
-from schemas.validation import Field
 
 _OPERATION: Final = "record_attempt_outcome"
 STATUSES: Final = ("authorized", "captured", "voided", "refunded", "submitted", "declined", "failed")

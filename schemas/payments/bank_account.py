@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from schemas import card_number
+from schemas.fields import card_number
+from schemas.fields.validation import ValueType
 from schemas.payments import limits
-from schemas.validation import ValueType
 
 _IBAN: Final = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _LOCAL: Final = rf"[A-Z0-9]{{{limits.BANK_ACCOUNT_LENGTH_MIN},{limits.BANK_ACCOUNT_LENGTH_MAX}}}"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import decision_note, validation
-from schemas import value_types as types
-from schemas.validation import Field
+from schemas.fields import validation
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field
+from schemas.operators import decision_note
 
 #: what a person may find out about a case; the note says how
 REASONS: Final = (

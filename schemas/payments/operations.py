@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas import identity, senders, validation
+from schemas import identity, senders
+from schemas.fields import validation
 from schemas.operation import Named, Operation
 from schemas.payments import payloads, vouched
 from schemas.payments.account_operations import ACCOUNT_OPERATIONS, DESTINATIONS, PAYOUTS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from schemas import limits
-from schemas import value_types as types
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field, Fields
 from schemas.payments import bank_account, records
 from schemas.payments import limits as payments_limits
 from schemas.payments import value_types as own
-from schemas.validation import Field, Fields
 
 _CAPTURE_METHODS: Final = ("automatic", "manual")
 _REFERENCE: Final = types.free_text(limits.REFERENCE_LENGTH_MAX)

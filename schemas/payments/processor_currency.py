@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 
 _STRIPE_ZERO: Final = (
     *("BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA"),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from schemas import limits
-from schemas.column import AGREED, ALWAYS, LATER, MOVES, UPDATED, Column
+from schemas.fields.column import AGREED, ALWAYS, LATER, MOVES, UPDATED, Column
 
 IntentState = Literal[
     "requires_payment_method",

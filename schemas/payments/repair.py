@@ -10,12 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas import decision_note, limits, validation
-from schemas import value_types as types
+from schemas import limits
 from schemas.errors import InvalidCommand
+from schemas.fields import validation
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field, ValueType
+from schemas.operators import decision_note
 from schemas.payments import facts, value_types
 from schemas.records import Command
-from schemas.validation import Field, ValueType
 
 Entry = dict[str, Any]  # account_id, debit, credit, currency
 

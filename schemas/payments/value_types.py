@@ -6,10 +6,11 @@ import ipaddress
 import re
 from typing import Final
 
-from schemas import card_number, limits, validation
-from schemas import value_types as types
+from schemas import limits
+from schemas.fields import card_number, validation
+from schemas.fields import value_types as types
+from schemas.fields.validation import ValueType
 from schemas.payments import limits as payments_limits
-from schemas.validation import ValueType
 
 _COUNTRY_LENGTH: Final = 2
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from schemas import sealing
+from schemas.crypto import sealing
 
 _DOMAIN: Final = "millrace-merchant-webhook-1"
 

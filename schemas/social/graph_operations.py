@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import senders
+from schemas.fields.validation import Field
 from schemas.operation import Operation
 from schemas.social.operations import SERVICE_NAME, WRITE, callers_own
 from schemas.social.value_types import USER, USER_ID
-from schemas.validation import Field
 
 
 def _edge(name: str, record: str, method: str, path: str, summary: str, result: str = "CommittedEdge") -> Operation:

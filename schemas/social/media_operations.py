@@ -9,11 +9,11 @@ import re
 from typing import Any, Final
 
 from schemas import senders
+from schemas.fields.validation import Field, ValueType
+from schemas.fields.value_types import ID, SIGNALS, choice, whole
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits
-from schemas.validation import Field, ValueType
-from schemas.value_types import ID, SIGNALS, choice, whole
 
 SCANNER: Final = "social_scanner"
 WRITE: Final = "posts:write"

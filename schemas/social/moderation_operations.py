@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from schemas import identity, limits, senders
+from schemas.fields.validation import Field, ValueType
+from schemas.fields.value_types import ID, choice, free_text, said_text, whole
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits as social_limits
 from schemas.social.sealed_texts import TRAVELS
 from schemas.social.value_types import OBJECT_ID, USER_ID
-from schemas.validation import Field, ValueType
-from schemas.value_types import ID, choice, free_text, said_text, whole
 
 MODERATOR: Final = "moderator"
 PROPAGATION: Final = "social_propagation"

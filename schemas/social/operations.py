@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import senders
+from schemas.fields.validation import Field
+from schemas.fields.value_types import BOOLEAN, ID
 from schemas.operation import Named, Operation
 from schemas.social import limits
 from schemas.social.sealed_texts import TRAVELS
 from schemas.social.value_types import DISPLAY_NAME, MEDIA_IDS, POST_TEXT, VISIBILITY
-from schemas.validation import Field
-from schemas.value_types import BOOLEAN, ID
 
 SERVICE_NAME: Final = "social"
 WRITE: Final = "posts:write"

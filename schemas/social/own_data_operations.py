@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import senders
+from schemas.fields.validation import Field, ValueType
+from schemas.fields.value_types import COUNT, ID
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits
 from schemas.social.value_types import USER
-from schemas.validation import Field, ValueType
-from schemas.value_types import COUNT, ID
 
 ERASER: Final = "social_eraser"
 WRITE: Final = "posts:write"

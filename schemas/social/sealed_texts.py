@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from schemas import sealing
-from schemas.validation import Field
-from schemas.value_types import SIGNALS
+from schemas.crypto import sealing
+from schemas.fields.validation import Field
+from schemas.fields.value_types import SIGNALS
 
 #: the field of each operation that a user writes as it likes
 WRITTEN: Final = {

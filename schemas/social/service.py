@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Struct
 
-from schemas.column import Column
+from schemas.fields.column import Column
 from schemas.service import EventType, Service, Worker
 from schemas.social import graph_operations, media_operations, moderation_operations, operations, own_data_operations
 

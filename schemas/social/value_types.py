@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas import card_number, legible_text, limits
+from schemas import limits
+from schemas.fields import card_number, legible_text
+from schemas.fields.validation import ValueType
+from schemas.fields.value_types import choice, said_text
 from schemas.social import limits as social_limits
-from schemas.validation import ValueType
-from schemas.value_types import choice, said_text
 
 #: what a user's name may be: what tokens say
 USER_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SCOPE_LENGTH_MAX}}}")

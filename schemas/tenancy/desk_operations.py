@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from schemas.fields.validation import Field, ValueType
+from schemas.fields.value_types import AMOUNT, BOOLEAN, ID, NOTE, SIGNED_AMOUNT, TEXT, whole
 from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
 from schemas.tenancy import dimension, field_masks, limits, pricing
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import parsed
-from schemas.validation import Field, ValueType
-from schemas.value_types import AMOUNT, BOOLEAN, ID, NOTE, SIGNED_AMOUNT, TEXT, whole
 
 STAFF: Final = "tenants:admin"
 SUPPORT: Final = "support"

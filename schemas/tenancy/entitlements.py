@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from schemas import limits, validation
+from schemas import limits
+from schemas.fields import validation
+from schemas.fields.validation import ValueType
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.dimension import PATTERN, is_dimension
-from schemas.validation import ValueType
 
 KINDS: Final = ("bool", "static", "metered")
 _FEATURE: Final = re.compile(r"[a-z0-9_]{1,64}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas import senders
+from schemas.fields.validation import Field
+from schemas.fields.value_types import COUNT, CURRENCY, ID, whole
 from schemas.identity import derived_id
 from schemas.limits import DOCUMENT_BODY_BYTES_MAX
 from schemas.operation import Named, Operation
 from schemas.tenancy import limits
 from schemas.tenancy import value_types as types
-from schemas.validation import Field
-from schemas.value_types import COUNT, CURRENCY, ID, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

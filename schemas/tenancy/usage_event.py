@@ -14,12 +14,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from schemas import errors, limits
+from schemas.fields.validation import TENANT_NAMES, clean_text
 from schemas.tenancy import attribute_names
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.attribute_names import Wrong
 from schemas.tenancy.dimension import FAULT, is_dimension
 from schemas.tenancy.instants import parsed
-from schemas.validation import TENANT_NAMES, clean_text
 
 TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them

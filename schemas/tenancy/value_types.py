@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from schemas import limits, validation
+from schemas import limits
 from schemas.calendar_windows import time_zones
+from schemas.fields import validation
+from schemas.fields.validation import ValueType
+from schemas.fields.value_types import choice, said_text
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy import pricing
 from schemas.tenancy.dimension import FAULT, PATTERN, is_dimension
-from schemas.validation import ValueType
-from schemas.value_types import choice, said_text
 
 MODES: Final = ("pooled", "partitioned", "dedicated")
 TIERS: Final = ("standard", "enterprise")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from msgspec import Struct
 
-from schemas.column import Declared, declared
 from schemas.errors import InvariantViolation, Unavailable
+from schemas.fields.column import Declared, declared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

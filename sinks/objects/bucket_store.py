@@ -16,8 +16,8 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from schemas.media_origin import Bucket
 from schemas.social import limits as social_limits
+from schemas.social.media_origin import Bucket
 from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, Self
 
-from schemas.media_origin import MediaOrigin
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin
 from sinks.objects.bucket_store import BucketStore
 from sinks.objects.folder_store import FolderStore, chunks
 from sinks.objects.object_store import ObjectStore

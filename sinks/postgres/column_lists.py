@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from schemas import services
-from schemas.column import Declared, Kind, Statement, declared
+from schemas.fields.column import Declared, Kind, Statement, declared
 from sinks.postgres.arrays import Bigints, Booleans, Column, Integers, OptionalTexts, Texts, Times
 
 _MARK: Final = re.compile(r"\{\{(\w+) (\w+)(?: (\w+))?\}\}")

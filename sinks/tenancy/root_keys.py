@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from schemas import errors, sealing
+from schemas import errors
+from schemas.crypto import sealing
 from schemas.tenancy import limits
 from sinks import private_file
 from sinks.tenancy import seals, secrets_file

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from schemas import sealing
+from schemas.crypto import sealing
 
 #: resources: payloads, wherever they lie or travel; exports: the parts of exports
 Purpose = Literal["resources", "exports"]

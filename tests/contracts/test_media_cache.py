@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from dataflows.social.media.caches import MediaCaches
-from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin, cache_keys
 from tests.eventually import becomes, eventually
 from tests.worlds.media_cache import NOT_THERE, PRIVATE, PUBLIC, Edge, cached_origin
 

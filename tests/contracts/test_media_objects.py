@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.media_origin import MediaOrigin
 from schemas.social.limits import MEDIA_DISK_KEPT_BYTES
+from schemas.social.media_origin import MediaOrigin
 from sinks import limits
 from sinks.objects.bucket_store import BucketAway, BucketStore
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key

@@ -18,7 +18,7 @@ from reconciliation.payments.current_tables import (
 from schemas import services
 from schemas.avro import codec
 from schemas.avro import declared as declared_schemas
-from schemas.column import declared
+from schemas.fields.column import declared
 from schemas.payments import records
 from sinks.clickhouse.services import SINKS
 from sinks.postgres import column_lists

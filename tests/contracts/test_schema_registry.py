@@ -25,7 +25,7 @@ from ingress.state import Ingress
 from ingress.tenancy.config import TenancyConfig
 from ingress.trust import Trust
 from schemas.avro import codec
-from schemas.media_origin import MediaOrigin
+from schemas.social.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 from tests.contracts import golden
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from schemas import identity, records, services, validation
+from schemas import identity, records, services
 from schemas.avro import codec
+from schemas.fields import validation
 from schemas.payments import topics
 from schemas.senders import ROLES
 from tests import asked

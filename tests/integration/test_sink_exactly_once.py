@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from schemas import currency, errors
+from schemas import errors
 from schemas.avro import codec
+from schemas.fields import currency
 from sinks import limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.block import EventBlock

@@ -8,8 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import content_digest, errors, http_signature
-from schemas.http_signature import Message
+from schemas import errors
+from schemas.crypto import content_digest, http_signature
+from schemas.crypto.http_signature import Message
 
 KEY = Ed25519PrivateKey.generate()
 #: pieces that Signature-Input is made of, in any order

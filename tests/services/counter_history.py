@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from schemas import identity, topics, validation
+from schemas import identity, topics
+from schemas.fields import validation
 from schemas.records import Command
 from tests.property.owner_history import Step
 from tests.services.counter.service import SERVICE

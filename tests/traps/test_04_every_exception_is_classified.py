@@ -46,7 +46,7 @@ KINDS: dict[str, Kind] = {
     "schemas.errors.DependencyTimeout": A,
     "schemas.errors.OwnershipLost": T,
     "schemas.errors.Corrupt": V,
-    "schemas.sealing.SealBroken": V,
+    "schemas.crypto.sealing.SealBroken": V,
     "vault.sealing.CardUnreadable": V,
     "schemas.errors.InvariantViolation": T,  # rolled back; the partition waits for an operator, then goes on
     # what a command line or a file may say wrongly, and what an operator has to mend before anything begins

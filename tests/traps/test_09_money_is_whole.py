@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dataflows.payments import ledger_statements
 from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from schemas import currency, limits
+from schemas import limits
+from schemas.fields import currency
 from schemas.payments.records import LedgerEntry, LedgerTxn
 from tests.tidy import tree
 

@@ -16,7 +16,8 @@ from ingress.http import problems
 from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.identity.ended import EndedWhenDenied
-from schemas import access_denial, errors
+from schemas import errors
+from schemas.operators import access_denial
 from tests.each import each
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from fastavro import parse_schema
 
 from schemas.avro import codec, declared
+from schemas.fields.validation import Field
+from schemas.fields.value_types import TEXT
 from schemas.operation import Operation
 from schemas.services import OPERATIONS
-from schemas.validation import Field
-from schemas.value_types import TEXT
 from tests.each import each
 
 ALL = list(OPERATIONS.values())

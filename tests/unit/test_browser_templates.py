@@ -17,7 +17,7 @@ from ingress.console.visit import SITE as CONSOLE
 from ingress.services import CONSOLE_PAGES
 from ingress.social.pages import rendering
 from ingress.social.pages.visit import SITE as USERS
-from schemas.media_origin import MediaOrigin
+from schemas.social.media_origin import MediaOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,8 +28,9 @@ from ingress.social.config import SocialConfig
 from ingress.social.pages import routes as user_routes
 from ingress.social.pages.session import Pages
 from ingress.social.pages.visit import Visit as UserVisit
-from schemas import access_denial, errors
-from schemas.media_origin import MediaOrigin
+from schemas import errors
+from schemas.operators import access_denial
+from schemas.social.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 
 SECRET = b"k" * 32

@@ -14,9 +14,11 @@ from starlette.datastructures import Headers
 
 from ingress.commands import envelope, envelope_fields
 from ingress.payments.merchants.endpoint_values import _why_not_description, _why_not_url
-from schemas import decision_note, errors, identity, validation
-from schemas.card_networks import network_of, passes_luhn
-from schemas.card_number import REFUSED, holds_card_number, url_holds_card_number
+from schemas import errors, identity
+from schemas.fields import validation
+from schemas.fields.card_networks import network_of, passes_luhn
+from schemas.fields.card_number import REFUSED, holds_card_number, url_holds_card_number
+from schemas.operators import decision_note
 from schemas.payments import payloads, value_types
 from schemas.services import OPERATIONS
 from tests.each import each

@@ -21,7 +21,7 @@ from ingress.http.store import Store
 from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.services import CONSOLE_PAGES
-from schemas.currency import EXPONENTS, parse_minor
+from schemas.fields.currency import EXPONENTS, parse_minor
 from sinks.kafka.connection import KafkaConnection
 from tests.each import each
 

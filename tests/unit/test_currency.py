@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import currency
+from schemas.fields import currency
 from tests.each import each
 
 CODES = sorted(currency.EXPONENTS)

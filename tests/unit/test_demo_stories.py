@@ -12,7 +12,7 @@ from compose.proof.demo.invoice_generator import generated_invoices
 from compose.proof.demo.invoices import Invoice
 from compose.proof.demo.stories import Disturbance, Story, stories_of
 from schemas import limits
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 
 amounts = st.integers(1, limits.AMOUNT_MINOR_MAX)
 

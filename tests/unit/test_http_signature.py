@@ -16,8 +16,9 @@ from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTP
 from http_message_signatures.algorithms import ED25519
 
 from ingress.client.signing import RequestSigner
-from schemas import content_digest, errors, http_signature, limits
-from schemas.http_signature import Message
+from schemas import errors, limits
+from schemas.crypto import content_digest, http_signature
+from schemas.crypto.http_signature import Message
 from tests.each import each
 
 # B.1.4 and B.1.5

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import identity, validation
+from schemas import identity
+from schemas.fields import validation
 from schemas.payments import payloads
 
 SCOPE, OPERATION, KEY = "m_1", "POST /v1/payment_intents", "order-1"

@@ -9,7 +9,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from ingress.commands import envelope, envelope_fields
-from schemas import errors, identity, limits, validation
+from schemas import errors, identity, limits
+from schemas.fields import validation
 from schemas.services import OPERATIONS
 from tests.each import each
 

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from schemas import access_denial, errors, legible_text, maintenance, services, validation
+from schemas import errors, services
+from schemas.fields import legible_text, validation
+from schemas.fields.validation import ValueType
+from schemas.operators import access_denial, maintenance
 from schemas.payments.policies import kinds
-from schemas.validation import ValueType
 from tests.each import each
 
 #: the first and last of every kind that no line holds

@@ -11,7 +11,8 @@ import pytest
 from ingress import limits as ingress_limits
 from ingress.http import problems
 from ingress.payments.active_policies import ActivePolicies
-from schemas import errors, limits, maintenance, services
+from schemas import errors, limits, services
+from schemas.operators import maintenance
 from schemas.payments import operations
 from schemas.payments.policies import kinds
 from tests.each import each

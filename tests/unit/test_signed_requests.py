@@ -15,7 +15,8 @@ from ingress import limits as ingress_limits
 from ingress.identity.known_keys import KnownKeys
 from ingress.identity.signed_requests import Proof, SignedRequests
 from ingress.identity.signing_keys import _public_key
-from schemas import content_digest, errors, http_signature, limits
+from schemas import errors, limits
+from schemas.crypto import content_digest, http_signature
 from tests.each import each
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import card_number, currency, limits, validation
+from schemas import limits
+from schemas.fields import card_number, currency, validation
 from schemas.payments import limits as payments_limits
 from schemas.payments import payloads
 from schemas.services import OPERATIONS

@@ -19,7 +19,7 @@ from dataflows.payments.domain.fees import FeeSchedule
 from dataflows.payments.domain.journal import JournalEntry, decide_post
 from dataflows.payments.ledger_batch import txn_id
 from schemas import identity, topics
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments import topics as payments_topics
 from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id

@@ -11,7 +11,7 @@ from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 from pydantic import SecretStr
 
-from schemas.media_origin import Bucket
+from schemas.social.media_origin import Bucket
 from tests.eventually import patient
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from compose.stack.ports import PortLeases
 from compose.stack.varnish import Varnish
 from dataflows.social.media.caches import MediaCaches
 from ingress.http import problems
-from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin, cache_keys
 from tests.eventually import eventually
 from tests.freezing import freeze
 from tests.servers import servers_missing

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from schemas.fields.validation import Field
 from schemas.operation import Operation
-from schemas.validation import Field
 from tests.contracts import golden
 
 #: texts that a schema allows and that end up in Postgres, Avro and JSON

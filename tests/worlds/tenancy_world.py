@@ -14,7 +14,8 @@ import httpx
 import psycopg
 
 from ingress.identity.issuer import KeyFolder, issue_token
-from schemas import limits, sealing
+from schemas import limits
+from schemas.crypto import sealing
 from schemas.tenancy.operations import STAFF
 from sinks.tenancy import seals
 from tests.eventually import eventually, patient

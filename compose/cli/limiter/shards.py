@@ -152,7 +152,7 @@ def _changes(action: str, name: str, **details: object) -> Iterator[tuple[ShardC
     """Announced in the audit log before anything happens; what became of it stands there afterwards."""
     from limiter.store.shard_changes import ShardChanges  # noqa: PLC0415
     from reconciliation.audit.log import announced  # noqa: PLC0415
-    from schemas.validation import visible  # noqa: PLC0415
+    from schemas.fields.validation import visible  # noqa: PLC0415
 
     actor, settings = shell_user(), load_settings()
     own_url = settings.addresses().redis_url

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from schemas.currency import format_minor
+from schemas.fields.currency import format_minor
 
 if TYPE_CHECKING:
     from rich.console import Console

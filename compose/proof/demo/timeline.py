@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from compose.proof.demo.kafka_records import Place, record_times, records_of_key
-from schemas.currency import format_minor
+from schemas.fields.currency import format_minor
 from schemas.payments import limits, topics
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.postgres.sql_files import queries

@@ -15,8 +15,9 @@ from msgspec import Struct, field
 from dataflows.owner.batch import Record, Reply
 from dataflows.owner.service import MISROUTED, Committed, NewEvent, OwnedService, Workspace
 from dataflows.owner.transaction.retried import NOT_RETRIED, Retried
-from schemas import card_number, identity, limits, stored_answer, validation
+from schemas import identity, limits, stored_answer
 from schemas.avro import codec
+from schemas.fields import card_number, validation
 from schemas.operation import Operation
 from schemas.records import Command, Denial, Event, Outcome, Rejection
 from schemas.refusals import wrong_values

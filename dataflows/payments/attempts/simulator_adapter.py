@@ -25,10 +25,10 @@ from dataflows.payments.attempts.http_connection import HttpAnswer, NoAnswerErro
 from dataflows.payments.attempts.http_pool import HttpPool
 from dataflows.payments.attempts.vault_route import VaultForwarding, VaultRoute, needs_vault
 from schemas import limits
+from schemas.fields.validation import clean_text, web_address
 from schemas.identity import is_card_token
 from schemas.payments.facts import FAILED_LATER
 from schemas.payments.records import RefundPendingReason
-from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

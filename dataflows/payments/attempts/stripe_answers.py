@@ -14,10 +14,10 @@ import stripe
 from dataflows.payments.attempts.adapter import Answer, Definitive, NotExecuted, Pending, RequiresAction, Unknown
 from dataflows.payments.attempts.stripe_calls import ADAPTER, dispute_of, increment_name
 from schemas import limits
+from schemas.fields.validation import clean_text, web_address
 from schemas.payments import payer_action
 from schemas.payments.processor_currency import from_processor
 from schemas.payments.records import RefundPendingReason
-from schemas.validation import clean_text, web_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

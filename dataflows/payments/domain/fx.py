@@ -11,7 +11,7 @@ from typing import Any
 from dataflows.payments.domain import account_postings
 from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, advanced, insufficient
 from schemas import identity
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.policies import reference_rates
 from schemas.records import Command, Rejection

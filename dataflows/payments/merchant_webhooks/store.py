@@ -18,11 +18,11 @@ from dataflows.owner import fail_points
 from dataflows.payments.merchant_webhooks.metrics import MerchantWebhookMetrics
 from dataflows.payments.merchant_webhooks.planning import Endpoint, plan
 from schemas import limits
+from schemas.crypto.sealing import KeyMissing, SealBroken, Sealed
 from schemas.errors import PlatformError
 from schemas.payments import limits as payments_limits
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from schemas.records import Event
-from schemas.sealing import KeyMissing, SealBroken, Sealed
 from sinks import limits as sinks_limits
 from sinks.postgres.session import INDEXED
 from sinks.postgres.sql_files import queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas import validation
+from schemas.fields import validation
 from schemas.limits import AMOUNT_MINOR_MAX
 from schemas.payments.limits import WEBHOOK_REFERENCE_LENGTH_MAX
 

@@ -13,7 +13,7 @@ from dataflows.payments.attempts.stripe_calls import AGAIN, INCREMENT
 from dataflows.payments.webhooks import fields
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Nothing, Unknown
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.payments.processor_currency import from_processor
 
 M = TypeVar("M", int, int | None)

@@ -12,7 +12,8 @@ from msgspec import structs
 from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_events
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
-from schemas import card_number, identity, validation
+from schemas import identity
+from schemas.fields import card_number, validation
 from schemas.payments import operations
 from schemas.payments.processors import adapter_of
 

@@ -14,8 +14,8 @@ import psycopg
 from dataflows.social.media.caches import MediaCaches
 from dataflows.social.media.origin_looks import first_shown, urls_of
 from schemas import limits
-from schemas.media_origin import MediaOrigin
 from schemas.social import limits as social_limits
+from schemas.social.media_origin import MediaOrigin
 from sinks.objects.media_objects import MediaObjects
 from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import httpx
 
-from schemas.media_origin import MediaOrigin, cache_keys
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin, cache_keys
 
 
 class MediaCaches:

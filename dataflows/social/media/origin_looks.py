@@ -7,8 +7,8 @@ from typing import Final
 
 import httpx
 
-from schemas.media_origin import MediaOrigin
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin
 
 _GONE: Final = 404
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from ingress import limits
 from ingress.http.openapi.shared import IDEMPOTENCY_KEY, REQUEST_ID, a_schema, ref
+from schemas.fields.validation import Field
 from schemas.operation import Operation
 from schemas.services import OPERATIONS
-from schemas.validation import Field
 
 Json = dict[str, Any]
 _OF_THE_ROUTE = "The id of the route, which says it already"

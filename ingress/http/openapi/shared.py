@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ingress import limits as ingress_limits
 from schemas import limits
-from schemas.column import Declared, Kind
+from schemas.fields.column import Declared, Kind
 from schemas.renderer import shown
 
 Json = dict[str, Any]

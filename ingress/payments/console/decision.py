@@ -13,7 +13,7 @@ from ingress.console import visit as visits
 from ingress.http.parts import Parts, parts_of
 from ingress.operators import operating
 from schemas import errors
-from schemas.currency import is_currency, parse_minor
+from schemas.fields.currency import is_currency, parse_minor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping

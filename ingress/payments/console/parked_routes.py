@@ -11,7 +11,9 @@ from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators import operating
 from ingress.operators.parked import ParkedCommands, Place
-from schemas import decision_note, errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
+from schemas.operators import decision_note
 
 _QUEUE: Final = "/console/queues/parked"
 _PARTITION_MAX: Final = 2**31 - 1

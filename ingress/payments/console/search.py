@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ingress import limits
-from schemas import card_number, errors, identity
+from schemas import errors, identity
+from schemas.fields import card_number
 from schemas.payments import topics
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from ingress.identity.caller import NAME
 from ingress.payments.console import search, story
 from ingress.payments.merchants import fee_terms
 from ingress.payments.merchants.fee_terms import FeePolicies
-from schemas import errors, stored_answer, stored_event, validation
+from schemas import errors, stored_answer, stored_event
 from schemas.avro import codec
+from schemas.fields import validation
 from schemas.payments import topics
 
 if TYPE_CHECKING:

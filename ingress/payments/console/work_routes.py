@@ -18,7 +18,7 @@ from ingress.operators import cases
 from ingress.operators.cases import Cases
 from ingress.payments.console.totals import Totals
 from schemas import errors, limits
-from schemas.currency import is_currency
+from schemas.fields.currency import is_currency
 from schemas.payments import limits as payments_limits
 
 QUEUES: Final = {

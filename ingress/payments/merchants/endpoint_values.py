@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas import card_number, errors, limits
+from schemas import errors, limits
+from schemas.fields import card_number
+from schemas.fields.validation import free_text
 from schemas.payments import webhook_url
 from schemas.payments.event_names import EVENT_NAMES
 from schemas.payments.operations import OPERATIONS
-from schemas.validation import free_text
 
 EVERYTHING: Final = "*"
 #: what an endpoint may ask for: events by their names, or by the operations that they come from

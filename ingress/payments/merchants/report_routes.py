@@ -13,7 +13,8 @@ from ingress.http import reading
 from ingress.http.parts import parts_of
 from ingress.payments import reads
 from ingress.payments.merchants.reports import FORMATS, REPORTS, Asked, Reports
-from schemas import currency, errors
+from schemas import errors
+from schemas.fields import currency
 from schemas.payments import limits
 
 router: Final = APIRouter()

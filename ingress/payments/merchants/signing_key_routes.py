@@ -18,7 +18,8 @@ from ingress.identity.signing_keys import SigningKeys
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments import reads
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from ingress.identity.caller import Caller

@@ -12,7 +12,7 @@ from ingress.payments.merchants.reports import FORMATS, REPORTS
 from ingress.payments.openapi import money
 from ingress.payments.openapi.reads import filters_of
 from ingress.payments.resources import PAYOUTS
-from schemas import currency
+from schemas.fields import currency
 from schemas.operation import Operation
 from schemas.payments import limits, money_by_hand, records
 from schemas.payments.operations import ON_ACCOUNTS, OPERATIONS

@@ -8,7 +8,7 @@ from ingress.http.openapi import elements, shared
 from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.payments.merchants import endpoint_values, endpoints
 from schemas import limits
-from schemas.legible_text import LEGIBLE
+from schemas.fields.legible_text import LEGIBLE
 from schemas.payments import limits as payments_limits
 
 Json = dict[str, Any]

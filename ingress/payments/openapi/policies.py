@@ -11,7 +11,7 @@ from ingress import limits as ingress_limits
 from ingress.http.openapi import commands, elements, shared
 from ingress.http.openapi.shared import STRING, TEXT_OR_NULL, TIME
 from ingress.identity.roles import by_operators
-from schemas import maintenance
+from schemas.operators import maintenance
 from schemas.payments import limits as payments_limits
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.policies import (

@@ -8,7 +8,7 @@ from ingress.http.openapi import elements, shared
 from ingress.http.openapi.shared import TEXT_OR_NULL, TIME, TIME_OR_NULL
 from ingress.identity.roles import by_operators
 from schemas import limits
-from schemas.legible_text import SAYS_SOMETHING
+from schemas.fields.legible_text import SAYS_SOMETHING
 
 Json = dict[str, Any]
 

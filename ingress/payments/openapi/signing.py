@@ -12,7 +12,7 @@ from ingress.identity.roles import scopes_for
 from ingress.payments.merchants import signing_key_routes
 from ingress.payments.openapi import accounts as openapi_accounts
 from schemas import limits
-from schemas.legible_text import SAYS_SOMETHING
+from schemas.fields.legible_text import SAYS_SOMETHING
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Kind, Proposals, identified
-from schemas import decision_note
+from schemas.operators import decision_note
 from schemas.payments import case_closing, limits
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Effect, Kind, Proposals, identified
-from schemas import decision_note, errors
+from schemas import errors
+from schemas.operators import decision_note
 from schemas.payments import attempt_outcome, vouched
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ingress import limits as ingress_limits
 from ingress.operators import decisions
-from schemas import decision_note, errors, identity, rendering
+from schemas import errors, identity, rendering
+from schemas.operators import decision_note
 from schemas.payments import limits as payments_limits
 from schemas.records import Command
 

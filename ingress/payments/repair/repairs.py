@@ -13,7 +13,8 @@ import msgspec
 
 from ingress.operators import decisions
 from ingress.payments.repair.proposals import Effect, Kind, Proposals, identified
-from schemas import decision_note, errors, identity
+from schemas import errors, identity
+from schemas.operators import decision_note
 from schemas.payments import repair
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ingress.http import strict_json
 from ingress.payments.webhooks import signatures
-from schemas import card_number, errors, validation
+from schemas import errors
+from schemas.fields import card_number, validation
 from schemas.payments import limits
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -21,8 +21,8 @@ from ingress.http.store import Store
 from ingress.identity.shares import Shares
 from ingress.social.media.byte_ranges import asked_range, has_it
 from schemas import errors
-from schemas.media_origin import MediaOrigin, Part, cache_keys
 from schemas.social import limits as social_limits
+from schemas.social.media_origin import MediaOrigin, Part, cache_keys
 from sinks.objects.media_objects import Draft, media_objects, part_key
 
 if TYPE_CHECKING:

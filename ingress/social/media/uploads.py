@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from schemas import errors, limits
-from schemas.media_origin import MediaOrigin, Part
 from schemas.renderer import timestamp
 from schemas.social import limits as social_limits
+from schemas.social.media_origin import MediaOrigin, Part
 from sinks.objects.media_objects import media_objects
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from ingress.social.pages.cards import Cards
 from ingress.social.pages.session import COOKIE
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
-from schemas import errors, validation
+from schemas import errors
+from schemas.fields import validation
 from schemas.social import limits as social_limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.value_types import USER_ID

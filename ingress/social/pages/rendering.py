@@ -20,7 +20,7 @@ from schemas.social.value_types import USER_ID
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from schemas.media_origin import MediaOrigin
+    from schemas.social.media_origin import MediaOrigin
 
 _HUES: Final = 8
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))

@@ -28,7 +28,8 @@ from ingress.tenancy.billing.invoice_routes import as_biller, ensure_intent
 from ingress.tenancy.billing.invoices import Billing
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.usage.sums import Usage
-from schemas import decision_note, errors
+from schemas import errors
+from schemas.operators import decision_note
 from schemas.services import OPERATIONS
 from schemas.tenancy.desk_operations import REQUEST_SUPPORT_GRANT
 

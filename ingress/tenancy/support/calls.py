@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ingress.http.turns import Turns
 from ingress.identity.refusals import Key, Refusals
-from schemas import errors, validation
+from schemas import errors
+from schemas.fields import validation
 from schemas.tenancy import limits
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reconciliation.payments.export.accounts import beancount_account
-from schemas.currency import EXPONENTS, format_minor
+from schemas.fields.currency import EXPONENTS, format_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

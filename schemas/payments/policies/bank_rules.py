@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from schemas import legible_text, limits
+from schemas import limits
+from schemas.fields import legible_text
 from schemas.payments import limits as payments_limits
 from schemas.payments.policies.risk_policy import Currency, Minor, Name
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from schemas import currency
+from schemas.fields import currency
 from schemas.payments import limits
 from schemas.payments.policies.routing import Code, Merchant
 

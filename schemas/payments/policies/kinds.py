@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from schemas import errors, maintenance
+from schemas import errors
+from schemas.operators import maintenance
 from schemas.payments import limits
 from schemas.payments.policies import bank_rules, fee_policy, processor_fees, reference_rates, risk_policy, routing
 

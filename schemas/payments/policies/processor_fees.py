@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct, field
 
-from schemas import currency
+from schemas.fields import currency
 from schemas.payments import limits
 from schemas.payments.policies.fee_policy import Bps, Fixed
 from schemas.payments.policies.risk_policy import Currency, Name

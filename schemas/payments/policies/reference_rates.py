@@ -12,8 +12,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from schemas import currency, legible_text
 from schemas import limits as shared_limits
+from schemas.fields import currency, legible_text
 from schemas.payments import limits
 
 _BPS: Final = 10_000

@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from schemas import currency, limits
+from schemas import limits
+from schemas.fields import currency
 from schemas.payments import limits as payments_limits
 from schemas.payments.policies.entry_list import network_of
 

@@ -12,7 +12,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from schemas import currency, errors, limits
+from schemas import errors, limits
+from schemas.fields import currency
 from schemas.payments import limits as payments_limits
 
 #: it stands in ``attempt.route``, in words that are read again: neither ":" nor ";"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.payments.records import Dispute, MerchantAccount, PaymentIntent, Payout, ProcessorAttempt, Refund
 from sinks.clickhouse.tables import analytical
 

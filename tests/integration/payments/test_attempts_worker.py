@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import identity, validation
+from schemas import identity
+from schemas.fields import validation
 from schemas.payments.operations import OPERATIONS
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.attempts_world import AttemptsWorld, new_attempt, trace_of, world

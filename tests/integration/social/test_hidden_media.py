@@ -17,9 +17,9 @@ from dataflows.social.media.caches import MediaCaches
 from dataflows.social.moderation.looks import SQL as LOOKS
 from dataflows.social.moderation.propagation import Propagation
 from dataflows.worker.contract import WorkerPlace
-from schemas.media_origin import cache_keys
 from schemas.senders import of_worker
 from schemas.social import limits
+from schemas.social.media_origin import cache_keys
 from sinks.objects.media_objects import media_objects
 from tests import servers
 from tests.eventually import becomes

@@ -14,9 +14,9 @@ from dataflows.social.media import scanner as scanning
 from dataflows.social.media.rendering import Undecided, Unwanted
 from dataflows.social.media.scanner import Scanner, Upload
 from dataflows.worker.contract import WorkerPlace
-from schemas.media_origin import MediaOrigin
 from schemas.senders import of_worker
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin
 from sinks.objects.media_objects import MediaObjects, media_objects, source_key
 from tests.eventually import eventually
 from tests.unit.social.hostile_media import png

@@ -25,8 +25,8 @@ from ingress.social.moderation.moderation import Moderation
 from ingress.social.posts import Posts
 from ingress.social.searches import PLANNED, windows
 from schemas import errors
-from schemas.media_origin import MediaOrigin
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin
 from sinks.objects.media_objects import source_key
 from sinks.postgres.session import INDEXED
 

@@ -14,7 +14,8 @@ from msgspec import structs
 from dataflows.payments.domain.policies import Policies
 from dataflows.payments.domain.risk import read_policy
 from dataflows.payments.policies import PolicyBook
-from schemas import identity, topics, validation
+from schemas import identity, topics
+from schemas.fields import validation
 from schemas.payments import limits
 from schemas.payments.facts import RECONCILIATION_SCOPE
 from schemas.payments.operations import OPERATIONS

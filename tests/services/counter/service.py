@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from msgspec import Struct
 
-from schemas.column import Column
+from schemas.fields.column import Column
+from schemas.fields.validation import Field
+from schemas.fields.value_types import SIGNED_AMOUNT, TEXT
 from schemas.operation import Operation
 from schemas.senders import of_worker
 from schemas.service import EventType, Service, Worker
-from schemas.validation import Field
-from schemas.value_types import SIGNED_AMOUNT, TEXT
 
 _WRITE: Final = "counters:write"
 _ONE: Final = "/v1/counters/{id}"

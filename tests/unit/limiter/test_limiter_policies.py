@@ -18,8 +18,8 @@ from limiter.policy.calendars import calendars_of
 from limiter.policy.denied_keys import digests
 from limiter.policy.policies import PolicySet
 from limiter.policy.snapshot import Envelope, Snapshot, SnapshotRefused, key_id, sign, verified
-from schemas import validation
 from schemas.calendar_windows import Calendar, windows_of
+from schemas.fields import validation
 from schemas.limiter.limit_policy import LimitPolicy, as_policy, rendered
 from schemas.limiter.limit_terms import SAFE_INTEGER, terms
 from schemas.limiter.operations import OPERATIONS

@@ -23,8 +23,9 @@ from dataflows.payments.attempts.adapter import (
 from dataflows.payments.attempts.dispatch import AttemptLease, Change, fold
 from dataflows.payments.attempts.facts import Fact, command_of
 from dataflows.payments.attempts.settlement import settle
-from schemas import limits, topics, validation
+from schemas import limits, topics
 from schemas.avro import codec
+from schemas.fields import validation
 from schemas.payments import limits as payments_limits
 from schemas.payments import payloads
 

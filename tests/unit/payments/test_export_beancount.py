@@ -15,7 +15,7 @@ from reconciliation.payments.export.accounts import beancount_account
 from reconciliation.payments.export.beancount import assertion, opening, quoted, transaction
 from reconciliation.payments.export.ledger import Line, Txn
 from schemas import limits
-from schemas.currency import EXPONENTS, parse_minor
+from schemas.fields.currency import EXPONENTS, parse_minor
 from tests.each import each
 
 KINDS = ("merchant_pending", "merchant_available", "platform_fee_income", "recon_suspense", "auth_hold", "new_kind", "")

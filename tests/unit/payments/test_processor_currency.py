@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import limits
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.payments.processor_currency import exponent, from_processor, to_processor
 
 

@@ -17,7 +17,7 @@ from reconciliation.payments.settlement.reports import adyen, simulator
 from reconciliation.payments.settlement.reports import stripe as stripe_report
 from reconciliation.payments.settlement.reports.amounts import minor_of_major
 from schemas import limits
-from schemas.currency import EXPONENTS, format_minor
+from schemas.fields.currency import EXPONENTS, format_minor
 from schemas.payments import limits as payments_limits
 from tests.each import each
 

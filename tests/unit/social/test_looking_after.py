@@ -17,8 +17,8 @@ from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.media.origin_looks import urls_of
 from dataflows.social.moderation.looks import Due
 from dataflows.social.moderation.propagation import Propagation
-from schemas.media_origin import MediaOrigin
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
 
 NAMES = ["full.webp", "thumb.webp"]

@@ -15,8 +15,8 @@ from ingress.social.media.origin import Origin
 from ingress.social.media.origin_app import create_app
 from ingress.social.media.uploads import Uploads
 from schemas.limits import MEDIA_VIEW_TTL_S
-from schemas.media_origin import MediaOrigin, Part
 from schemas.social import limits
+from schemas.social.media_origin import MediaOrigin, Part
 from sinks.objects.media_objects import MediaObjects, rendition_key
 
 if TYPE_CHECKING:

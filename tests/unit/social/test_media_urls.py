@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from schemas import limits
-from schemas.media_origin import MediaOrigin, Part
+from schemas.social.media_origin import MediaOrigin, Part
 
 NOW = 1_800_000_000.0
 ORIGIN = MediaOrigin(url="http://media", uploads_url="http://parts", key=b"k" * 32, folder=Path("/nowhere"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import services
-from schemas.sealing import SealBroken
+from schemas.crypto.sealing import SealBroken
 from schemas.social import sealed_texts
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingress.social.media.uploads import Uploads
-from schemas.media_origin import MediaOrigin
+from schemas.social.media_origin import MediaOrigin
 from sinks.objects.media_objects import media_objects, part_key
 
 if TYPE_CHECKING:

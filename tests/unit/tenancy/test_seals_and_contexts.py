@@ -12,8 +12,9 @@ from joserfc import jws
 from joserfc.jwk import KeySet
 
 from dataflows.tenancy.domain.comparison import Comparison, count
-from schemas import errors, sealing
-from schemas.sealing import SealBroken
+from schemas import errors
+from schemas.crypto import sealing
+from schemas.crypto.sealing import SealBroken
 from schemas.tenancy import limits
 from sinks import certificates
 from sinks.certificates import CertificateKeys

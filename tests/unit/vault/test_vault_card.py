@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.card_networks import NETWORKS, network_of, passes_luhn
+from schemas.fields.card_networks import NETWORKS, network_of, passes_luhn
 from tests.each import each
 from vault.card import Card, read_card
 

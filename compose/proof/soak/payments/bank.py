@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from reconciliation.payments.settlement.sources import GivenFile
-from schemas.currency import format_minor
+from schemas.fields.currency import format_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

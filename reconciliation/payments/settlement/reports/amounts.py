@@ -7,7 +7,7 @@ from typing import Final
 
 from reconciliation.payments.settlement.line import Unclassifiable
 from schemas import limits
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 
 _DECIMAL: Final = re.compile(r"(-?)(\d*)(?:\.(\d*))?\Z", re.ASCII)
 #: an integer of so many digits is no larger than any amount may be

@@ -9,7 +9,7 @@ from reconciliation.payments.settlement.line import Defect, Line, LineType, Plai
 from reconciliation.payments.settlement.reports.amounts import SURELY_WITHIN_DIGITS, currency_code, minor_units
 from reconciliation.payments.settlement.reports.csv_rows import CsvRows, identity_of, name_of
 from reconciliation.payments.settlement.stage import PLAIN_ROW
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.payments import limits
 
 if TYPE_CHECKING:

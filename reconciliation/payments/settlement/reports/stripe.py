@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from reconciliation.payments.settlement.line import ATTEMPT_KINDS, Defect, Line, LineType, Unclassifiable
 from reconciliation.payments.settlement.reports.amounts import currency_code, minor_of_major
 from reconciliation.payments.settlement.reports.csv_rows import CsvRows, identity_of, name_of
-from schemas.currency import EXPONENTS
+from schemas.fields.currency import EXPONENTS
 from schemas.payments.processor_currency import exponent
 
 if TYPE_CHECKING:

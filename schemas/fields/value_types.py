@@ -1,15 +1,16 @@
 """Value types of fields: the check, the Avro type and the OpenAPI schema of each.
 
-The reason texts are those of ``schemas.validation``; a service has types of its own in its folder.
+The reason texts are those of ``schemas.fields.validation``; a service has types of its own in its folder.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas import currency, limits, validation
-from schemas.legible_text import LEGIBLE, SAYS_SOMETHING
-from schemas.validation import Check, Json, ValueType
+from schemas import limits
+from schemas.fields import currency, validation
+from schemas.fields.legible_text import LEGIBLE, SAYS_SOMETHING
+from schemas.fields.validation import Check, Json, ValueType
 
 #: any visible text: control characters are refused, everything else is the caller's own
 VISIBLE: Final = r"^[^\u0000-\u001f\u007f]*$"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 
 SUBJECT: Final = "subject"
 TOKEN: Final = "token"  # noqa: S105 - a kind, and no token

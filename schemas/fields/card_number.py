@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from schemas.card_networks import DIGITS_MAX, DIGITS_MIN, is_card_number
+from schemas.fields.card_networks import DIGITS_MAX, DIGITS_MIN, is_card_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

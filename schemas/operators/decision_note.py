@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemas import limits, validation
-from schemas import value_types as types
+from schemas import limits
 from schemas.errors import InvalidCommand
-from schemas.validation import Field
+from schemas.fields import validation
+from schemas.fields import value_types as types
+from schemas.fields.validation import Field
 
 NOTE: Final = types.said_text(limits.NOTE_LENGTH_MAX)
 REQUIRED: Final[validation.Fields] = {"note": Field(NOTE, "why")}

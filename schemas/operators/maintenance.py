@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schemas import errors, limits, validation
+from schemas import errors, limits
+from schemas.fields import validation
 
 
 class Maintenance(msgspec.Struct, frozen=True, kw_only=True):

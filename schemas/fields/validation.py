@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from schemas import card_number, currency, legible_text, limits
+from schemas import limits
+from schemas.fields import card_number, currency, legible_text
 
 Check = Callable[[Any], str | None]  # the reason why a value is refused, or None
 Json = dict[str, Any]
