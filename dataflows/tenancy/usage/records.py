@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _decode: Final = msgspec.json.Decoder().decode
 _decode_names: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _OF_TENANT: Final = "tenant:"
+_VERSION_FIELD: Final = f"{attribute_names.OF_KAFKA}specversion"
 
 
 def metered(
@@ -43,20 +44,36 @@ def metered(
     if scopes is not None and f"{_OF_TENANT}{tenant_id}" not in scopes:
         return "scope_not_allowed"
     slack_us = 0 if scopes is not None else limits.USAGE_JUDGED_SLACK_S * 1_000_000
-    event = decoded(value, appended_us, slack_us) or _looked_at(value, appended_us, slack_us)
+    try:
+        event = _told(value, appended_us, slack_us, None if scopes is None else headers)
+    except RecursionError:  # nested too deep for any parser; raised, it would end whoever meters, again and again
+        return "not_an_event"
     if isinstance(event, str):
         return event
-    if scopes is not None and _names_wrongly(value, headers):
-        return "wrong_attribute_name"
     if record_key(tenant_id, event.source, event.event_id).encode() != key:
         return "key_differs"
     return Metered(tenant_id, event)
+
+
+def _told(value: bytes, appended_us: int, slack_us: int, headers: Iterable[str] | None) -> UsageEvent | str:
+    """The event, or why it does not count; ``headers`` are None of what the ingress sends. Raises RecursionError."""
+    event = decoded(value, appended_us, slack_us) or _looked_at(value, appended_us, slack_us)
+    if headers is None:
+        return event
+    if isinstance(event, str):
+        return "binary_mode" if _is_binary(value, headers) else event
+    return "wrong_attribute_name" if _names_wrongly(value, headers) else event
 
 
 def _names_wrongly(value: bytes, headers: Iterable[str]) -> bool:
     """Asked of producers outside alone: what the ingress has answered with 202 counts, whichever release took it."""
     names = attribute_names.of_event(_decode_names(value))
     return bool(names or attribute_names.of_fields(headers, attribute_names.OF_KAFKA))
+
+
+def _is_binary(value: bytes, headers: Iterable[str]) -> bool:
+    """Whether what is no event is the data of one whose attributes are header fields: those, no MAC covers."""
+    return _VERSION_FIELD in headers and b'"specversion"' not in value
 
 
 def _looked_at(value: bytes, appended_us: int, slack_us: int) -> UsageEvent | str:

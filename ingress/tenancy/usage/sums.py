@@ -17,6 +17,8 @@ from schemas.tenancy import limits
 from schemas.tenancy.instants import instant
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from ingress.http.cursors import Cursors
     from ingress.http.pages import Place
     from ingress.http.store import Store
@@ -69,6 +71,11 @@ def fraction_of(percent: int) -> float:
     A hair less than it is: 0.07 of 100 values would be the eighth of them. Right up to a thousand million values.
     """
     return (percent - 1e-9) / 100
+
+
+def average(value: Decimal) -> str:
+    """An average as it is told: digits and a point. ``str`` would write the average of nothing but 0 as ``0E-20``."""
+    return f"{value:f}"
 
 
 def bounds(asked: Asked) -> list[int]:
@@ -153,7 +160,7 @@ def _row(asked: Asked, spans: list[tuple[int, int]], row: tuple[Any, ...]) -> di
     if asked.aggregation in ("sum", "count"):
         found["quantity"] = int(value) if asked.aggregation == "sum" else events
     else:
-        found["value"] = str(value) if asked.aggregation == "average" else int(value)
+        found["value"] = average(value) if asked.aggregation == "average" else int(value)
     return found
 
 

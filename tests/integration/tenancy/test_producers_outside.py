@@ -97,13 +97,16 @@ def test_who_writes_to_kafka_counts_for_the_tenants_of_its_key_and_no_others(pub
     (sender,) = keys.senders([f"producer.{name}"])
     kafka = public.settings.addresses().kafka
     producer = Producer(kafka.producer("meter"))
-    for owner, id_, further, is_signed in (
+    nested = b'{"data": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"  # deeper than any parser of ours goes
+    for owner, id_, said, is_signed in (
+        (tenant, "n", nested, True),
         (tenant, "a", {"traceparent": "00-1"}, True),
         (other, "b", {}, True),
         (tenant, "c", {}, False),
         (tenant, "d", {"trace_id": "1"}, True),  # no name of an attribute
     ):
-        key, value = record_key(owner.name, "/meter", id_), json.dumps(an_event(id_, 4) | further).encode()
+        value = said if isinstance(said, bytes) else json.dumps(an_event(id_, 4) | said).encode()
+        key = record_key(owner.name, "/meter", id_)
         headers = sender.headers(USAGE, key, value) if is_signed else []
         producer.produce(kafka.topic(USAGE), value=value, key=key, headers=headers)
     producer.flush(patient(30))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 from dataflows.tenancy.usage.counting import Metered
 from dataflows.tenancy.usage.records import metered
+from ingress.tenancy.usage.sums import average
 from schemas.senders import INGRESS
 from schemas.tenancy.instants import parsed
 from schemas.tenancy.usage_event import UsageEvent, read, record_key
@@ -31,3 +33,35 @@ def test_as_fine_a_time_is_asked_for_as_is_metered(digits: int) -> None:
     found = read(GOOD | {"time": text}, NOW_US)
     assert isinstance(found, UsageEvent)
     assert found.occurred_at == parsed(text) == NOW_US - 1_000_000 + int("123456789"[:digits].ljust(6, "0")[:6])
+
+
+@each("depth", [900, *range(940, 1_010, 3), 5_000, 200_000])
+def test_json_that_nobody_decodes_is_no_event_however_deep(depth: int) -> None:
+    """Raised here, it would end whoever meters, and whoever reads on from the same record after that."""
+    key = record_key("tn_1", "/meter", "e1").encode()
+    for opens, closes in ((b"[", b"]"), (b'{"a":', b"}")):
+        nested = opens * depth + b"1" + closes * depth
+        value = json.dumps(GOOD | {"extension": 0}).encode().replace(b'"extension": 0', b'"extension": ' + nested)
+        found = metered(key, value, NOW_US, "producer.a", ("tenant:tn_1",))
+        assert found == "not_an_event" or isinstance(found, Metered)
+        if depth >= 5_000:
+            assert found == "not_an_event"
+
+
+def test_attributes_in_header_fields_alone_are_refused_as_the_mode_that_no_mac_covers() -> None:
+    key, data = record_key("tn_1", "/meter", "e1").encode(), json.dumps(GOOD["data"]).encode()
+    fields = ["sender", "mac", "content-type", *(f"ce_{name}" for name in ("specversion", "id", "source", "type"))]
+    outside = "producer.a", ("tenant:tn_1",)
+    assert metered(key, data, NOW_US, *outside, fields) == "binary_mode"
+    assert metered(key, data, NOW_US, *outside, ["sender", "mac"]) == "wrong_time"
+    assert isinstance(metered(key, json.dumps(GOOD).encode(), NOW_US, *outside, fields), Metered)
+    early = json.dumps(GOOD | {"time": "1999-01-01T00:00:00Z"}).encode()
+    assert metered(key, early, NOW_US, *outside, fields) == "wrong_time"
+
+
+@each("value", ["0E-20", "0", "1E-8", "1.6666666666666667", "3.0000000000000000", "6004799503160661.6667"])
+def test_an_average_is_written_with_digits_alone(value: str) -> None:
+    """As Postgres gives it; many parsers of decimals know no exponent."""
+    text = average(Decimal(value))
+    assert set(text) <= set("0123456789.")
+    assert Decimal(text) == Decimal(value)
