@@ -43,7 +43,7 @@ def read(processor: str, event_type: str, body: bytes) -> Finding:
         if not isinstance(document, dict):
             return Unreadable("the event is no object")
         found = _READERS[adapter_of(processor)](event_type, document)
-    except (Surprise, msgspec.DecodeError) as error:
+    except (Surprise, msgspec.DecodeError, RecursionError) as error:
         return Unreadable(str(error))
     if isinstance(found, AttemptOutcome):
         return _checked_outcome(found)

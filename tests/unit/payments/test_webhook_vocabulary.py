@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dataflows.payments.webhooks import vocabulary
-from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing, Unknown
+from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Nothing, Unknown, Unreadable
 from dataflows.payments.webhooks.inbox_store import keys_of
 from dataflows.payments.webhooks.steps import AttemptSeen, Case, Seen
 from schemas.payments import facts, limits
@@ -228,3 +228,9 @@ def test_a_second_chargeback_at_adyen_is_a_dispute_of_its_own() -> None:
         "CHARGEBACK_REVERSED": ("DSP1", "won", "reinstated"),
         "SECOND_CHARGEBACK": ("DSP1:second", "lost", "withdrawn"),
     }
+
+
+def test_what_is_nested_too_deep_for_a_parser_is_unreadable() -> None:
+    """The gateway refuses it; one that lies in the inbox nevertheless would end whoever reads it, again and again."""
+    body = b'{"data":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    assert isinstance(vocabulary.read("stripe", "charge.refunded", body), Unreadable)
