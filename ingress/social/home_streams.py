@@ -1,13 +1,14 @@
 """A home as it grows (server-sent events). Each post is out of an authorized read of that moment, once a stream.
 
-Each event names its post: a stream that was cut off, or a page that was made before it, goes on behind that one.
+Each event's id says what was told: a stream that was cut off, or a page that was made before it, goes on from there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final
+from itertools import starmap
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -15,12 +16,13 @@ from ingress import limits as ingress_limits
 from ingress.commands.arrivals import woken
 from ingress.commands.stream_places import StreamPlaces
 from ingress.http import reading
+from ingress.social.told import Post, Told
 from schemas import errors
 from schemas.social import limits as social_limits
 from schemas.social.service import SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
 
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
     from ingress.identity.caller import Caller
     from ingress.social.timelines import Timelines
 
-Post = dict[str, Any]
 _PAGE: Final = ingress_limits.PAGE_LIMIT_DEFAULT
-_OLDEST: Final = ("", "")
 _HEARTBEAT: Final = b": alive\n\n"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -64,23 +64,28 @@ class HomeStreams:
     async def stream(self, caller: Caller, after: str | None = None) -> AsyncIterator[bytes]:
         """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves.
 
-        ``after`` is the post that stood first in a home: what came since is told, too. Of the newest page all is, where
-        the home has no such post any more, or had none.
+        ``after`` is the id of an event, or of a page: the stream goes on as if it had not ended. Or it is the post that
+        stood first in a home: what stands above it is told, and where it is gone, or was none, all of the newest page.
         """
         heard, looks = asyncio.Event(), 0
         self._open.add(heard)
         try:
-            told = Told(await self._newest(caller, lambda post: not after or post["post_id"] == after), after)
-            yield b"retry: 1000\n\n"
+            told = await self._begun(caller, after)
+            yield b"retry: 1000\nid: %b\n\n" % told.place.encode()  # who hears nothing more goes on from here, too
             with self._arrivals.listening(heard, SERVICE.events_topic):
                 while not self._closing.is_set() and time.time() < caller.expires_at:
                     fresh = told.fresh(await self._newest(caller, told.reaches))
-                    yield b"".join(map(_event, fresh)) or _HEARTBEAT
+                    yield b"".join(starmap(_event, fresh)) or _HEARTBEAT
                     looks = await self._pause(heard, looks)
         except (errors.Unavailable, errors.Gone):
             return  # the client opens another one, and is told why not
         finally:
             self._open.discard(heard)
+
+    async def _begun(self, caller: Caller, after: str | None) -> Told:
+        if after and (found := Told.again(after)):
+            return found
+        return Told.before(await self._newest(caller, lambda post: not after or post["post_id"] == after), after)
 
     async def _newest(self, caller: Caller, is_enough: Callable[[Post], bool]) -> list[Post]:
         """A home from its newest post on, in pages until one has a post that is enough, or so many of them."""
@@ -106,38 +111,10 @@ class HomeStreams:
         return 0
 
 
-class Told:
-    """What a stream has told of a home, and how far back it looks: what stood below its newest page then is no news."""
-
-    def __init__(self, posts: Sequence[Post], after: str | None) -> None:
-        """All of these but what is newer than ``after``; where that is not there, all but the newest page."""
-        ids = [post["post_id"] for post in posts]
-        if after is not None and after not in ids:
-            posts, ids = posts[:_PAGE], []
-        self._ids = ids if after is None else ids[ids.index(after) :] if ids else []
-        self._since = _place(posts[-1]) if len(posts) >= _PAGE else _OLDEST
-
-    def reaches(self, post: Post) -> bool:
-        """Whether all that stands behind this post was there before."""
-        return post["post_id"] in self._ids or _place(post) < self._since
-
-    def fresh(self, posts: Sequence[Post]) -> list[Post]:
-        """What of a home (the newest first) was not told yet, the oldest first; from now on it was."""
-        found = [post for post in reversed(posts) if post["post_id"] not in self._ids and _place(post) >= self._since]
-        self._ids = [*self._ids, *(post["post_id"] for post in found)][-social_limits.HOME_STREAM_TOLD_MAX :]
-        if len(posts) >= _PAGE:
-            self._since = max(self._since, _place(posts[_PAGE - 1]))
-        return found
-
-
-def _place(post: Post) -> tuple[str, str]:
-    return post["created_at"], post["post_id"]
-
-
-def _event(post: dict[str, Any]) -> bytes:
-    return b"id: %b\nevent: post\ndata: %b\n\n" % (post["post_id"].encode(), _encode(post))
+def _event(event_id: str, post: Post) -> bytes:
+    return b"id: %b\nevent: post\ndata: %b\n\n" % (event_id.encode(), _encode(post))
 
 
 def asked_after(request: Request) -> str | None:
-    """Behind which post a stream is asked to go on: what a client heard last, or what it was made with."""
+    """Where a stream is asked to go on: behind what a client heard last, or what it was made with."""
     return request.headers.get("last-event-id") or reading.query(request, "after")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ingress.http.openapi import elements
-from ingress.http.openapi.shared import OBJECT_ID, a_schema, page_of, ref
+from ingress.http.openapi.shared import a_schema, page_of, ref
 from schemas.fields.value_types import text_schema
 from schemas.social import limits
 from schemas.social.service import READ
@@ -88,11 +88,11 @@ def paths() -> Json:
 
 
 def _stream() -> Json:
-    of_post = (OBJECT_ID, "The post behind which to go on")
-    resumes = [elements.query("after", *of_post), elements.parameter("Last-Event-ID", *of_post)]
+    of_event = ({"type": "string"}, "The id of the event behind which to go on; or the post that stood first in a home")
+    resumes = [elements.query("after", *of_event), elements.parameter("Last-Event-ID", *of_event)]
     found = _read("stream_home", "What comes home from now on", resumes, "SocialPage", ("overloaded",))
     text = {"text/event-stream": {"schema": {"type": "string"}}}
-    told = "An event `post` for each post, once; its id is the post's"
+    told = "An event `post` for each post, once; its id says what was told so far"
     found["get"]["responses"]["200"] = {"description": told, "content": text}
     return found
 

@@ -56,7 +56,7 @@ async def home(request: Request) -> Response:
 
 @router.get("/v1/timelines/home/stream")
 async def stream_home(request: Request) -> Response:
-    """What comes home from now on (server-sent events); Last-Event-ID or ``after``, a post, resumes."""
+    """What comes home from now on (server-sent events); Last-Event-ID or ``after`` resumes."""
     caller = await calling.caller_of(request, READ)
     parts, after = parts_of(request), asked_after(request)
     await parts.get(Users).present(caller)

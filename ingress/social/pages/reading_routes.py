@@ -19,6 +19,7 @@ from ingress.social.pages.cards import Cards
 from ingress.social.pages.session import COOKIE
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
+from ingress.social.told import place_of_page
 from schemas import errors
 from schemas.fields import validation
 from schemas.social import limits as social_limits
@@ -41,8 +42,8 @@ async def home(request: Request) -> Response:
     """One's home, with the composer."""
     found = await visits.signed_in(request)
     page = await found.part(Timelines).home(found.user, _PAGE, found.cursor)
-    stands_first = None if found.cursor else next((post["post_id"] for post in page["data"]), "")
-    return await _listed(found, "home.html", page, stands_first=stands_first, draft="", problem=None)
+    shown_until = None if found.cursor else place_of_page(page["data"])
+    return await _listed(found, "home.html", page, shown_until=shown_until, draft="", problem=None)
 
 
 @router.get("/stream")

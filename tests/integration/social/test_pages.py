@@ -339,13 +339,19 @@ def test_the_stream_of_a_home_ends_with_its_session(ann: PageUser) -> None:
 
 
 def told(user: PageUser, wanted: int, query: str = "", **headers: str) -> list[str]:
-    """The first posts of a stream, in order; the id of an event is that of its post."""
+    """The first posts of a stream, in order."""
+    return [post_id for post_id, _ in told_with_ids(user, wanted, query, **headers)]
+
+
+def told_with_ids(user: PageUser, wanted: int, query: str = "", **headers: str) -> list[tuple[str, str]]:
+    """The first posts of a stream, in order, each with the id of its event."""
     with user.http.stream("GET", f"/app/stream{query}", headers=headers) as stream:
-        values = (line.partition(": ")[::2] for line in stream.iter_lines() if line.startswith(("id: ", "data: ")))
+        lines = stream.iter_lines()
+        assert next(lines).startswith("retry: ")
+        assert next(lines).startswith("id: ")
+        values = (line.partition(": ")[2] for line in lines if line.startswith(("id: ", "data: ")))
         found = list(itertools.islice(values, 2 * wanted))
-    ids = [text for name, text in found if name == "id"]
-    assert ids == [json.loads(text)["post_id"] for name, text in found if name == "data"]
-    return ids
+    return [(json.loads(data)["post_id"], event_id) for event_id, data in zip(found[::2], found[1::2], strict=True)]
 
 
 def test_a_stream_goes_on_behind_a_post_that_was_seen(ann: PageUser, bob: PageUser) -> None:
@@ -359,3 +365,19 @@ def test_a_stream_goes_on_behind_a_post_that_was_seen(ann: PageUser, bob: PageUs
     assert told(bob, 1, f"?after={first}", **{"Last-Event-ID": later[0]}) == later[1:], "what was heard last counts"
     for nothing in ("", "po_none"):
         assert told(bob, 3, f"?after={nothing}") == [first, *later]
+
+
+def test_a_stream_tells_what_came_home_late_or_stood_where_it_was_cut_off(ann: PageUser, bob: PageUser) -> None:
+    """What fan-out brings late stands below what was told already, as one's own post, which is at home at once."""
+    bob.done(f"/app/users/{ann.name}/follow", next="/app")
+    assert bob.cards("/app") == []
+    page = bob.get("/app").text
+    (after,) = re.findall(r'data-live="/app/stream[?]after=([^"]*)"', page)
+    late, own = ann.post("late"), bob.post("own")
+    becomes(lambda: bob.cards("/app"), [own, late])
+    (first, second) = told_with_ids(bob, 2, f"?after={after}")
+    assert [first[0], second[0]] == [late, own]
+    assert told(bob, 1, **{"Last-Event-ID": first[1]}) == [own]
+    newest = ann.post("newest")
+    becomes(lambda: bob.cards("/app"), [newest, own, late])
+    assert told(bob, 1, **{"Last-Event-ID": second[1]}) == [newest]

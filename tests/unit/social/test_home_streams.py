@@ -14,6 +14,7 @@ import pytest
 from ingress import limits as ingress_limits
 from ingress.identity.caller import Caller
 from ingress.social.home_streams import HomeStreams
+from ingress.social.told import place_of_page
 from schemas import errors
 from schemas.social import limits
 
@@ -41,10 +42,10 @@ class Home:
         return {"data": data, "next_cursor": below[limit - 1] if len(below) > limit else None}
 
 
-def told(
+def frames_of(
     monkeypatch: pytest.MonkeyPatch, home: Home, *changes: Callable[[], object], after: str | None = None
-) -> list[list[int]]:
-    """What is told at the first look, and after each change."""
+) -> list[list[tuple[str, str]]]:
+    """What a stream says when it opens, at the first look, and after each change: names and values of its fields."""
     for name in ("HOME_STREAM_INTERVAL_S", "HOME_STREAM_UNASKED_S"):
         monkeypatch.setattr(limits, name, 0.001)
     arrivals = SimpleNamespace(listening=lambda *_: nullcontext())
@@ -52,8 +53,7 @@ def told(
 
     async def listen() -> list[bytes]:
         frames = streams.stream(caller("u_1"), after)
-        assert await anext(frames) == b"retry: 1000\n\n"
-        heard = [await anext(frames)]
+        heard = [await anext(frames), await anext(frames)]
         for change in changes:
             change()
             heard.append(await anext(frames))
@@ -61,8 +61,24 @@ def told(
         return heard
 
     said = [frame.decode().splitlines() for frame in asyncio.run(listen())]
-    data = [[line.removeprefix("data: ") for line in lines if line.startswith("data: ")] for lines in said]
-    return [[int(json.loads(one)["created_at"]) for one in posts] for posts in data]
+    return [[(name, value) for name, _, value in (line.partition(": ") for line in lines)] for lines in said]
+
+
+def posts_of(frame: list[tuple[str, str]]) -> list[int]:
+    return [int(json.loads(value)["created_at"]) for name, value in frame if name == "data"]
+
+
+def ids_of(frame: list[tuple[str, str]]) -> list[str]:
+    return [value for name, value in frame if name == "id"]
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, home: Home, *changes: Callable[[], object], after: str | None = None
+) -> list[list[int]]:
+    """What is told at the first look, and after each change."""
+    opening, *frames = frames_of(monkeypatch, home, *changes, after=after)
+    assert opening[0] == ("retry", "1000")
+    return [posts_of(frame) for frame in frames]
 
 
 def test_more_posts_than_a_page_come_between_two_looks_and_each_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +105,53 @@ def test_a_stream_goes_on_behind_a_post_some_pages_down_and_a_look_is_bounded(mo
     )
     assert home.pages <= 2 * limits.HOME_STREAM_PAGES_MAX
     assert told(monkeypatch, Home(1, 2), after="") == [[1, 2]]
+
+
+def test_a_stream_that_was_cut_off_tells_what_came_home_late_below_its_last_post(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = Home(*range(100))
+    *_, last = frames_of(monkeypatch, home, lambda: home.posts.update((200, 300)))
+    home.posts.update((150, 250, 400))
+    assert told(monkeypatch, home, after=ids_of(last)[-1]) == [[150, 250, 400]]
+    assert told(monkeypatch, home, after=ids_of(last)[0]) == [[150, 250, 300, 400]], "what followed may have been lost"
+
+
+def test_a_late_post_is_told_also_when_newer_ones_that_came_with_it_fill_a_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home, known, new = Home(*range(100)), range(200, 200 + 2 * PAGE, 2), range(500, 500 + PAGE // 2)
+    found = told(monkeypatch, home, lambda: home.posts.update(known), lambda: home.posts.update((201, *new)))
+    assert found == [[], list(known), [201, *new]]
+
+
+def test_a_stream_goes_on_when_the_post_that_it_told_last_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(*range(100))
+    *_, last = frames_of(monkeypatch, home, lambda: home.posts.add(200))
+    home.posts.remove(200)
+    assert told(monkeypatch, home, after=ids_of(last)[-1]) == [[]]
+    new = range(300, 300 + 3 * PAGE)
+    home.posts.update(new)
+    assert told(monkeypatch, home, after=ids_of(last)[-1]) == [list(new)]
+
+
+def test_a_stream_that_was_cut_off_anywhere_tells_each_post_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, new = Home(*range(30)), list(range(100, 100 + 5 * PAGE))
+    *_, burst = frames_of(monkeypatch, home, lambda: home.posts.update(new))
+    for n, after in enumerate(ids_of(burst), 1):
+        opening, first, *_ = frames_of(monkeypatch, home, after=after)
+        assert posts_of(first) == new[n:]
+        assert ids_of(opening) == [after], "who hears nothing goes on from the same place"
+        assert len(after) < 1_000, "browsers send it in a header"
+
+
+def test_a_stream_that_told_nothing_and_a_page_can_be_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home in (Home(), Home(1, 2), Home(*range(100))):
+        opening, *_ = frames_of(monkeypatch, home)
+        page = asyncio.run(home.home("u_1", PAGE, None))["data"]
+        home.posts.update((200, 300))
+        assert told(monkeypatch, home, after=ids_of(opening)[0]) == [[200, 300]]
+        assert told(monkeypatch, home, after=place_of_page(page)) == [[200, 300]]
 
 
 def test_one_user_leaves_room_for_the_streams_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
