@@ -70,8 +70,10 @@ class Draft:
 
     def __exit__(self, *_: object) -> None:
         self._others.discard(self)
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        try:
+            self._file.close()  # writes what is left, which a full disk refuses once more
+        finally:
+            self._path.unlink(missing_ok=True)
 
 
 class MediaObjects:

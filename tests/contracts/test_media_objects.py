@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import shutil
 import socket
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ from sinks.objects.media_objects import MediaObjects, media_objects, part_key, r
 from tests.worlds.media_bucket import bucket, there
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["bucket"]  # the fixture of this module
@@ -180,6 +183,31 @@ def test_media_leave_room_on_the_disk_to_all_else(
     room.free = 0
     with pytest.raises(OSError, match="too little room"):
         objects.assemble(media_id, 1, 8, sha(b"12345678"))
+    assert list((tmp_path / "drafts").iterdir()) == []
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """A file that may grow no further is refused its bytes as one on a full disk is, and again when it is closed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("piece", [3_000, 70_000])
+def test_what_meets_a_full_disk_leaves_nothing_on_it(tmp_path: Path, piece: int) -> None:
+    objects = media_objects(PLACE(folder=tmp_path))
+
+    def fill() -> None:
+        with objects.draft(1_000_000) as draft:
+            while draft.write(b"x" * piece):
+                pass
+
+    with files_no_longer_than(50_000), pytest.raises(OSError, match="too large"):
+        fill()
     assert list((tmp_path / "drafts").iterdir()) == []
 
 
