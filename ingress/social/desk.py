@@ -26,13 +26,18 @@ class Desk:
         self._posts = posts
 
     async def case(self, moderator: str, object_id: str) -> Json:
-        """An object with all that was said and decided of it; its post, where the moderator may see it."""
+        """An object with all that was said and decided of it; its post, where the moderator may see it.
+
+        Of a medium, whose it is and which post has it.
+        """
         cases = await self._store.records("desk_case", {"id": object_id})
+        media = await self._store.records("desk_medium", {"id": object_id}) if object_id.startswith("md_") else []
         return {
             "case": cases[0] if cases else None,
             "reports": await self._store.records("desk_reports", {"id": object_id, **_ROWS}),
             "rulings": await self._store.records("desk_rulings", {"id": object_id, **_ROWS}),
             "post": await self._post(moderator, object_id),
+            "medium": media[0] if media else None,
         }
 
     async def _post(self, moderator: str, object_id: str) -> Json | None:

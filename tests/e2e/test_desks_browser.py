@@ -14,7 +14,7 @@ from tests.gate import PROOF
 from tests.integration.social.test_desk import DESK, moderator, pressed
 from tests.integration.tenancy.test_tenant_pages import scene
 from tests.worlds.browser import DESK as WIDE
-from tests.worlds.browser import WAIT_MS, chromium, fits
+from tests.worlds.browser import PHONE, WAIT_MS, chromium, fits
 from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
 from tests.worlds.payments.console_world import HOSTILE, Visitors, visitors
 from tests.worlds.public_system import public
@@ -93,6 +93,9 @@ def test_pages_of_moderation(
     expect(desk.page).to_have_url(re.compile(f"{DESK}$"))
     objects = (f"{DESK}/objects/{waiting}", f"{DESK}/objects/{decided}")
     assert faults_of(desk.page, (DESK, *objects, f"{DESK}/appeals", f"{DESK}/decisions")) == {}
+    desk.page.set_viewport_size(PHONE)
+    desk.page.goto(DESK)
+    expect(desk.page.get_by_role("button", name=f"Assign {waiting} to yourself")).to_be_in_viewport(ratio=1)
     desk.page.goto(objects[0])
     expect(desk.page.get_by_text(HOSTILE).first).to_be_visible()
     assert desk.close() == []

@@ -13,6 +13,7 @@ from tests.eventually import becomes
 from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
 from tests.worlds.payments.console_world import Visitor, Visitors, visitors
 from tests.worlds.public_system import public
+from tests.worlds.social_media import picture, put, sha
 
 if TYPE_CHECKING:
     from tests.worlds.public_system import PublicSystem
@@ -77,7 +78,7 @@ def test_a_case_from_the_report_to_the_reversed_appeal(
         assert reader.press(f"/app/posts/{post}/report", reason="abuse", comment=hostile).status_code == 200
     row = re.search(rf"<tr data-row><td>[^\n]*{post}[^\n]*", judge.get(DESK).text)
     assert row
-    assert '<td class="right">2</td><td class="right strong">20</td>' in row[0]
+    assert re.findall(r'data-name="(\w+)">(\d+)<', row[0]) == [("Reports", "2"), ("Priority", "20")]
 
     assert pressed(judge, f"{DESK}/objects/{post}/assign") == 303
     assert pressed(second, f"{DESK}/objects/{post}/assign") == 409
@@ -115,3 +116,26 @@ def test_a_case_from_the_report_to_the_reversed_appeal(
         return set(re.findall(r'class="state (good|open)" title="\d+ looks', "".join(rows)))
 
     becomes(board, {"good"}, 60)
+
+
+def ready_medium(user: PageUser) -> str:
+    """A picture of the user's that no post has."""
+    data = picture()
+    begun = user.press("/app/media", mime="image/png", bytes=str(len(data)), sha256=sha(data)).json()
+    assert put(begun["url"], data) == 204
+    path = f"/app/media/{begun['media_id']}"
+    user.press(f"{path}/complete")
+    becomes(lambda: user.get(path).json()["scan_state"], "ready")
+    return str(begun["media_id"])
+
+
+def test_one_goes_from_a_medium_to_its_post_and_back(visitors: Visitors, public: PublicSystem, ann: PageUser) -> None:
+    judge, medium = moderator(visitors, public, "u_judge"), ready_medium(ann)
+    assert "No post has it." in judge.get(f"{DESK}/objects/{medium}").text
+    post = ann.post("With a picture", media_ids=medium)
+    page = judge.get(f"{DESK}/objects/{medium}").text
+    assert [f'href="{DESK}/objects/{one}"' in page for one in (ann.name, post)] == [True, True]
+    assert f'href="{DESK}/objects/{medium}"' in judge.get(f"{DESK}/objects/{post}").text
+    assert ann.done("/app/erasure", confirm=ann.name) == "/app/sign-in"
+    page = judge.get(f"{DESK}/objects/{medium}").text
+    assert [one in page for one in (ann.name, post)] == [False, False], "what was an erased user's is nobody's"
