@@ -40,7 +40,7 @@ def risk(
     as_json: AsJson = False,
 ) -> None:
     """Which confirms these risk rules would have blocked, sent to review or let through otherwise."""
-    from dataflows.payments.domain import risk as rules  # noqa: PLC0415 - the help needs none of it
+    from dataflows.payments.domain.policies import risk as rules  # noqa: PLC0415 - the help needs none of it
     from reconciliation.payments.forecast.judging import CONFIRM, judge_risk  # noqa: PLC0415
 
     policy = rules.read_policy(0, _canonical("risk", file))

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from compose.services.partition_owner import PartitionOwner
-from dataflows.payments.domain.account import PayoutTerms
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.accounts.account import PayoutTerms
+from dataflows.payments.domain.policies.in_force import Policies
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from schemas.payments import limits

@@ -9,8 +9,9 @@ import msgspec
 
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_statements as statements
-from dataflows.payments.domain import account_commands, approval
-from dataflows.payments.domain.account import (
+from dataflows.payments.domain import approval
+from dataflows.payments.domain.accounts import account_commands
+from dataflows.payments.domain.accounts.account import (
     Account,
     AccountContext,
     AccountDecision,

@@ -7,7 +7,7 @@ from typing import Final
 
 from dataflows.owner.batch import Statement
 from dataflows.payments import ledger_statements
-from dataflows.payments.domain.posting import Posting, is_balanced
+from dataflows.payments.domain.ledger.posting import Posting, is_balanced
 from dataflows.payments.partition_memory import PartitionMemory
 from schemas.errors import UnbalancedPosting
 from schemas.payments.records import LedgerTxn

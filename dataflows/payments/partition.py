@@ -13,9 +13,9 @@ from typing import Any, Final
 from dataflows.owner.batch import Statement
 from dataflows.payments import account_workspace, statements
 from dataflows.payments.account_workspace import AccountWorkspace
-from dataflows.payments.domain.account import PayoutTerms
+from dataflows.payments.domain.accounts.account import PayoutTerms
 from dataflows.payments.domain.commands import BEGINS_SOMETHING
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.domain.stored import payments_of
 from dataflows.payments.partition_memory import PartitionMemory
 from dataflows.payments.policies import SQL, PolicyBook

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dataflows.payments.domain.decision import Payment
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.policies import PolicyBook
 from schemas.payments import limits
 

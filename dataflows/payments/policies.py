@@ -20,10 +20,17 @@ import psycopg
 import structlog
 from msgspec import structs
 
-from dataflows.payments.domain import fees, risk, routing
-from dataflows.payments.domain.fees import FeeVersion
-from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies, ProcessorHealth, PublishedRates, read_rates
-from dataflows.payments.domain.risk import RiskPolicy
+from dataflows.payments.domain import routing
+from dataflows.payments.domain.policies import fees, risk
+from dataflows.payments.domain.policies.fees import FeeVersion
+from dataflows.payments.domain.policies.in_force import (
+    NOTHING_PUBLISHED,
+    Policies,
+    ProcessorHealth,
+    PublishedRates,
+    read_rates,
+)
+from dataflows.payments.domain.policies.risk import RiskPolicy
 from schemas.payments import limits
 from schemas.payments.policies.routing import RoutingPolicy
 from sinks.postgres.sql_files import queries

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from dataflows.owner.service import OwnedService
-from dataflows.payments.domain.account import PayoutTerms
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.accounts.account import PayoutTerms
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas.payments.service import SERVICE

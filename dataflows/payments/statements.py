@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from dataflows.owner.batch import Statement
-from dataflows.payments.domain.journal import JournalEntry
+from dataflows.payments.domain.ledger.journal import JournalEntry
 from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from sinks.postgres.arrays import Bigints, Count, Integers, OptionalTexts, Texts
 from sinks.postgres.column_lists import packed

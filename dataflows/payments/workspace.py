@@ -13,14 +13,15 @@ from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.payments import review_cases, statements
 from dataflows.payments.account_workspace import AccountWorkspace
 from dataflows.payments.contradictions import Contradictions
-from dataflows.payments.domain import approval, journal
+from dataflows.payments.domain import approval
 from dataflows.payments.domain import commands as domain
-from dataflows.payments.domain.account import AccountDecision
-from dataflows.payments.domain.account_commands import OPERATIONS_OF_ACCOUNTS
+from dataflows.payments.domain.accounts.account import AccountDecision
+from dataflows.payments.domain.accounts.account_commands import OPERATIONS_OF_ACCOUNTS
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.journal import JournalEntry
-from dataflows.payments.domain.policies import Policies
-from dataflows.payments.domain.posting import Posting
+from dataflows.payments.domain.ledger import journal
+from dataflows.payments.domain.ledger.journal import JournalEntry
+from dataflows.payments.domain.ledger.posting import Posting
+from dataflows.payments.domain.policies.in_force import Policies
 from dataflows.payments.late_captures import LateCaptures
 from dataflows.payments.ledger_batch import LedgerBatch
 from dataflows.payments.partition_memory import PartitionMemory

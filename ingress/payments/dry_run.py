@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dataflows.payments.domain import commands as domain
-from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Context, Decision
-from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain.policies import risk
+from dataflows.payments.domain.policies.fees import FeeSchedule
+from dataflows.payments.domain.policies.in_force import Policies, ProcessorHealth
 from dataflows.payments.domain.stored import payments_of
 from ingress.commands.admission import DRY_RUN
 from ingress.http import answers, problems

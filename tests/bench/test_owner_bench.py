@@ -15,7 +15,7 @@ from compose.proof.bench.mix import Mix
 from compose.proof.bench.owner.run import Sample, _measured
 from dataflows.payments.domain import commands as domain
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from schemas.avro import codec
 from schemas.payments import topics
 from schemas.topics import partition_for

@@ -50,8 +50,8 @@ def test_the_help_teaches_and_a_wrong_part_is_told() -> None:
 
 def test_what_is_mutated_and_what_must_notice_is_there() -> None:
     """Tests that are not found fail too: of them every mutant would seem to die."""
-    program = "from tests.mutation.__main__ import DOMAIN, TESTS; from tests.proof import MUTATED\n"
-    program += "print(*TESTS, *(DOMAIN / f'{name}.py' for name in MUTATED))"
+    program = "from tests.mutation.__main__ import TESTS, file_of; from tests.proof import MUTATED\n"
+    program += "print(*TESTS, *map(file_of, MUTATED))"
     named = run("-c", program).stdout.split()
     assert len(named) > 20
     assert [name for name in named if not (ROOT / name).is_file()] == []

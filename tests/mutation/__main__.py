@@ -85,9 +85,18 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+def file_of(name: str) -> Path:
+    """The module of that name, in whichever room of the domain it stands; exits when there is none, or several."""
+    found = sorted(DOMAIN.rglob(f"{name}.py"))
+    if len(found) != 1:
+        sys.exit(f"{name}: {len(found)} modules of the domain have this name")
+    return found[0]
+
+
 def judged(name: str, pool: ThreadPoolExecutor) -> bool:
     """Prints the survivors of one module and how many were killed; True when it is enough."""
-    module, source = f"dataflows.payments.domain.{name}", (DOMAIN / f"{name}.py").read_text()
+    file = file_of(name)
+    module, source = ".".join(file.with_suffix("").parts), file.read_text()
     if not survives(module, source, _PATIENCE * _SECONDS_MAX):
         sys.exit(f"{name}: the tests fail without any mutation")
     mutants = mutants_of(source)
@@ -95,7 +104,7 @@ def judged(name: str, pool: ThreadPoolExecutor) -> bool:
     for mutant, lives in zip(mutants, pool.map(lambda m: survives(module, m.source), mutants), strict=True):
         if lives:
             alive.append(mutant)
-            _say(f"survived {DOMAIN / name}.py:{mutant.line}: {mutant.what}")
+            _say(f"survived {file}:{mutant.line}: {mutant.what}")
     killed = len(mutants) - len(alive)
     _say(f"{name}: {killed} of {len(mutants)} mutants killed, {killed / len(mutants):.0%}")
     return killed >= _AIM * len(mutants)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataflows.payments import ledger_statements
-from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.policies.fees import FeeSchedule, fee_minor
 from schemas import limits
 from schemas.fields import currency
 from schemas.payments.records import LedgerEntry, LedgerTxn

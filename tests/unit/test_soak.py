@@ -17,7 +17,8 @@ from compose.proof.soak.payments.settlements import LINE_FAULTS, REPORT_FAULTS, 
 from compose.proof.soak.payments.shop import Shop
 from compose.proof.soak.proof import Proof, Verdict
 from compose.simulator.operations.modes import MODES
-from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain import routing
+from dataflows.payments.domain.policies import risk
 from reconciliation.payments.settlement.file_result import Discrepancy
 from reconciliation.payments.settlement.reports.camt053 import read_statements
 from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement

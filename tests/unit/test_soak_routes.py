@@ -11,7 +11,7 @@ from compose.proof.soak.payments.policy_proofs import Charge, judged_routes
 from compose.simulator.operations.modes import MODES
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Decision
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.policies.in_force import Policies
 from schemas.payments.policies import kinds
 from tests.worlds.payments import payment_cases as cases
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from dataflows.payments.domain import account
+from dataflows.payments.domain.accounts import account
 from dataflows.payments.domain.decision import Decision
-from dataflows.payments.domain.journal import JournalEntry
+from dataflows.payments.domain.ledger.journal import JournalEntry
 from schemas.avro import codec
 from schemas.payments.records import LedgerTxn
 from schemas.records import Command

@@ -23,7 +23,7 @@ from schemas.records import Command
 if TYPE_CHECKING:
     import psycopg
 
-    from dataflows.payments.domain.journal import JournalEntry
+    from dataflows.payments.domain.ledger.journal import JournalEntry
 
 
 @dataclass(slots=True)

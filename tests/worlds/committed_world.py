@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 
 from compose.simulator.operations.nouns import provider_ref_for
-from dataflows.payments.domain import account, account_commands
 from dataflows.payments.domain import commands as domain
+from dataflows.payments.domain.accounts import account, account_commands
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
-from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.journal import JournalEntry, decide_post
+from dataflows.payments.domain.ledger.journal import JournalEntry, decide_post
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.ledger_batch import txn_id
 from schemas import identity, topics
 from schemas.fields.currency import EXPONENTS

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import OPEN, changed, parties, stale
+from dataflows.payments.domain.ledger import ledger
 from dataflows.payments.domain.payment_intent import (
     advance,
     authorization,

@@ -14,7 +14,6 @@ from dataflows.payments.domain import (
     authorization,
     dispute,
     dispute_evidence,
-    fees,
     payment_intent,
     processor_attempt,
     refund,
@@ -22,6 +21,7 @@ from dataflows.payments.domain import (
     settlement,
 )
 from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.policies import fees
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.facts import PROCESSOR_SCOPE
 from schemas.payments.records import Dispute, Refund

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.policies import NOTHING_PUBLISHED, Policies
-from dataflows.payments.domain.posting import Posting
+from dataflows.payments.domain.ledger.posting import Posting
+from dataflows.payments.domain.policies.fees import FeeSchedule
+from dataflows.payments.domain.policies.in_force import NOTHING_PUBLISHED, Policies
 from schemas.payments.records import Dispute, PaymentIntent, ProcessorAttempt, Refund, RiskAssessment
 from schemas.records import Command
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.ledger import ledger
 from dataflows.payments.domain.payment_intent import advance
 from dataflows.payments.domain.routing import CHARGES
 from schemas.payments.records import PaymentIntent, ProcessorAttempt

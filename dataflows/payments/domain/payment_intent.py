@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
+from dataflows.payments.domain.policies import risk
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.records import AttemptKind, PaymentIntent, ProcessorAttempt

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import authorization, dispute_evidence, ledger, refund, refund_outcome, routing
+from dataflows.payments.domain import authorization, dispute_evidence, refund, refund_outcome, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import (
     MOVES_MONEY,
@@ -26,6 +26,7 @@ from dataflows.payments.domain.fact import (
     stale,
     undecided,
 )
+from dataflows.payments.domain.ledger import ledger
 from dataflows.payments.domain.payment_intent import advance, fail_over
 from dataflows.payments.domain.routing import CHARGES
 from schemas.payments import vouched

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
 from dataflows.payments.domain.fact import changed, parties
+from dataflows.payments.domain.ledger import ledger
 from dataflows.payments.domain.payment_intent import advance, new_attempt, no_further_attempt
 from schemas import identity
 from schemas.payments.operations import OPERATIONS

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import (
     MOVES_MONEY,
@@ -26,6 +25,7 @@ from dataflows.payments.domain.fact import (
     stale,
     undecided,
 )
+from dataflows.payments.domain.ledger import ledger
 from dataflows.payments.domain.payment_intent import advance
 from dataflows.payments.domain.refund import back_to_pending, committed, fee_back, money_back, refund_changed
 from schemas.payments.facts import FAILED_LATER, outcome_key, pending_key

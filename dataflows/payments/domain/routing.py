@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dataflows.payments.domain.decision import Context, Payment
-from dataflows.payments.domain.policies import ProcessorHealth
+from dataflows.payments.domain.policies.in_force import ProcessorHealth
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.policies.routing import Candidate, Conditions, RoutingPolicy, RoutingRule

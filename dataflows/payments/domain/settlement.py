@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dataflows.payments.domain import ledger
 from dataflows.payments.domain.decision import Context, Decision, Payment
 from dataflows.payments.domain.fact import changed, parties
-from dataflows.payments.domain.fees import fee_minor
+from dataflows.payments.domain.ledger import ledger
+from dataflows.payments.domain.ledger.posting import Posting
 from dataflows.payments.domain.payment_intent import advance
-from dataflows.payments.domain.posting import Posting
+from dataflows.payments.domain.policies.fees import fee_minor
 from schemas.payments.records import ProcessorAttempt
 from schemas.records import Command, Rejection
 from schemas.refusals import wrong_value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from schemas import rendering
 from schemas.payments import limits
 from schemas.payments.policies.fee_policy import FeeTerms

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from dataflows.payments.domain import risk, routing
+from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Context
-from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.policies import Policies
-from dataflows.payments.domain.risk import RiskPolicy
+from dataflows.payments.domain.policies import risk
+from dataflows.payments.domain.policies.fees import FeeSchedule
+from dataflows.payments.domain.policies.in_force import Policies
+from dataflows.payments.domain.policies.risk import RiskPolicy
 from schemas.payments import limits
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.policies import risk_policy

@@ -3,7 +3,7 @@
 -- severity: critical
 -- owner: ledger
 -- source: postgres
--- As dataflows/payments/domain/fees.py decides it: basis points rounded half up and a fixed part, never above the capture;
+-- As dataflows/payments/domain/policies/fees.py decides it: basis points rounded half up and a fixed part, never above the capture;
 -- before anything was published, the first line of FeeSchedule.
 with published as (
     select version, body::jsonb as document from policy_version where kind = 'fees'

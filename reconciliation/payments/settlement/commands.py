@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from dataflows.payments.domain.ledger import SETTLEMENT_FEE
+from dataflows.payments.domain.ledger.ledger import SETTLEMENT_FEE
 from reconciliation.payments.settlement import merchant_payouts
 from schemas.payments import facts
 from schemas.records import Command

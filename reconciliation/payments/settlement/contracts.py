@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from reconciliation.payments.settlement.line import Line
 from reconciliation.payments.settlement.store import execute
 from schemas.payments import limits

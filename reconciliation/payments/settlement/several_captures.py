@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.policies.fees import FeeSchedule, fee_minor
 from reconciliation.payments.settlement.candidate import exchange_row, is_exchanged, line_of, line_row, unmatched
 from reconciliation.payments.settlement.store import execute, keep_lines
 from schemas.payments import limits

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas import identity

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from ingress.http.store import Store
 from ingress.payments.merchants.balances import Balances
 from tests.eventually import eventually, patient

@@ -18,7 +18,7 @@ from tests.worlds.public_system import merchant, public
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dataflows.payments.domain.policies import ProcessorHealth
+    from dataflows.payments.domain.policies.in_force import ProcessorHealth
     from tests.worlds.payments.console_world import Visitors
     from tests.worlds.public_system import Merchant, PublicSystem
 

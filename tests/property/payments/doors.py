@@ -21,7 +21,7 @@ from dataflows.owner.batch import Record
 from dataflows.owner.transaction.fold import Fold, Known
 from dataflows.payments.attempts import facts
 from dataflows.payments.domain.decision import Payment
-from dataflows.payments.domain.fees import fee_minor
+from dataflows.payments.domain.policies.fees import fee_minor
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service

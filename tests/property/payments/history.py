@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain.policies import Policies
-from dataflows.payments.domain.risk import read_policy
+from dataflows.payments.domain.policies.in_force import Policies
+from dataflows.payments.domain.policies.risk import read_policy
 from dataflows.payments.policies import PolicyBook
 from schemas import identity, topics
 from schemas.fields import validation

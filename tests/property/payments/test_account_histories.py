@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.payments.domain.account import AccountDecision
+from dataflows.payments.domain.accounts.account import AccountDecision
 from schemas.payments.records import Payout
 from schemas.records import Command
 from tests.worlds.payments import account_cases as cases

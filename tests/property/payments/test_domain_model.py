@@ -12,7 +12,7 @@ import pytest
 
 from dataflows.owner.batch import Record
 from dataflows.owner.transaction.fold import Fold, Known
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from dataflows.payments.domain.posting import is_balanced
+from dataflows.payments.domain.ledger.posting import is_balanced
+from dataflows.payments.domain.policies.fees import FeeSchedule, fee_minor
 from dataflows.payments.domain.processor_attempt import OPEN
 from ingress.http.openapi.elements import codes_of
 from schemas.payments.operations import OPERATIONS

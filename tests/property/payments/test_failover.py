@@ -15,7 +15,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.policies.in_force import Policies
 from schemas.payments.policies.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.payments.records import ProcessorAttempt
 from schemas.records import Command

@@ -15,7 +15,7 @@ from dataflows.owner import fail_points
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.partition.leases import Lease, Leases
 from dataflows.owner.transaction.commit import Committer
-from dataflows.payments.domain.policies import Policies, PublishedRates
+from dataflows.payments.domain.policies.in_force import Policies, PublishedRates
 from dataflows.payments.policies import PolicyBook
 from dataflows.payments.service import payments_service
 from reconciliation.check.invariant import invariants

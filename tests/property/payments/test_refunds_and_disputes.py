@@ -17,8 +17,8 @@ from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Decision, Payment
 from dataflows.payments.domain.dispute import FUNDS_RANK, STATE_RANK
 from dataflows.payments.domain.fact import OPEN
-from dataflows.payments.domain.fees import fee_minor
-from dataflows.payments.domain.posting import is_balanced
+from dataflows.payments.domain.ledger.posting import is_balanced
+from dataflows.payments.domain.policies.fees import fee_minor
 from schemas.records import Command
 from tests.gate import examples
 from tests.worlds.payments import payment_cases as cases

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.payments.domain import risk
-from dataflows.payments.domain.risk_rules import Facts
+from dataflows.payments.domain.policies import risk
+from dataflows.payments.domain.policies.risk_rules import Facts
 from schemas.payments.policies import kinds
 
 RANK = {"allow": 0, "review": 1, "block": 2}

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import routing
 from dataflows.payments.domain.decision import Context
-from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain.policies.in_force import Policies, ProcessorHealth
 from schemas.payments import limits
 from schemas.payments.policies.routing import (
     AmountRange,

@@ -6,7 +6,7 @@ from typing import Any
 
 from dataflows.payments import account_workspace
 from dataflows.payments.account_workspace import AccountWorkspace
-from dataflows.payments.domain.account import AccountDecision
+from dataflows.payments.domain.accounts.account import AccountDecision
 from dataflows.payments.ledger_batch import txn_id
 from schemas.payments import money_by_hand
 from schemas.payments.records import LedgerTxn

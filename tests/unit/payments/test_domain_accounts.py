@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from dataflows.payments.domain import commands as payments
-from dataflows.payments.domain.account import AccountDecision
-from dataflows.payments.domain.fx import agrees
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.accounts.account import AccountDecision
+from dataflows.payments.domain.accounts.fx import agrees
+from dataflows.payments.domain.policies.in_force import Policies
 from schemas import errors, identity, limits
 from schemas.payments.policies import kinds, reference_rates
 from schemas.records import Command, Rejection

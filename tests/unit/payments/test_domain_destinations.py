@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.payments.domain.account import PayoutTerms
+from dataflows.payments.domain.accounts.account import PayoutTerms
 from schemas.payments import bank_account, limits, rendering
 from schemas.payments.operations import OPERATIONS
 from schemas.records import Command, Rejection

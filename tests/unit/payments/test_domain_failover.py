@@ -9,7 +9,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import commands, routing
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain.policies.in_force import Policies, ProcessorHealth
 from schemas.payments import vouched
 from schemas.payments.policies.routing import Candidate, RoutingPolicy, RoutingRule
 from schemas.records import Command, Rejection

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from dataflows.payments.domain import fees
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.policies import fees
+from dataflows.payments.domain.policies.fees import FeeSchedule, FeeVersion, schedule_of
+from dataflows.payments.domain.policies.in_force import Policies
 from schemas.errors import InvalidCommand
 from schemas.payments.policies import fee_policy, kinds
 from tests.each import each

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dataflows.payments.domain.journal import JournalEntry, decide_post
+from dataflows.payments.domain.ledger.journal import JournalEntry, decide_post
 from schemas.payments import repair
 from schemas.payments.facts import journal_id
 from schemas.records import Command, Denial, Rejection

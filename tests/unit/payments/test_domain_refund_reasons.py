@@ -6,7 +6,7 @@ import pytest
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from schemas.payments import facts
 from tests.unit.payments.test_domain_refunds import only
 from tests.worlds.payments import payment_cases as cases

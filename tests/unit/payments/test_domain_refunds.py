@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import commands, refund_outcome
 from dataflows.payments.domain.decision import Context, Decision, Payment
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.records import Refund

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from dataflows.payments.domain import routing
-from dataflows.payments.domain.policies import Policies, ProcessorHealth
+from dataflows.payments.domain.policies.in_force import Policies, ProcessorHealth
 from dataflows.payments.domain.routing import Card, serves
 from schemas.payments import limits
 from schemas.payments.policies.routing import AmountRange, Candidate, Conditions, RoutingPolicy, RoutingRule

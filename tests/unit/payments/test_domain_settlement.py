@@ -9,7 +9,7 @@ import pytest
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from tests.each import each
 from tests.worlds.payments import payment_cases as cases
 

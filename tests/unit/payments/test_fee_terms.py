@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.payments.domain.fees import FeeSchedule, FeeVersion, schedule_of
+from dataflows.payments.domain.policies.fees import FeeSchedule, FeeVersion, schedule_of
 from ingress.payments.merchants import fee_terms
 from schemas.payments.policies.fee_policy import FeePolicy, FeeTerms
 

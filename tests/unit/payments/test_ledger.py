@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dataflows.payments.domain import ledger
-from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from dataflows.payments.domain.posting import Posting, is_balanced
+from dataflows.payments.domain.ledger import ledger
+from dataflows.payments.domain.ledger.posting import Posting, is_balanced
+from dataflows.payments.domain.policies.fees import FeeSchedule, fee_minor
 from schemas.payments.records import LedgerEntry
 from tests.each import each
 from tests.worlds.payments import payment_cases as cases

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dataflows.owner.transaction.joining import joined
-from dataflows.payments.domain.fees import FeeSchedule
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.policies.fees import FeeSchedule
+from dataflows.payments.domain.policies.in_force import Policies
 from dataflows.payments.partition import PaymentsPartition
 from schemas.payments import money_by_hand, repair
 from schemas.payments.topics import PARTITIONS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dataflows.payments.domain import risk
+from dataflows.payments.domain.policies import risk
 from schemas import errors
 from schemas.payments import limits
 from schemas.payments.policies import kinds, risk_policy

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dataflows.payments.domain import risk
 from dataflows.payments.domain.decision import Context, Decision
-from dataflows.payments.domain.policies import Policies
+from dataflows.payments.domain.policies import risk
+from dataflows.payments.domain.policies.in_force import Policies
 from dataflows.payments.review_cases import ReviewCases
 from schemas.payments.policies.routing import Candidate, Conditions, RoutingPolicy, RoutingRule
 from schemas.payments.records import RiskAssessment

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataflows.payments.domain.journal import JournalEntry, decide_post
+from dataflows.payments.domain.ledger.journal import JournalEntry, decide_post
 from reconciliation.payments.settlement.commands import (
     BANK_RETURN,
     EXCHANGE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dataflows.owner.service import Committed
-from dataflows.payments.domain.fees import FeeSchedule
+from dataflows.payments.domain.policies.fees import FeeSchedule
 from dataflows.payments.partition import PaymentsPartition
 from dataflows.payments.policies import PolicyBook
 from schemas.payments import attempt_outcome

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dataflows.payments.domain import account_commands
-from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, PayoutTerms
-from dataflows.payments.domain.account_postings import available
-from dataflows.payments.domain.posting import Posting
+from dataflows.payments.domain.accounts import account_commands
+from dataflows.payments.domain.accounts.account import Account, AccountContext, AccountDecision, PayoutTerms
+from dataflows.payments.domain.accounts.account_postings import available
+from dataflows.payments.domain.ledger.posting import Posting
 from schemas import identity
 from schemas.payments import repair
 from schemas.payments.policies.reference_rates import ReferenceRate, ReferenceRates

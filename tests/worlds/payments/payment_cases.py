@@ -8,7 +8,7 @@ from msgspec import structs
 
 from dataflows.payments.domain import commands
 from dataflows.payments.domain.decision import Context, Decision, Payment, applied
-from dataflows.payments.domain.fees import FeeSchedule, fee_minor
+from dataflows.payments.domain.policies.fees import FeeSchedule, fee_minor
 from schemas import identity
 from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.records import Command, Rejection

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from dataflows.payments.domain import risk
-from dataflows.payments.domain.risk_rules import Facts
+from dataflows.payments.domain.policies import risk
+from dataflows.payments.domain.policies.risk_rules import Facts
 from schemas.payments.policies import kinds
 
 FACTS = Facts(

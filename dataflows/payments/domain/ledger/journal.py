@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from dataflows.payments.domain import approval
-from dataflows.payments.domain.posting import Posting, is_balanced
+from dataflows.payments.domain.ledger.posting import Posting, is_balanced
 from schemas.payments import repair
 from schemas.payments.facts import RECONCILIATION_SCOPE, journal_id
 from schemas.payments.records import LedgerEntry

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataflows.payments.domain import account_postings
-from dataflows.payments.domain.account import Account, AccountContext, AccountDecision, advanced, insufficient
+from dataflows.payments.domain.accounts import account_postings
+from dataflows.payments.domain.accounts.account import Account, AccountContext, AccountDecision, advanced, insufficient
 from schemas import identity
 from schemas.fields.currency import EXPONENTS
 from schemas.payments.operations import OPERATIONS

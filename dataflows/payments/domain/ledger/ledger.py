@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from dataflows.payments.domain.fees import FeeSchedule, fee_minor
-from dataflows.payments.domain.posting import Posting, moved
+from dataflows.payments.domain.ledger.posting import Posting, moved
+from dataflows.payments.domain.policies.fees import FeeSchedule, fee_minor
 from schemas.payments.records import LedgerEntry
 
 #: the kind of a posting for a fee of a settlement line that was not accrued

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain.account import NOT_FOUND, Account, AccountContext, AccountDecision, advanced
+from dataflows.payments.domain.accounts.account import NOT_FOUND, Account, AccountContext, AccountDecision, advanced
 from schemas import identity
 from schemas.payments import bank_account, limits
 from schemas.payments.operations import OPERATIONS

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from dataflows.payments.domain import account_postings, destination
-from dataflows.payments.domain.account import (
+from dataflows.payments.domain.accounts import account_postings, destination
+from dataflows.payments.domain.accounts.account import (
     NOT_FOUND,
     Account,
     AccountContext,
@@ -20,7 +20,7 @@ from dataflows.payments.domain.account import (
     advanced,
     insufficient,
 )
-from dataflows.payments.domain.posting import Posting
+from dataflows.payments.domain.ledger.posting import Posting
 from schemas import identity
 from schemas.payments.operations import OPERATIONS
 from schemas.payments.records import Payout

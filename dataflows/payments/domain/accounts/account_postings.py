@@ -7,7 +7,7 @@ holds in one currency and owes in the other stays visible. Source: reference pos
 
 from __future__ import annotations
 
-from dataflows.payments.domain.posting import Posting, moved
+from dataflows.payments.domain.ledger.posting import Posting, moved
 from schemas.payments.records import Payout
 
 

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from dataflows.payments.domain.fees import FeeVersion
-from dataflows.payments.domain.risk import RiskPolicy
+from dataflows.payments.domain.policies.fees import FeeVersion
+from dataflows.payments.domain.policies.risk import RiskPolicy
 from schemas.payments.policies import reference_rates
 from schemas.payments.policies.reference_rates import ReferenceRates
 from schemas.payments.policies.routing import RoutingPolicy

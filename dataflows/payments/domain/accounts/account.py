@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field, structs
 
-from dataflows.payments.domain import account_postings
-from dataflows.payments.domain.posting import Posting
+from dataflows.payments.domain.accounts import account_postings
+from dataflows.payments.domain.ledger.posting import Posting
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.operations import OPERATIONS

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from dataflows.payments.domain.risk_rules import Facts, look
+from dataflows.payments.domain.policies.risk_rules import Facts, look
 from schemas import identity
 from schemas.payments import limits
 from schemas.payments.policies import risk_policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dataflows.payments.domain import account, destination, fx, payout
-from dataflows.payments.domain.account import NOT_FOUND, Account, AccountContext, AccountDecision
+from dataflows.payments.domain.accounts import account, destination, fx, payout
+from dataflows.payments.domain.accounts.account import NOT_FOUND, Account, AccountContext, AccountDecision
 from schemas import identity
 from schemas.identity import OPERATOR_SCOPE
 from schemas.payments.facts import RECONCILIATION_SCOPE

@@ -1,0 +1,1 @@
+"""Merchants' accounts: payouts and where they go, reserves, exchanges, and what each posts."""
