@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -23,9 +24,13 @@ Place = tuple[str, str]
 _PAGE: Final = ingress_limits.PAGE_LIMIT_DEFAULT
 _OLDEST: Final = ("", "")
 _BETWEEN: Final = "~"  # is in no id, no time and no mark
-_FIELDS: Final = 4
 _MARK_BYTES: Final = 6
 _MARK_LENGTH: Final = 8
+#: said again by the client: nothing else may come back into a stream
+_SAID: Final = re.compile(
+    rf"(?:po_\w+)?~([\dTZ:.-]*)~(\w*)~((?:[\w-]{{{_MARK_LENGTH}}}){{0,{social_limits.HOME_STREAM_MARKS_MAX}}})",
+    re.ASCII,
+)
 
 
 class Told:
@@ -54,11 +59,11 @@ class Told:
 
     @classmethod
     def again(cls, said: str) -> Self | None:
-        """As it was when this id was given out, with an event or a page; None for what only names a post."""
-        fields = said.split(_BETWEEN)
-        if len(fields) != _FIELDS:
+        """As it was when this id was given out, with an event or a page; None for what is none, as that of a post."""
+        found = _SAID.fullmatch(said)
+        if found is None:
             return None
-        _, at, post_id, marks = fields
+        at, post_id, marks = found.groups()
         return cls((at, post_id), (), (marks[n : n + _MARK_LENGTH] for n in range(0, len(marks), _MARK_LENGTH)), said)
 
     def reaches(self, post: Post) -> bool:

@@ -154,6 +154,15 @@ def test_a_stream_that_told_nothing_and_a_page_can_be_gone_on_from(monkeypatch: 
         assert told(monkeypatch, home, after=place_of_page(page)) == [[200, 300]]
 
 
+@pytest.mark.parametrize("said", ["po_1~1~po_1~\n\nevent: post\ndata: {}", "po_1~1~po_1~" + "x" * 8 * 65, "~1~po_1~x"])
+def test_what_is_not_the_id_of_an_event_is_not_said_again(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """It would be a line of the stream, of whoever made the address; the newest page is told, as of a post that is gone."""
+    opened, newest = frames_of(monkeypatch, Home(1, 2), after=said)
+    assert [name for name, _ in opened] == ["retry", "id", ""]
+    assert said not in dict(opened)["id"]
+    assert posts_of(newest) == [1, 2]
+
+
 def test_one_user_leaves_room_for_the_streams_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingress_limits, "EVENT_STREAMS_OF_CALLER_MAX", 2)
     monkeypatch.setattr(ingress_limits, "EVENT_STREAMS_MAX", 3)
