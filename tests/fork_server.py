@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Final
 
-from compose.cli import COMMANDS
+from compose.cli import COMMANDS, module_of
 from compose.settings.settings import SERVICES
 from compose.supervise.fork_server import serve
 from compose.supervise.plan import FORKED_WITH
@@ -22,7 +22,7 @@ _CARDS: Final = ("simulator",)  # knows numbers of cards by heart, which no memo
 def modules() -> list[str]:
     """Those of all services and commands that may be forked."""
     services = [f"compose.services.{name}" for name in SERVICES if name not in _CARDS]
-    commands = [f"compose.cli.{name}" for name in COMMANDS if name not in _LONG]
+    commands = [module_of(name) for name in COMMANDS if name not in _LONG]
     known = [name for name in (*services, *commands) if importlib.util.find_spec(name)]
     return [*FORKED_WITH, "compose.supervise.supervisor", *known]
 

@@ -1,4 +1,4 @@
-"""The command ``millrace``. Each subcommand is a module of this package with a typer ``app``.
+"""The command ``millrace``. Each subcommand is a module of this package, or of a room in it, with a typer ``app``.
 
 A module is imported only when its command runs, so that a heavy one never slows ``millrace status``.
 """
@@ -52,6 +52,19 @@ COMMANDS: Final = {
     "vault": "Rotate and show the keys of the card vault.",
     "checkpoints": "List recovery checkpoints.",
 }
+_ROOMS: Final = {
+    "stack": ("up", "down", "status", "info", "logs", "migrate"),
+    "credentials": ("token", "keys", "producers", "vault"),
+    "payments": ("reconcile", "export", "forecast", "cases", "repair", "money"),
+    "recovery": ("replay", "parked", "partitions", "checkpoints"),
+    "proof": ("demo", "soak", "bench"),
+}
+_ROOM_OF: Final = {command: f"{room}." for room, commands in _ROOMS.items() for command in commands}
+
+
+def module_of(command: str) -> str:
+    """The name of the module of a command, by which it is imported."""
+    return f"{__name__}.{_ROOM_OF.get(command, '')}{command}"
 
 
 _COMPLETION: Final = ("install_completion", "show_completion")  # of a program; each command would have its own
@@ -62,7 +75,7 @@ class LazyCommands(TyperGroup):
 
     def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - as the class it overrides
         """The names of those commands whose module is there."""
-        return [name for name in COMMANDS if importlib.util.find_spec(f"{__name__}.{name}")]
+        return [name for name in COMMANDS if importlib.util.find_spec(module_of(name))]
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of that module; only its help line when just the list is shown."""
@@ -70,7 +83,7 @@ class LazyCommands(TyperGroup):
             return None
         gc.disable()  # while modules are imported, nothing goes that was made
         try:
-            module = importlib.import_module(f"{__name__}.{cmd_name}")
+            module = importlib.import_module(module_of(cmd_name))
         finally:
             gc.enable()
         command = typer.main.get_command(module.app)

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from schemas.service import Service
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Token = Annotated[
+    str,
+    typer.Option(
+        "--token",
+        envvar="MILLRACE_TOKEN",
+        show_envvar=True,
+        help="Who decides: a token of staff (millrace token --staff).",
+    ),
+]
 
 
 def service_of(name: str) -> Service:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from compose.cli import keys
+from compose.cli.credentials import keys
 from compose.operator_access import shell_user
 from reconciliation.audit.log import append, audited, entries
 from reconciliation.audit.verify import Verdict, verify

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 
-from compose.cli import COMMANDS
+from compose.cli import COMMANDS, module_of
 from compose.settings.settings import Settings
 from sinks.postgres.roles import ROLES
 from tests.tidy import tree
@@ -52,11 +52,7 @@ def paths_to_nothing(file: str) -> list[str]:
 def test_what_documents_name_exists() -> None:
     tree.nothing_in(
         *(rule(file) for rule in (links_to_nothing, unknown_targets, paths_to_nothing) for file in DOCUMENTS),
-        [
-            f"millrace {name} has no module compose.cli.{name}"
-            for name in COMMANDS
-            if not find_spec(f"compose.cli.{name}")
-        ],
+        [f"millrace {name} has no module {module_of(name)}" for name in COMMANDS if not find_spec(module_of(name))],
     )
 
 

@@ -29,7 +29,7 @@ CATCH_ALL = {
     "vault/app.py": "no message of any exception may reach a log: it could quote a card number",
     "limiter/decide/synchronous.py": "whoever made the limiter waits for its thread, and gets its failure",
     "ingress/http/coalescer.py": "whoever waits for an answer gets the failure",
-    "compose/cli/demo.py": "the demo's last line tells the outcome, whatever it was",
+    "compose/cli/proof/demo.py": "the demo's last line tells the outcome, whatever it was",
     "compose/proof/kit/command_senders.py": "whoever waits for a line's answer gets the failure",
     "compose/stack/kafka_jars.py": "the resolver raises what it likes; the message says what to do",
     "compose/simulator/book/writer.py": "the writer hands its failure to every operation that waits for it",

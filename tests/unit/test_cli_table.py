@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from compose.cli.reconcile import _print
+from compose.cli.payments.reconcile import _print
 from compose.cli.table import print_table
 from reconciliation.payments.settlement.file_result import Discrepancy, FileResult
 from reconciliation.payments.settlement.run import ReconcileReport

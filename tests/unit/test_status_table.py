@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from compose.cli.status_table import status_table
+from compose.cli.stack.status_table import status_table
 from compose.supervise.state import ProcessState, StackState
 
 NAMES = (

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from compose.cli.audit import head_of
-from compose.cli.cases import Token
-from compose.cli.options import AsJson
+from compose.cli.options import AsJson, Token
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.alone]
 #: reconciles once, and dies at the n-th step
 _KILLED = """
 import os, signal, sys
-from compose.cli.reconcile import _settings
+from compose.cli.payments.reconcile import _settings
 from reconciliation.payments.settlement.run import reconcile
 left = int(sys.argv[1])
 def step(_):

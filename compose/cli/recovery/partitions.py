@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from compose.cli.options import AsJson, service_of
-from compose.cli.parked import By, Note
+from compose.cli.recovery.parked import By, Note
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 

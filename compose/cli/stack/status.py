@@ -32,7 +32,7 @@ def status(
     else:
         from rich.console import Console  # noqa: PLC0415 - JSON and the empty answer are faster without it
 
-        from compose.cli.status_table import status_table  # noqa: PLC0415
+        from compose.cli.stack.status_table import status_table  # noqa: PLC0415
 
         Console().print(status_table(state))
     raise typer.Exit(0 if ready else 3)

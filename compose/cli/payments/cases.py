@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.options import AsJson
+from compose.cli.options import AsJson, Token
 from compose.operator_access import operator_connection, shell_user
 from schemas.payments.case_closing import REASONS
 
@@ -18,15 +18,6 @@ app = typer.Typer(no_args_is_help=True)
 CaseId = Annotated[str, typer.Argument(metavar="CASE")]
 ClosingId = Annotated[str, typer.Argument(metavar="CLOSING", help="As 'millrace cases closings' shows it.")]
 Note = Annotated[str, typer.Option("--note", help="How you know; it is kept with your name.")]
-Token = Annotated[
-    str,
-    typer.Option(
-        "--token",
-        envvar="MILLRACE_TOKEN",
-        show_envvar=True,
-        help="Who decides: a token of staff (millrace token --staff).",
-    ),
-]
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from compose import limits
-from compose.cli.status_table import status_table
+from compose.cli.stack.status_table import status_table
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 from compose.stack.varnish import NOT_INSTALLED

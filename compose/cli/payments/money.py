@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from compose.cli.cases import Token
-from compose.cli.options import AsJson
+from compose.cli.options import AsJson, Token
 
 app = typer.Typer(no_args_is_help=True)
 ProposalId = Annotated[str, typer.Argument(metavar="PROPOSAL", help="As 'millrace money list' shows it.")]

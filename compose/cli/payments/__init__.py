@@ -1,0 +1,1 @@
+"""Commands about money: what waits for a person, repairs, settlement, the ledger, other policies."""

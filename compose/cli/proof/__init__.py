@@ -1,0 +1,1 @@
+"""Commands that prove and measure the system: demo, soak, bench."""

@@ -1,0 +1,1 @@
+"""Commands that go on from what stood still: parked commands, partitions, projections, checkpoints."""
