@@ -82,6 +82,47 @@ def test_a_gap_in_the_catalog_is_told_and_closes_nothing(system: PublicSystem) -
         becomes(lambda: status_of(ops), "ok")
 
 
+@pytest.mark.parametrize(
+    ("planted", "taken_back", "named"),
+    [
+        (
+            "create policy wide on tenancy_pool.resource for select to millrace_vault using (true)",
+            "drop policy wide on tenancy_pool.resource",
+            "tenancy_pool.resource: policy wide",
+        ),
+        (
+            "create policy wide on tenancy_pool.resource for update to millrace_tenancy_owner"
+            " using (tenant_id = any (tenancy.tenants_of_context(true))) with check (true)",
+            "drop policy wide on tenancy_pool.resource",
+            "tenancy_pool.resource: policy wide",
+        ),
+        (
+            "create schema pl_planted create table resource (tenant_id text primary key)",
+            "drop schema pl_planted cascade",
+            "pl_planted.resource",
+        ),
+    ],
+    ids=["everybody's rows", "rows of whomever are written", "a schema of one tenant"],
+)
+def test_rows_that_no_policy_of_tenants_keeps_apart_are_a_gap(
+    system: PublicSystem, planted: str, taken_back: str, named: str
+) -> None:
+    """In every schema that holds rows, also where nobody came through."""
+    dsn = system.settings.addresses().postgres_superuser_dsn
+    with psycopg.connect(dsn, autocommit=True) as connection:
+
+        def told() -> list[str]:
+            lint = "select named from isolation_lint where lint_id = 'rows_under_policies' and gaps > 0"
+            return [str(row[0]) for row in connection.execute(lint).fetchall()]
+
+        connection.execute(planted.encode())
+        try:
+            becomes(told, [named])
+        finally:
+            connection.execute(taken_back.encode())
+        becomes(told, [])
+
+
 def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(system: PublicSystem) -> None:
     ops, tenant, support = staff(system, "tenants:admin"), a_tenant(system), operator(system, "sam", "support")
     ann, bob, other = (operator(system, name) for name in ("ann", "bob", "x"))

@@ -37,11 +37,21 @@ where i.indisunique and i.indkey[0] <> t.attnum
   and c.relname not in ('placement', 'resource_feed', 'quota_tenant');
 
 -- name: lint_rows_under_policies
--- A table of tenants' rows without forced policies shows them to whoever may read it.
+-- A table of tenants' rows without forced policies shows them to whoever may read it, and so does one with a policy of
+-- another kind: each asks the context for the tenant, but for those of analysts and operators, who only read.
 select c.oid::regclass::text
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and c.relname = 'resource' and n.nspname like 'tenancy%%'
-  and not (c.relrowsecurity and c.relforcerowsecurity);
+where c.relkind in ('r', 'p') and c.relname = 'resource' and (n.nspname like 'tenancy%%' or n.nspname like 'pl\_%%')
+  and not (c.relrowsecurity and c.relforcerowsecurity)
+union all
+select format('%%s: policy %%s', format('%%I.%%I', p.schemaname, p.tablename), p.policyname)
+from pg_policies p
+where p.tablename = 'resource' and (p.schemaname like 'tenancy%%' or p.schemaname like 'pl\_%%')
+  and not (p.cmd = 'SELECT' and p.roles <@ array['millrace_reader', 'millrace_operator']::name[])
+  and not (p.roles <@ array['millrace_tenancy_owner', 'millrace_tenancy_mover', 'millrace_ingress']::name[]
+           and concat(p.qual, p.with_check) <> ''
+           and coalesce(p.qual, p.with_check) ~ '^\(tenant_id = .*tenancy\.(tenants_of_context|proven|passed)'
+           and coalesce(p.with_check, p.qual) ~ '^\(tenant_id = .*tenancy\.(tenants_of_context|proven|passed)');
 
 -- name: lint_no_copies_past_policies
 -- Materialized views know no policies, and views use those of their owner. A copy of what has no tenant is none; what is
