@@ -18,7 +18,7 @@ from tests.worlds.browser import PHONE, WAIT_MS, chromium, fits
 from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
 from tests.worlds.payments.console_world import HOSTILE, Visitors, visitors
 from tests.worlds.public_system import public
-from tests.worlds.tenancy_world import Tenancy
+from tests.worlds.tenancy_world import Caller, Tenancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +62,29 @@ def test_pages_of_tenants(chromium: Browser, public: PublicSystem, scene: Scene,
     assert faults_of(page, (own, f"{own}/moves/{move}", f"/console/invoices/{scene.invoice}", *boards)) == {}
     page.goto(own)
     expect(page.get_by_text(HOSTILE).first).to_be_visible()
+    assert desk.close() == []
+
+
+def test_what_is_decided_about_a_grant_stands_in_view_whatever_was_asked(
+    chromium: Browser, public: PublicSystem
+) -> None:
+    """A ticket of one long word and a long reason are broken; nobody scrolls sideways for the buttons."""
+    tenancy = Tenancy(public)
+    tenant = tenancy.tenant(tier="enterprise", name="Long words")
+    support = Caller(public, "m_ops", "merchant", ("support",))
+    asked = {"reason": "a report is empty " * 20, "ticket": "T-" + "9" * 90, "masked_fields": ["payload.address"]}
+    support.done("POST", f"/v1/tenants/{tenant.name}/support_grants", asked)
+    tenancy.close()
+    desk = Desk(chromium, public.base_url, viewport=WIDE)
+    page = desk.sign_in(public.token("m_ann", ("operator",)))
+    for path in (f"/console/tenants/{tenant.name}", "/console/grants"):
+        page.goto(path)
+        row = page.locator("tr", has_text="T-999").first
+        beyond = row.locator("xpath=ancestor::div").last.evaluate("around => around.scrollWidth - around.clientWidth")
+        assert beyond == 0
+        box = row.get_by_role("button", name="Approve").bounding_box()
+        assert box is not None
+        assert box["height"] < 40, "the word on the button is broken"
     assert desk.close() == []
 
 
