@@ -74,6 +74,7 @@ def test_what_is_decided_about_a_grant_stands_in_view_whatever_was_asked(
     support = Caller(public, "m_ops", "merchant", ("support",))
     asked = {"reason": "a report is empty " * 20, "ticket": "T-" + "9" * 90, "masked_fields": ["payload.address"]}
     support.done("POST", f"/v1/tenants/{tenant.name}/support_grants", asked)
+    support.http.close()
     tenancy.close()
     desk = Desk(chromium, public.base_url, viewport=WIDE)
     page = desk.sign_in(public.token("m_ann", ("operator",)))
@@ -99,7 +100,7 @@ def test_pages_of_moderation(
     scheme: str,
 ) -> None:
     judge = moderator(visitors, public, "u_judge")
-    waiting, decided = ann.post(f"Perhaps {HOSTILE}"), ann.post("w" * 280)
+    waiting, decided = ann.post(f"Perhaps {HOSTILE}{' and so on' * 450}"), ann.post("w" * 280)
     for post in (waiting, decided):
         assert bob.press(f"/app/posts/{post}/report", reason="abuse", comment=HOSTILE).status_code == 200
     said = {"decision": "remove", "reason": HOSTILE, "policy_version": "7"}
@@ -114,11 +115,14 @@ def test_pages_of_moderation(
     desk.page.get_by_label("Token").fill(public.token("u_other", ("posts:read", "moderator"), kind="user"))
     desk.page.get_by_role("button", name="Sign in").click()
     expect(desk.page).to_have_url(re.compile(f"{DESK}$"))
-    objects = (f"{DESK}/objects/{waiting}", f"{DESK}/objects/{decided}")
+    objects = [f"{DESK}/objects/{one}" for one in (waiting, decided, f"md_{'w' * 40}")]
     assert faults_of(desk.page, (DESK, *objects, f"{DESK}/appeals", f"{DESK}/decisions")) == {}
     desk.page.set_viewport_size(PHONE)
     desk.page.goto(DESK)
     expect(desk.page.get_by_role("button", name=f"Assign {waiting} to yourself")).to_be_in_viewport(ratio=1)
+    desk.page.goto(f"{DESK}/decisions")
+    reached = desk.page.locator("tbody tr", has_text=decided).locator("td").last
+    expect(reached).to_be_in_viewport(ratio=1)
     desk.page.goto(objects[0])
     expect(desk.page.get_by_text(HOSTILE).first).to_be_visible()
     assert desk.close() == []
