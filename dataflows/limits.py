@@ -10,6 +10,7 @@ BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_POLL_TIMEOUT_MS: Final = 20
 OWNER_IDLE_WAIT_MS: Final = 500  # of the reader while nothing comes: so soon it hears that the owner is to stop
 OWNER_READ_GAP_MS: Final = 10  # between two reads that find commands: each is a transaction and some requests to Kafka
+TURNS_READ_GAP_MS: Final = 3  # the same where callers take turns: beside one that sends on and on all wait so long
 OWNER_LANE_REST_MS: Final = 2_000  # of a lane that nobody wakes, and with nothing left to acknowledge
 BATCHES_AHEAD_MAX: Final = 3  # full ones, decoded while Postgres works on the ones before
 ROUND_MESSAGES_ENOUGH: Final = 500  # with so many commands a round takes no further partition, and waits for none

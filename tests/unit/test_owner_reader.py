@@ -31,10 +31,12 @@ class EveryPartitionIsOurs:
     """Leases and publisher, as far as a reader asks them here."""
 
     owner_id = "test-reader"
-    service = type(
-        "Service", (), {"commands_topic": "commands.none.v1", "events_topic": "events.none.v1", "takes_turns": False}
-    )
     halted: tuple[int, ...] = ()
+
+    def __init__(self, *, takes_turns: bool) -> None:
+        self.service = SimpleNamespace(
+            commands_topic="commands.none.v1", events_topic="events.none.v1", takes_turns=takes_turns
+        )
 
     def get(self, partition: int) -> object:
         return partition
@@ -47,8 +49,14 @@ class EveryPartitionIsOurs:
 
 
 @pytest.fixture
-def reader() -> Iterator[Reader]:
-    ours: Any = EveryPartitionIsOurs()
+def takes_turns() -> bool:
+    """Whether the callers of the reader's service do."""
+    return False
+
+
+@pytest.fixture
+def reader(takes_turns: bool) -> Iterator[Reader]:
+    ours: Any = EveryPartitionIsOurs(takes_turns=takes_turns)
     nowhere = KafkaConnection(bootstrap="127.0.0.1:1")
     made = Reader(nowhere, None, ours, ours, "test-reader", Senders(KnownKeys()), threading.Event())  # type: ignore[arg-type] # nothing is taken from a database
     yield made
@@ -89,10 +97,16 @@ def test_a_lane_that_rests_hears_at_once_that_it_is_to_end(reader: Reader, what:
     eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
 
 
+@pytest.mark.parametrize(
+    ("takes_turns", "gap_ms"), [(False, limits.OWNER_READ_GAP_MS), (True, limits.TURNS_READ_GAP_MS)]
+)
 def test_commands_behind_a_read_gather_and_one_after_a_quiet_time_is_read_at_once(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, gap_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction for each of many commands a second would cost more than all else that is done for them."""
+    """A transaction for each of many commands a second would cost more than all else that is done for them.
+
+    Where callers take turns they gather for less: beside one that sends on and on, the others would wait each time.
+    """
     now_s, waits_s = 1_000.0, list[float]()
     monkeypatch.setattr("dataflows.owner.reading.reader.time", SimpleNamespace(monotonic=lambda: now_s))
     reader._consumer.close()
@@ -100,7 +114,7 @@ def test_commands_behind_a_read_gather_and_one_after_a_quiet_time_is_read_at_onc
     reader._consumer = Mock(
         poll=lambda _idle_s: command, consume=lambda _most, within_s: waits_s.append(within_s) or []
     )
-    gap_s = limits.OWNER_READ_GAP_MS / 1_000
+    gap_s = gap_ms / 1_000
     for after_s in (0.0, 0.0, gap_s / 2, gap_s, 60.0):
         now_s += after_s
         reader._read()

@@ -38,7 +38,6 @@ from sinks.streams.newest_events import NewestEvents
 
 _POLL_S: Final = dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000
 _IDLE_S: Final = dataflows_limits.OWNER_IDLE_WAIT_MS / 1_000
-_GAP_S: Final = dataflows_limits.OWNER_READ_GAP_MS / 1_000
 log = structlog.get_logger()
 
 
@@ -82,7 +81,10 @@ class Reader:
         commands = TopicOffsets(kafka, leases.service.commands_topic)
         self._takes = Takes(connection, leases, publisher, commands, events)
         self._stopping = threading.Event()
-        self.rounds = Rounds(self._stopping, takes_turns=leases.service.takes_turns)
+        takes_turns = leases.service.takes_turns
+        self.rounds = Rounds(self._stopping, takes_turns=takes_turns)
+        gap_ms = dataflows_limits.TURNS_READ_GAP_MS if takes_turns else dataflows_limits.OWNER_READ_GAP_MS
+        self._gap_s: Final = gap_ms / 1_000
         self._reading: dict[int, _Reading] = {}  # all assigned partitions that do not stand still
         self._gather_until_s = 0.0  # what comes until then after a read is read together
         self._assignments = 0  # grows with every change of what is assigned
@@ -190,7 +192,7 @@ class Reader:
             return []
         within_s = max(0.0, self._gather_until_s - time.monotonic())
         messages = [first, *self._consumer.consume(dataflows_limits.BATCH_MESSAGES_MAX - 1, within_s)]
-        self._gather_until_s = time.monotonic() + _GAP_S
+        self._gather_until_s = time.monotonic() + self._gap_s
         if self._assignments != assignments:  # some may belong to an assignment that ended: read them again
             self._rewind({_number(message.partition()) for message in messages})
             return []
