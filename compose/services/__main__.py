@@ -10,11 +10,12 @@ import gc
 import importlib
 import sys
 
-from compose.services.background import BACKGROUND, give_way
+from compose.services.background import BACKGROUND
 from compose.services.logs import configure_logs
 from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES, load_settings
 from compose.stack.errors import StackError
+from compose.stack.niceness import give_way
 
 
 def main() -> None:

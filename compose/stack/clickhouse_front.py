@@ -28,6 +28,7 @@ from compose.stack.clickhouse_errors import QueryError
 from compose.stack.clickhouse_request import Request, authenticate, read_request
 from compose.stack.clickhouse_users import READER, USER
 from compose.stack.landlock import confine
+from compose.stack.niceness import give_way
 from compose.stack.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -246,6 +247,7 @@ def main() -> None:
     if unset := [user for user in (USER, READER) if not passwords.get(user)]:
         sys.exit(f"{' and '.join(unset)} has no password: this server never runs without one")
     os.environ["TZ"] = "UTC"
+    give_way()
     serve(arguments.port, arguments.data, passwords)
     sys.stdout.flush()
     os._exit(0)  # the engine's threads have been told to end; waiting for them at exit gains nothing

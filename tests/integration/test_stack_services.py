@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from compose import limits
+from compose.services.background import BACKGROUND
 from compose.settings.kafka_access import ACCESS
 from compose.settings.service_processes import PROCESSES
 from compose.settings.settings import SERVICES
@@ -136,6 +138,16 @@ def test_the_world_has_every_process_and_every_address(operator: Operator, world
         becomes(lambda u=url: get(u.removesuffix("/metrics"), "/readyz"), 200, what=name)
     again = operator.run("up", "--detach", "--json")
     assert json.loads(again.stdout) == world
+
+
+def test_who_is_not_waited_for_gives_way_to_who_is(world: dict[str, Any]) -> None:
+    """A flood is answered first, and carried out and counted later."""
+    nice = {name: os.getpriority(os.PRIO_PROCESS, pid) for name, pid in pids(world).items()}
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    background = {name for name, of in nice.items() if of == min(19, ours + limits.BACKGROUND_NICENESS)}
+    late = BACKGROUND | {"simulator_b"}
+    assert background == {name for name in nice if name == "clickhouse" or name.rpartition("-")[0] in late}
+    assert {of for name, of in nice.items() if name not in background} == {ours}
 
 
 def test_no_process_has_a_secret_in_its_environment(operator: Operator, world: dict[str, Any]) -> None:

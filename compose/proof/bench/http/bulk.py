@@ -18,6 +18,8 @@ from compose.proof.bench.http.requests import confirm_line, create_line, read_li
 from ingress import limits as ingress_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from compose.proof.bench.http.requests import Requests
 
 _DONE: Final = frozenset({200, 201})
@@ -30,6 +32,7 @@ class BulkRun:
 
     seconds: float = 0.0
     sent: int = 0  # with the warm-up
+    sent_before: int = 0  # in the warm-up
     committed: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     lost_connections: int = 0
@@ -44,6 +47,7 @@ class BulkPlan:
     connections: int
     lines: int
     warm_up_s: float
+    look: Callable[[], object]  # at what is spent: called when the warm-up is over, and when all is answered
     prefix: str
 
 
@@ -62,9 +66,15 @@ class BulkLoad:
         """Sends lists until the time is over, and counts those that were answered within it."""
         self._counts_from = time.perf_counter() + self._plan.warm_up_s
         self._ends_at = self._counts_from + self._plan.seconds
+        asyncio.get_running_loop().call_later(self._plan.warm_up_s, self._warm)
         await asyncio.gather(*(self._work(number) for number in range(self._plan.connections)))
+        self._plan.look()
         self._seen.seconds = self._plan.seconds
         return self._seen
+
+    def _warm(self) -> None:
+        self._seen.sent_before = self._seen.sent
+        self._plan.look()
 
     async def _work(self, worker: int) -> None:
         connection = Connection(*self._where)

@@ -29,7 +29,7 @@ from schemas import limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from compose.proof.kit.own_stack import OwnStack
 
@@ -54,6 +54,18 @@ class HttpPlan:
     bulk_connections: int
     lines: int
     started_in_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """Processor time of each process up to a moment, that of the load itself included."""
+
+    at: float
+    cpu_s: dict[str, float]
+
+    @classmethod
+    def so_far(cls, pids: Mapping[str, Sequence[int]]) -> _Spent:
+        return cls(time.perf_counter(), cpu_seconds(pids) | {"load_generator": time.process_time()})
 
 
 class HttpBench:
@@ -92,19 +104,17 @@ class HttpBench:
         found["memory_mb"] = memory_mb(self._pids())
         return found
 
-    def _measured(self, what: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What a part found, with CPU by process and the owners' batches around it."""
+    def _measured(self, what: str, measure: Callable[[Callable[[], object]], dict[str, Any]]) -> dict[str, Any]:
+        """What a part found, with CPU by process since its warm-up, and the owners' batches around it."""
         self._say(what)
         world, pids = self._stack.world, self._pids()
-        busy, counted, own = cpu_seconds(pids), totals(world["ops"]), time.process_time()
-        began = time.perf_counter()
-        found = measure()
-        took = time.perf_counter() - began
-        commands = found["commands_sent"]
-        after = cpu_seconds(pids) | {"load_generator": time.process_time() - own}
-        found["cpu_us_per_command"] = _us_per_command(busy, after, commands)
+        counted, spent = totals(world["ops"]), list[_Spent]()
+        found = measure(lambda: spent.append(_Spent.so_far(pids)))
+        before, after = spent
+        commands = found["commands_sent"] - found["commands_sent_in_warm_up"]
+        found["cpu_us_per_command"] = _us_per_command(before.cpu_s, after.cpu_s, commands)
         found["cpu_ms_per_command"] = by_service(found["cpu_us_per_command"], _US_PER_MS)
-        found["cpus_busy"] = round((sum(after.values()) - sum(busy.values())) / took, 2)
+        found["cpus_busy"] = round((sum(after.cpu_s.values()) - sum(before.cpu_s.values())) / (after.at - before.at), 2)
         found["batches"] = batches(counted, totals(world["ops"]))
         open_attempts, drained_s = self._drain()
         found["attempts_open_at_end"], found["attempts_done_after_s"] = open_attempts, drained_s
@@ -124,13 +134,14 @@ class HttpBench:
         after, took = cpu_seconds(pids), time.perf_counter() - began
         return by_service({name: (after[name] - before[name]) / took for name in after}, 1 / _MS_PER_S)
 
-    def _single(self) -> dict[str, Any]:
+    def _single(self, look: Callable[[], object]) -> dict[str, Any]:
         plan = self._plan
         load = SinglePlan(
             rate=plan.rate,
             seconds=plan.seconds,
             connections=plan.connections,
             warm_up_s=proof_limits.BENCH_WARM_UP_S,
+            look=look,
             prefix=secrets.token_hex(4),
         )
         seen = asyncio.run(SingleLoad(self._requests, LOOPBACK, self._port, load).run())
@@ -145,17 +156,19 @@ class HttpBench:
             "refused": seen.refused,
             "lost_connections": seen.lost_connections,
             "commands_sent": seen.sent,
+            "commands_sent_in_warm_up": seen.sent_before,
             "goal": {"p99_ms_below": SINGLE_P99_GOAL_MS, "met": summary.get("p99_ms", 1e9) < SINGLE_P99_GOAL_MS},
             "where_the_time_went": stages(
                 seen.trips, MERCHANT, self._addresses.postgres_reader_dsn, self._addresses.kafka
             ),
         }
 
-    def _closed(self, connections: int) -> dict[str, Any]:
+    def _closed(self, connections: int, look: Callable[[], object]) -> dict[str, Any]:
         load = ClosedPlan(
             seconds=self._plan.seconds,
             connections=connections,
             warm_up_s=proof_limits.BENCH_CLOSED_WARM_UP_S,
+            look=look,
             prefix=secrets.token_hex(4),
         )
         seen = asyncio.run(ClosedLoad(self._requests, LOOPBACK, self._port, load).run())
@@ -167,16 +180,18 @@ class HttpBench:
             "refused": seen.refused,
             "lost_connections": seen.lost_connections,
             "commands_sent": seen.sent,
+            "commands_sent_in_warm_up": seen.sent_before,
             "goal": {"commands_per_s_at_least": goal, "met": per_s >= goal},
         }
 
-    def _bulk(self) -> dict[str, Any]:
+    def _bulk(self, look: Callable[[], object]) -> dict[str, Any]:
         plan = self._plan
         load = BulkPlan(
             seconds=plan.seconds,
             connections=plan.bulk_connections,
             lines=plan.lines,
             warm_up_s=proof_limits.BENCH_WARM_UP_S,
+            look=look,
             prefix=secrets.token_hex(4),
         )
         seen = asyncio.run(BulkLoad(self._requests, LOOPBACK, self._port, load).run())
@@ -189,6 +204,7 @@ class HttpBench:
             "refused": seen.refused,
             "lost_connections": seen.lost_connections,
             "commands_sent": seen.sent,
+            "commands_sent_in_warm_up": seen.sent_before,
             "goal": {"commands_per_s_at_least": BULK_GOAL_PER_S, "met": per_s >= BULK_GOAL_PER_S},
         }
 
@@ -210,7 +226,7 @@ class HttpBench:
 
 def _us_per_command(before: dict[str, float], after: dict[str, float], commands: int) -> dict[str, float]:
     """CPU microseconds per command by process, the heaviest first."""
-    used = {name: (after[name] - before.get(name, 0.0)) * _US_PER_S for name in after}
+    used = {name: (after[name] - before[name]) * _US_PER_S for name in after}
     ordered = sorted(used.items(), key=lambda item: -item[1])
     return {name: round(spent / max(1, commands), 1) for name, spent in ordered}
 

@@ -17,6 +17,8 @@ from compose.proof.bench.http.latency import Latencies
 from compose.proof.bench.http.requests import created_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from compose.proof.bench.http.requests import Requests
 
 _CREATED: Final = 201
@@ -41,6 +43,7 @@ class SingleRun:
 
     seconds: float = 0.0
     sent: int = 0  # with the warm-up
+    sent_before: int = 0  # in the warm-up
     answered: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     lost_connections: int = 0
@@ -58,6 +61,7 @@ class SinglePlan:
     seconds: float
     connections: int
     warm_up_s: float
+    look: Callable[[], object]  # at what is spent: called when the warm-up is over, and when all is answered
     prefix: str
 
 
@@ -78,6 +82,7 @@ class SingleLoad:
         plan = self._plan
         began = time.perf_counter()
         self._counts_from = began + plan.warm_up_s
+        asyncio.get_running_loop().call_later(plan.warm_up_s, self._warm)
         workers = [asyncio.create_task(self._work(connection)) for connection in self._connections]
         try:
             await self._pace(began)
@@ -90,7 +95,12 @@ class SingleLoad:
             for connection in self._connections:
                 connection.close()
         self._seen.seconds = time.perf_counter() - self._counts_from
+        plan.look()
         return self._seen
+
+    def _warm(self) -> None:
+        self._seen.sent_before = self._seen.sent
+        self._plan.look()
 
     async def _pace(self, began: float) -> None:
         """Makes commands due by the schedule, never later because an answer is."""
