@@ -7,6 +7,7 @@ format behind the first.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,13 @@ _QUALITY: Final = 82
 _FRAME_MS: Final = 100
 
 Image.MAX_IMAGE_PIXELS = limits.MEDIA_PIXELS_MAX
+
+
+def be_ready() -> None:
+    """Has what decodes and encodes in memory, which else the first picture of each process would load."""
+    Image.preinit()
+    for kind in ("MpoImagePlugin", "WebPImagePlugin"):
+        import_module(f"PIL.{kind}")
 
 
 class TooLargeAnImage(ValueError):

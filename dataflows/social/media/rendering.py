@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -15,21 +11,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dataflows.social.media.sandbox import EITHER, UNDECODABLE
+from dataflows.social.media.sandbox import EITHER, UNDECODABLE, Order
+from dataflows.social.media.sandboxes import Sandboxes, Undecided
 from schemas.social import limits
 from sinks.objects.folder_store import chunks
 from sinks.objects.media_objects import MediaObjects
 
 _SIDE_MAX: Final = 10_000
 _REFUSALS: Final = frozenset({UNDECODABLE, -signal.SIGXCPU, -signal.SIGXFSZ})
-
-
-class Undecided(OSError):
-    """Hostile bytes may be the reason, or the machine: memory that ran out, a crash, no end in time."""
-
-
-class Unwanted(OSError):
-    """The medium has ended meanwhile: nobody needs to know any more."""
 
 
 class _Made(Struct):
@@ -59,6 +48,7 @@ def _always() -> bool:
 
 
 def render(
+    sandboxes: Sandboxes,
     objects: MediaObjects,
     media_id: str,
     source: Path,
@@ -71,41 +61,16 @@ def render(
     Raises Undecided when the medium or the machine may be what fails, OSError when it is the machine, Unwanted when
     ``is_wanted`` has said no.
     """
-    command = [sys.executable, "-m", "dataflows.social.media.sandbox", str(source), str(folder), mime]
-    environment = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     wait_s = limits.MEDIA_RENDERING_WAIT_S if mime.startswith("image/") else limits.MEDIA_VIDEO_WAIT_S
-    status, said = _run(command, environment, wait_s, is_wanted)
-    if is_refused(status):
+    answer = sandboxes.run(Order(str(source), str(folder), mime), wait_s, is_wanted)
+    if is_refused(answer.status):
         return None
     try:
-        made = _made.decode(said)
+        made = _made.decode(answer.said)
     except msgspec.DecodeError:
         return None
     kept = [_kept(objects, media_id, one, folder / Path(one.file).name) for one in made]
     return [one for one in kept if one is not None] or None
-
-
-def _run(
-    command: list[str], environment: dict[str, str], wait_s: float, is_wanted: Callable[[], bool]
-) -> tuple[int, bytes]:
-    """How it ended, and what it said; it does not outlive this. Raises Undecided, Unwanted."""
-    ends = time.monotonic() + wait_s
-    with subprocess.Popen(  # noqa: S603 - ourselves
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            while is_wanted():
-                left_s = max(0.0, ends - time.monotonic())
-                try:
-                    said, _ = process.communicate(timeout=min(left_s, limits.MEDIA_WANTED_LOOK_S))
-                except subprocess.TimeoutExpired:
-                    if not left_s:
-                        raise Undecided("no end in time") from None
-                else:
-                    return process.returncode, said
-        finally:
-            process.kill()
-    raise Unwanted("the medium has ended")
 
 
 def is_refused(status: int) -> bool:

@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media.malware import is_malware
-from dataflows.social.media.rendering import Undecided, render
+from dataflows.social.media.rendering import render
+from dataflows.social.media.sandboxes import Sandboxes, Undecided
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.records import Command
@@ -64,6 +65,7 @@ class Scanner:
         self._config = place.of_service(SocialConfig)
         self._objects = media_objects(self._config.media)
         self._sender = CommandSender(place)
+        self.sandboxes = Sandboxes()
         self._session = LastingSession("scanner", place.postgres_dsn)
         self._scans: dict[str, _Scan] = {}  # under way, by their medium
         self._unwanted: set[str] = set()  # of those, what has ended meanwhile
@@ -71,7 +73,7 @@ class Scanner:
 
     def run(self) -> None:
         """Scans until ``stop``; a database that is away is waited for."""
-        with ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
+        with self.sandboxes, ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
             self._session.run(lambda connection: self._follow(connection, pool))
 
     def stop(self) -> None:
@@ -157,7 +159,7 @@ class Scanner:
             folder = Path(place) / "rendering"
             folder.mkdir()
             is_wanted = partial(self._is_wanted, upload.media_id)
-            made = render(self._objects, upload.media_id, source, upload.mime, folder, is_wanted)
+            made = render(self.sandboxes, self._objects, upload.media_id, source, upload.mime, folder, is_wanted)
         if made is None:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from PIL import Image
 
-from dataflows.social.media.rendering import Rendition, Undecided, render
+from dataflows.social.media.rendering import Rendition, render
+from dataflows.social.media.sandboxes import Sandboxes, Undecided
 from schemas.social import limits
 from tests.gate import RUN_SEED, examples
 from tests.unit.social.hostile_corpus import SCRIPT, Hostile, corpus
@@ -20,7 +22,7 @@ _EVERY: Final = examples(gate=10, proof=1)  # of the wrong types, which are all 
 _AT_ONCE: Final = 2
 
 
-def wrong_with(case: Hostile) -> str | None:
+def wrong_with(sandboxes: Sandboxes, case: Hostile) -> str | None:
     """What is not as it must be; None when all is."""
     with tempfile.TemporaryDirectory(prefix="millrace-hostile-") as place:
         folder = Path(place)
@@ -28,7 +30,7 @@ def wrong_with(case: Hostile) -> str | None:
         source.write_bytes(case.data)
         work.mkdir()
         try:
-            made = render(objects_in(folder), "md_1", source, case.mime, work)
+            made = render(sandboxes, objects_in(folder), "md_1", source, case.mime, work)
         except Undecided:  # often enough, it is refused
             made = None
         if made is None:
@@ -58,7 +60,7 @@ def _unclean(one: Rendition, path: Path) -> str | None:
 def test_every_hostile_medium_is_refused_or_clean() -> None:
     found_all = enumerate(corpus(RUN_SEED, _MUTANTS))
     cases = [case for n, case in found_all if "-as-" not in case.name or (n + RUN_SEED) % _EVERY == 0]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = dict(zip((case.name for case in cases), pool.map(wrong_with, cases), strict=True))
+    with Sandboxes() as warm, ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = dict(zip((case.name for case in cases), pool.map(partial(wrong_with, warm), cases), strict=True))
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
     assert len(found) >= 30

@@ -16,12 +16,13 @@ from PIL import Image
 
 from dataflows.social.media import images, malware, sandbox, videos
 from dataflows.social.media.malware import SIGNATURE, is_malware
-from dataflows.social.media.rendering import Rendition, Undecided, Unwanted, is_refused, render
+from dataflows.social.media.rendering import Rendition, is_refused, render
+from dataflows.social.media.sandboxes import Sandboxes, Undecided, Unwanted
 from schemas.social import limits
 from tests.unit.social.hostile_media import MARK, jpeg_with_place, moving_gif, objects_in, png
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -29,7 +30,8 @@ def made(folder: Path, data: bytes, mime: str) -> list[Rendition] | None:
     source, work = folder / "source", folder / "work"
     source.write_bytes(data)
     work.mkdir()
-    return render(objects_in(folder), "md_1", source, mime, work)
+    with Sandboxes() as sandboxes:
+        return render(sandboxes, objects_in(folder), "md_1", source, mime, work)
 
 
 @pytest.mark.parametrize(
@@ -48,22 +50,32 @@ def test_what_is_not_decodable_as_declared_or_past_a_bound_has_no_rendition(
     assert not (tmp_path / "renditions").exists()
 
 
-def test_what_the_machine_fails_at_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def warm() -> Iterator[Sandboxes]:
+    with Sandboxes() as sandboxes:
+        yield sandboxes
+
+
+def test_what_the_machine_fails_at_is_no_verdict(
+    warm: Sandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = tmp_path / "source"
     source.write_bytes(png(16, 16))
     with pytest.raises(OSError, match="ended with 1"):  # where to write is gone
-        render(objects_in(tmp_path), "md_1", source, "image/png", tmp_path / "gone")
+        render(warm, objects_in(tmp_path), "md_1", source, "image/png", tmp_path / "gone")
     monkeypatch.setattr(limits, "MEDIA_RENDERING_WAIT_S", 0.001)
     with pytest.raises(Undecided):
-        render(objects_in(tmp_path), "md_1", source, "image/png", tmp_path)
+        render(warm, objects_in(tmp_path), "md_1", source, "image/png", tmp_path)
 
 
-def test_what_has_ended_meanwhile_is_rendered_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_ended_meanwhile_is_rendered_no_further(
+    warm: Sandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "MEDIA_WANTED_LOOK_S", 0.001)
     looks = iter([True, False])
     (tmp_path / "source").write_bytes(png(16, 16))
     with pytest.raises(Unwanted):
-        render(objects_in(tmp_path), "md_1", tmp_path / "source", "image/png", tmp_path, lambda: next(looks))
+        render(warm, objects_in(tmp_path), "md_1", tmp_path / "source", "image/png", tmp_path, lambda: next(looks))
     assert not (tmp_path / "renditions").exists()
 
 
@@ -96,8 +108,10 @@ def test_the_end_of_a_decoder_says_whose_fault_it_is(error: Exception, status: i
 
 
 def test_what_takes_too_long_is_told_from_what_somebody_kills() -> None:
-    endless = "from dataflows.social.media.sandbox import bound\nbound(1)\nwhile True: pass"
-    done = subprocess.run([sys.executable, "-c", endless], check=False, capture_output=True)
+    order = sandbox.Order("/", "/tmp", "image/png")
+    endless = f"from dataflows.social.media import sandbox\nsandbox.confine(sandbox.{order})\nwhile True: pass"
+    bound = f"from schemas.social import limits\nlimits.MEDIA_RENDERING_CPU_S = 1\n{endless}"
+    done = subprocess.run([sys.executable, "-c", bound], check=False, capture_output=True)
     assert done.returncode == -signal.SIGXCPU
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media import scanner as scanning
-from dataflows.social.media.rendering import Undecided, Unwanted
+from dataflows.social.media.sandboxes import Undecided, Unwanted
 from dataflows.social.media.scanner import Scanner, Upload
 from dataflows.worker.contract import WorkerPlace
 from schemas.senders import of_worker
@@ -141,8 +141,9 @@ def scans(stack: World, tmp_path: Path) -> Iterator[Scans]:
     with psycopg.connect(own, autocommit=True) as scanning, psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute("delete from media_scan; delete from media_sweep; delete from media")
         connection.execute(SEED.encode())
-        with ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
-            yield Scans(Scanner(place), scanning, connection, media_objects(origin), pool)
+        scanner = Scanner(place)
+        with scanner.sandboxes, ThreadPoolExecutor(limits.MEDIA_SCANS_AT_ONCE) as pool:
+            yield Scans(scanner, scanning, connection, media_objects(origin), pool)
 
 
 def failing_with(error: OSError) -> Any:

@@ -12,7 +12,7 @@ _TRIES: Final = """
 import os, socket, subprocess, sys
 from pathlib import Path
 from dataflows.social.media import sandbox
-sandbox.bound(10)
+sandbox.bound()
 for kind in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     try:
         socket.socket(kind)

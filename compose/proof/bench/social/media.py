@@ -20,6 +20,7 @@ from PIL import Image
 from compose.proof.bench.cpu import cpu_seconds
 from compose.proof.bench.goals import at_least
 from dataflows.social.media.rendering import render
+from dataflows.social.media.sandboxes import Sandboxes
 from ingress import limits as ingress_limits
 from schemas.social import limits as social_limits
 from sinks.objects.folder_store import FolderStore
@@ -89,14 +90,14 @@ def renditions() -> dict[str, Any]:
     photograph = io.BytesIO()
     noise = Image.effect_noise((500, 375), 60).resize(_PICTURE, Image.Resampling.BICUBIC)
     Image.merge("RGB", (noise, noise.rotate(180), noise)).save(photograph, "JPEG", quality=90)
-    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder, Sandboxes() as sandboxes:
         source = Path(folder) / "source"
         source.write_bytes(photograph.getvalue())
         objects = MediaObjects(FolderStore(Path(folder) / "objects"), Path(folder) / "objects" / "drafts")
 
         def ours(n: int) -> None:
             (work := Path(folder) / f"work{n}").mkdir()
-            if not render(objects, f"md_{n}", source, "image/jpeg", work):
+            if not render(sandboxes, objects, f"md_{n}", source, "image/jpeg", work):
                 raise ValueError("no rendition was made")
 
         made, bare = _core_seconds(ours), _core_seconds(lambda _: _bare(source, Path(folder)))
