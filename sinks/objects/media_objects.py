@@ -6,22 +6,20 @@ nothing, whoever dies. Two writers of one name bring the same bytes. Where they 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
 import re
 import shutil
-import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from schemas.social import limits
 from schemas.social.media_origin import MediaOrigin
 from sinks.objects.bucket_store import BucketStore
 from sinks.objects.folder_store import FolderStore, chunks
+from sinks.objects.held_files import new_file, remove_left
 from sinks.objects.object_store import ObjectStore
 
 Assembled = Literal["ok", "part_missing", "checksum_mismatch"]
@@ -32,12 +30,11 @@ _PRIVATE: Final = 0o700
 class Draft:
     """One file on its way: bounded, hashed while it is written, gone unless it is kept."""
 
-    def __init__(self, store: ObjectStore, path: Path, size: int, others: set[Draft]) -> None:
+    def __init__(self, store: ObjectStore, folder: Path, size: int, others: set[Draft]) -> None:
         self._store = store
-        self._path = path
+        self._path, self._file = new_file(folder)
         self._size = size
         self._others = others
-        self._file: BinaryIO = path.open("xb")
         self._digest = hashlib.sha256()
         self.written = 0
         others.add(self)
@@ -93,7 +90,7 @@ class MediaObjects:
         to_come = size + sum(draft.to_come for draft in tuple(self._under_way))
         if shutil.disk_usage(self._drafts).free < to_come + limits.MEDIA_DISK_KEPT_BYTES:
             raise OSError(errno.ENOSPC, "too little room is left for media")
-        return Draft(self._store, self._drafts / uuid.uuid4().hex, size, self._under_way)
+        return Draft(self._store, self._drafts, size, self._under_way)
 
     def assemble(self, media_id: str, parts: int, size: int, sha256: str) -> Assembled:
         """Makes the source of all parts, in order. Done again it finds what is there."""
@@ -158,13 +155,9 @@ class MediaObjects:
             keys += [source_key(media_id, sha256), *(rendition_key(media_id, name) for name in names)]
         self._store.delete_all(keys)
 
-    def forget_old_drafts(self) -> None:
-        """What writers left that died; none writes for so long."""
-        before = time.time() - limits.MEDIA_DRAFT_S
-        for path in self._drafts.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # its writer ended just now
-                if path.stat().st_mtime < before:
-                    path.unlink()
+    def forget_left_drafts(self) -> None:
+        """What writers left that died, also while others write; where files have no locks, an hour later."""
+        remove_left(self._drafts, limits.MEDIA_DRAFT_S)
 
     def holds(self, media_id: str, sha256: str) -> bool:
         """Whether anything of the medium is there."""

@@ -93,7 +93,7 @@ class Scanner:
             if time.monotonic() - self._swept > limits.MEDIA_SWEEP_S:
                 commands += self.orphans(connection)
                 self.sweep(connection)
-                self._objects.forget_old_drafts()
+                self._objects.forget_left_drafts()
                 self._swept = time.monotonic()
             if reason := self._sender.why_not_sent(commands):
                 _log.warning("scans_not_told", reason=reason)  # their leases end, and they are done again

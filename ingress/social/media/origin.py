@@ -78,7 +78,8 @@ class Origin:
         self._places = Shares(social_limits.MEDIA_UPLOADS_MAX)  # of owners whose parts come in
 
     async def start(self) -> None:
-        """Connects in the background."""
+        """Takes away what an edge before it left half written, and connects in the background."""
+        await asyncio.to_thread(self._objects.forget_left_drafts)
         await self._store.open()
 
     async def close(self) -> None:
