@@ -22,7 +22,7 @@ from schemas.social import limits as social_limits
 from schemas.social.service import SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from starlette.requests import Request
 
@@ -64,10 +64,11 @@ class HomeStreams:
     async def stream(self, caller: Caller, after: str | None = None) -> AsyncIterator[bytes]:
         """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves.
 
+        It ends after ``HOME_STREAM_BYTES_MAX``, too: of a client that reads nothing all that is told lies in memory.
         ``after`` is the id of an event, or of a page: the stream goes on as if it had not ended. Or it is the post that
         stood first in a home: what stands above it is told, and where it is gone, or was none, all of the newest page.
         """
-        heard, looks = asyncio.Event(), 0
+        heard, looks, room = asyncio.Event(), 0, social_limits.HOME_STREAM_BYTES_MAX
         self._open.add(heard)
         try:
             told = await self._begun(caller, after)
@@ -75,7 +76,11 @@ class HomeStreams:
             with self._arrivals.listening(heard, SERVICE.events_topic):
                 while not self._closing.is_set() and time.time() < caller.expires_at:
                     fresh = told.fresh(await self._newest(caller, told.reaches))
-                    yield b"".join(starmap(_event, fresh)) or _HEARTBEAT
+                    said = _first(starmap(_event, fresh), room) or _HEARTBEAT
+                    yield said
+                    room -= len(said)
+                    if room <= 0:
+                        return
                     looks = await self._pause(heard, looks)
         except (errors.Unavailable, errors.Gone):
             return  # the client opens another one, and is told why not
@@ -109,6 +114,17 @@ class HomeStreams:
             return looks - 1
         await woken(heard, social_limits.HOME_STREAM_UNASKED_S)
         return 0
+
+
+def _first(events: Iterable[bytes], room: int) -> bytes:
+    """Events until there is no room for more; one in any case, so that whoever comes again gets further."""
+    found, size = [], 0
+    for event in events:
+        found.append(event)
+        size += len(event)
+        if size >= room:
+            break
+    return b"".join(found)
 
 
 def _event(event_id: str, post: Post) -> bytes:

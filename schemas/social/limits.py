@@ -24,6 +24,7 @@ HOME_STREAM_INTERVAL_S: Final = 1.0  # between two looks at a home for one strea
 HOME_STREAM_PAGES_MAX: Final = 10  # of one look: so many posts may come between two of them
 HOME_STREAM_TOLD_MAX: Final = 800  # posts that a stream knows it has told
 HOME_STREAM_MARKS_MAX: Final = 64  # of these, that the id of an event names: a newest page, and what came meanwhile
+HOME_STREAM_BYTES_MAX: Final = 1024 * 1024  # of one stream, which then ends and is opened again where it ended
 HOME_STREAM_LOOKS: Final = 5  # so many after the last event
 HOME_STREAM_UNASKED_S: Final = 5.0  # and then, while none comes
 HOME_TTL_S: Final = 14 * 86_400  # of a home that nobody reads

@@ -177,3 +177,29 @@ def test_one_user_leaves_room_for_the_streams_of_others(monkeypatch: pytest.Monk
         streams.admit(three)
     streams.leave(one)
     streams.admit(three)
+
+
+def test_a_stream_ends_before_it_fills_memory_and_is_gone_on_with_without_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a client that reads nothing, all that was told lies in memory."""
+    monkeypatch.setattr(limits, "HOME_STREAM_BYTES_MAX", 2_000)
+    monkeypatch.setattr(limits, "HOME_STREAM_INTERVAL_S", 0.001)
+    monkeypatch.setattr(limits, "HOME_STREAM_UNASKED_S", 0.001)
+    home = Home(1)
+    streams = HomeStreams(home, SimpleNamespace(listening=lambda *_: nullcontext()))  # type: ignore[arg-type]
+
+    async def heard(after: str | None) -> list[bytes]:
+        return [frame async for frame in streams.stream(caller("u_1"), after)]
+
+    last = place_of_page([{"post_id": "po_001", "created_at": "001"}])
+    home.posts.update(range(100, 180))
+    found: list[int] = []
+    while len(found) < 80:
+        frames = asyncio.run(asyncio.wait_for(heard(last), 60))
+        events = b"".join(frames[1:]).split(b"\n\n")[:-1]
+        assert sum(len(event) + 2 for event in events[:-1]) < 2_000, "the last one is what fills it"
+        lines = b"".join(frames).decode().splitlines()
+        found += [int(json.loads(line[6:])["created_at"]) for line in lines if line.startswith("data: ")]
+        last = [line[4:] for line in lines if line.startswith("id: ")][-1]
+    assert found == list(range(100, 180))
