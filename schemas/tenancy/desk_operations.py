@@ -13,7 +13,7 @@ from schemas.operation import Named, Operation
 from schemas.senders import PUBLISHER
 from schemas.tenancy import dimension, field_masks, limits, pricing
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
-from schemas.tenancy.instants import parsed
+from schemas.tenancy.instants import fault, parsed
 
 STAFF: Final = "tenants:admin"
 SUPPORT: Final = "support"
@@ -33,7 +33,9 @@ _GRANT: Final = f"{_TENANT}/support_grants/{{grant_id}}"
 
 
 def _instant(value: object) -> str | None:
-    return None if parsed(value) is not None else "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z"
+    if parsed(value) is not None:
+        return None
+    return fault(value, "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z")
 
 
 def _scopes(value: object) -> str | None:

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_SECONDS: Final = slice(17, 19)
+#: what is said of 23:59:60: Postgres and the clocks of machines know no such second, so it would be another one's
+LEAP_SECOND: Final = "is a leap second, which is not taken: say the second before it, or the one after it"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def instant(time_us: int) -> str:
     """Microseconds since the epoch as text, exactly: ``2026-01-02T03:04:05Z``."""
     return (_EPOCH + time_us * _MICROSECOND).isoformat().replace("+00:00", "Z")
+
+
+def fault(text: object, otherwise: str) -> str:
+    """Why ``parsed`` reads none of a text, for who wrote it: a leap second is RFC 3339, and has no instant here."""
+    if not (isinstance(text, str) and _TIME.fullmatch(text) and text[_SECONDS] == "60"):
+        return otherwise
+    before = parsed(f"{text[: _SECONDS.start]}59{text[_SECONDS.stop :]}")
+    if before is None:
+        return otherwise
+    year, month, day, *clock = (_EPOCH + before * _MICROSECOND).timetuple()[:6]
+    ends_a_month = clock == [23, 59, 59] and day == monthrange(year, month)[1]
+    return LEAP_SECOND if ends_a_month else otherwise
 
 
 def parsed(text: object) -> int | None:

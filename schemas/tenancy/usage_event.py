@@ -19,7 +19,7 @@ from schemas.tenancy import attribute_names
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.attribute_names import Wrong
 from schemas.tenancy.dimension import FAULT, is_dimension
-from schemas.tenancy.instants import parsed
+from schemas.tenancy.instants import fault, parsed
 
 TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them
@@ -118,7 +118,7 @@ def read_time(text: object, now_us: int, slack_us: int) -> tuple[int, list[Wrong
     at = parsed(text)
     reason = None
     if at is None:
-        reason = "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z"
+        reason = fault(text, "must be an RFC 3339 time with its zone, such as 2026-01-02T03:04:05Z")
     elif at < now_us - slack_us - tenancy_limits.USAGE_AGE_MAX_S * _SECOND_US:
         reason = _TOO_OLD
     elif at > now_us + slack_us + tenancy_limits.USAGE_AHEAD_MAX_S * _SECOND_US:

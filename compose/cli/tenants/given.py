@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from schemas.tenancy.instants import parsed
+from schemas.tenancy.instants import fault, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,5 +57,5 @@ def _pairs(texts: Iterable[str], option: str, example: str) -> dict[str, str]:
 def instant(text: str | None) -> str | None:
     """A time with its zone, as it is typed."""
     if text is not None and parsed(text) is None:
-        raise typer.BadParameter("a time is as in RFC 3339, with its zone: 2026-11-01T00:00:00Z")
+        raise typer.BadParameter(fault(text, "a time is as in RFC 3339, with its zone: 2026-11-01T00:00:00Z"))
     return text

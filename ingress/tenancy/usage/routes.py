@@ -19,7 +19,7 @@ from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usa
 from schemas import errors
 from schemas.tenancy import attribute_names, limits
 from schemas.tenancy.dimension import FAULT, is_dimension
-from schemas.tenancy.instants import parsed
+from schemas.tenancy.instants import fault, parsed
 from schemas.tenancy.usage_event import read_all, record_key, refuse_tenant
 
 if TYPE_CHECKING:
@@ -108,9 +108,11 @@ def _dimension(request: Request) -> str:
 
 
 def _instant(request: Request, name: str) -> int:
-    found = parsed(reading.query(request, name))
+    text = reading.query(request, name)
+    found = parsed(text)
     if found is None:
-        raise wrong(name, "must be an RFC 3339 time such as 2026-01-02T03:04:05Z, with + written as %2B")
+        otherwise = "must be an RFC 3339 time such as 2026-01-02T03:04:05Z, with + written as %2B"
+        raise wrong(name, fault(text, otherwise))
     return found
 
 

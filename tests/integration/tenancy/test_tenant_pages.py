@@ -90,7 +90,7 @@ def test_all_of_a_tenant_is_on_one_page(visitors: Visitors, scene: Scene) -> Non
     page = reader.get(f"/console/tenants/{scene.tenant}")
     assert page.status_code == 200, page.text
     chain = "The newest rows are one chain up to its head, link 2"
-    for shown in (scene.invoice, scene.grant, "T-7", "pooled", "exports", "resource writes", chain):
+    for shown in (scene.invoice, scene.grant, "T-7", "pooled", "exports", "resource_writes", chain):
         assert shown in page.text
     heights = re.findall(r'<rect x="\d+" y="([\d.]+)"', page.text)
     assert len(heights) == 2 * 30  # tokens, and our own writes

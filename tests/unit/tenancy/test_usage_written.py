@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from itertools import pairwise
 
 from dataflows.tenancy.usage.counting import Metered
 from dataflows.tenancy.usage.records import metered
-from ingress.tenancy.usage.sums import average
+from ingress.tenancy.usage.sums import Asked, average, bounds
 from schemas.senders import INGRESS
 from schemas.tenancy.instants import parsed
 from schemas.tenancy.usage_event import UsageEvent, read, record_key
@@ -65,3 +66,44 @@ def test_an_average_is_written_with_digits_alone(value: str) -> None:
     text = average(Decimal(value))
     assert set(text) <= set("0123456789.")
     assert Decimal(text) == Decimal(value)
+
+
+@each(
+    ("text", "is_leap"),
+    [
+        ("2016-12-31T23:59:60Z", True),
+        ("2016-12-31t23:59:60.5z", True),
+        ("2017-01-01T05:29:60+05:30", True),
+        ("2016-12-31T23:59:61Z", False),
+        ("2016-12-31T23:58:60Z", False),
+        ("2016-12-30T23:59:60Z", False),
+        ("2016-02-30T23:59:60Z", False),
+        ("9999-12-31T23:59:60Z", True),
+        ("23:59:60Z", False),
+    ],
+)
+def test_a_leap_second_is_refused_as_what_it_is(text: str, is_leap: bool) -> None:
+    """RFC 3339, 5.6 has it, so to call it no RFC 3339 time would be untrue; of another second it is true."""
+    found = read(GOOD | {"time": text}, NOW_US)
+    assert isinstance(found, list)
+    assert found[0]["field"] == "time"
+    assert ("leap second" in found[0]["reason"]) == is_leap
+    assert ("must be an RFC 3339 time" in found[0]["reason"]) != is_leap
+
+
+@each(
+    ("zone", "night", "minutes"),
+    [
+        ("Europe/Berlin", "2026-10-24T23:00:00Z", [60, 120, 60]),
+        ("Antarctica/Troll", "2026-10-24T22:00:00Z", [60, 60, 180, 60]),
+        ("Australia/Lord_Howe", "2026-04-04T13:00:00Z", [60, 90, 60]),
+        ("Pacific/Chatham", "2026-04-04T12:15:00Z", [60, 120, 60]),
+    ],
+)
+def test_what_clocks_show_again_belongs_to_the_window_under_way(zone: str, night: str, minutes: list[int]) -> None:
+    """As docs/tenants.md tells of each of these zones."""
+    begins = parsed(night)
+    assert begins is not None
+    ends = begins + sum(minutes) * 60_000_000
+    edges = bounds(Asked("tokens", begins, ends, "hour", None, zone))
+    assert [(b - a) // 60_000_000 for a, b in pairwise(edges)] == minutes
