@@ -93,6 +93,11 @@ class Senders:
         """The scopes that a producer outside speaks for; None for one of our own processes."""
         return self._known[sender.encode()].scopes
 
+    def outside_scopes(self, sender: str) -> tuple[str, ...] | None:
+        """The scopes that a producer outside speaks for now; None for who is none, or none any more."""
+        known = self._known.get(sender.encode())
+        return None if known is None else known.scopes
+
     def why_not(self, sender: str, command: Command, operation: Operation | None, key: bytes | None) -> str | None:
         """The reason why this sender may not send this command; None when it may."""
         if key != command.aggregate_key.encode():

@@ -75,6 +75,13 @@ USAGE_POLL_S: Final = 0.1
 USAGE_FEED_BLOCK_MAX: Final = 20_000  # rows of one block for ClickHouse
 USAGE_FEED_POLL_S: Final = 0.25
 USAGE_FEED_IDLE_AFTER_S: Final = 10  # without usage it looks once a heartbeat
+USAGE_REFUSED_KEPT_MAX: Final = 1_000  # records of one sender in one partition that do not count
+USAGE_REFUSED_SAID_BYTES_MAX: Final = 16 * 1024  # of one record
+USAGE_REFUSED_TEXT_LENGTH_MAX: Final = 4 * USAGE_TEXT_LENGTH_MAX  # of one attribute
+USAGE_REFUSED_FIELDS_MAX: Final = 32  # of one record
+USAGE_REFUSED_SHAPE_LENGTH: Final = 200  # of what cannot be read
+USAGE_REFUSED_LISTED_MAX: Final = 100
+USAGE_REFUSED_POLL_S: Final = 1.0
 USAGE_IN_FLIGHT_MAX: Final = 50_000  # events of one ingress process that Kafka has not acknowledged
 
 # --- support grants

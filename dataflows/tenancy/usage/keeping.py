@@ -48,10 +48,11 @@ class Keeping:
 
 
 def remove(connection: OwnerConnection) -> int:
-    """Removes some of what is too old from every partition; how many. Each is a transaction."""
+    """Removes some of what is too old from every partition; and refused usage; how many. Each is a transaction."""
     removed = 0
     for partition in range(counted_partitions(SERVICE.partitions)):
         asked = (partition, limits.USAGE_REMOVED_AT_ONCE)
         (row,) = connection.execute(SQL["usage_remove"].encode(), asked).fetchall()
         removed += row[0]
-    return removed
+    (row,) = connection.execute(SQL["refused_remove"].encode(), (limits.USAGE_REMOVED_AT_ONCE,)).fetchall()
+    return removed + int(row[0])

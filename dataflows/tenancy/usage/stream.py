@@ -28,6 +28,7 @@ from dataflows.tenancy.usage.counting import SQL, Counted, Metered, count
 from dataflows.tenancy.usage.metrics import REFUSED
 from dataflows.tenancy.usage.metrics import count as count_metrics
 from dataflows.tenancy.usage.records import metered
+from dataflows.tenancy.usage.refused import Refused, keep, refused
 from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
@@ -39,7 +40,7 @@ from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.stand_by import StandBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Message
 
@@ -65,6 +66,7 @@ class UsageBatch(NamedTuple):
     usage: dict[int, list[Metered]]
     ends: dict[int, End]
     records: int  # that were read, those that count for nothing too
+    refused: list[Refused]  # kept beside what counts
     partition: int = 0  # the key of the dataflow's step: batches are counted one after another
 
 
@@ -103,6 +105,7 @@ class UsageReader:
             self._stand_still(partition, fault)
         found: dict[int, list[Metered]] = {}
         ends: dict[int, End] = {}
+        kept: list[Refused] = []
         idle_s, gather_s = sinks_limits.KAFKA_IDLE_WAIT_S, limits.USAGE_POLL_S
         messages = next_messages(self._consumer, self._size.at_most, idle_s, gather_s)
         for message in messages:
@@ -115,9 +118,9 @@ class UsageReader:
             self._places[partition] = Place(self._places[partition].topic_id, offset + 1)
             ends[partition] = End(offset + 1, message.leader_epoch())
             usage = found.setdefault(partition, [])
-            if (taken := self._judged(message)) is not None:
-                usage.append(taken)
-        return [UsageBatch(found, ends, len(messages))] if ends else []
+            taken = self._judged(message, (partition, offset))
+            (usage if isinstance(taken, Metered) else kept).append(taken)  # type: ignore[arg-type] # each to its own
+        return [UsageBatch(found, ends, len(messages), kept)] if ends else []
 
     def _is_next(self, partition: int, offset: int, leader_epoch: int | None) -> bool:
         """Whether it follows what was read; not of the record before that, nor of what stands still."""
@@ -146,20 +149,21 @@ class UsageReader:
         """Leaves Kafka."""
         self._consumer.close()
 
-    def _judged(self, message: Message) -> Metered | None:
+    def _judged(self, message: Message, place: tuple[int, int]) -> Metered | Refused:
         sender, reason = self._senders.sender_of(USAGE, message, needs_mac=True)
+        key, value, appended_us = message.key() or b"", message.value() or b"", _appended_us(message)
+        headers: Collection[str] = ()
         if reason is None:
             scopes = self._senders.scopes_of(sender)
-            key, value = message.key() or b"", message.value() or b""
             headers = () if scopes is None else dict(message.headers() or ())  # nobody judges those of our own
-            taken = metered(key, value, _appended_us(message), sender, scopes, headers)
+            taken = metered(key, value, appended_us, sender, scopes, headers)
             if isinstance(taken, Metered):
                 return taken
             reason = taken
         REFUSED.labels(reason).inc()
-        place = {"partition": message.partition(), "offset": message.offset()}
-        _log.error("usage_refused", reason=reason, sender=sender, **place)
-        return None
+        partition, offset = place
+        _log.error("usage_refused", reason=reason, sender=sender, partition=partition, offset=offset)
+        return refused(place, reason, sender, key, value, appended_us, headers)
 
 
 def _appended_us(message: Message) -> int:
@@ -193,6 +197,7 @@ class UsageCounter:
         try:
             with self._connection.transaction():
                 counted = count(self._connection, batch.usage)
+                keep(self._connection, batch.refused)
                 fail_points.reach("metering_before_position")
                 self._positions.advance(self._connection, batch.ends)
         except psycopg.Error:

@@ -52,7 +52,8 @@ class Usage:
         name = f"usage_{uuid.uuid4().hex[:10]}"
         self.kafka = signing(replace(stack.addresses.kafka, prefix=f"{name}."))
         self.dsn = clone_database(stack.addresses.postgres_superuser_dsn, name)
-        self._metering = in_database(stack.addresses.postgres_dsns["millrace_tenancy_metering"], name)
+        self.metering_dsn = in_database(stack.addresses.postgres_dsns["millrace_tenancy_metering"], name)
+        self.keys = KnownKeys()
         self.admin = AdminClient(self.kafka.admin())
         topic = self.kafka.topic(USAGE)
         self.admin.create_topics([NewTopic(topic, USAGE_PARTITIONS)])[topic].result(patient(30))
@@ -98,7 +99,7 @@ class Usage:
     @contextmanager
     def metered(self) -> Iterator[UsageStream]:
         """Somebody counts inside the block."""
-        stream = UsageStream(self.kafka, self._metering, KnownKeys(), "usage-test")
+        stream = UsageStream(self.kafka, self.metering_dsn, self.keys, "usage-test")
         thread = threading.Thread(target=stream.run)
         thread.start()
         try:

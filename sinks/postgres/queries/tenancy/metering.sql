@@ -46,3 +46,34 @@ from unnest(%(tenants)s::text[], %(sources)s::text[], %(event_ids)s::text[], %(d
             %(conflict_ids)s::text[])
          as t (tenant_id, source, event_id, dimension, quantity, subject, occurred_at, digest, conflict_id)
 on conflict do nothing;
+
+-- name: refused_insert
+-- Records that do not count, while their sender has room in the partition: kept for people. Index usage_refused_bound.
+insert into usage_refused (refused_id, partition, "offset", reason, sender, said_tenant, record_key, said, fields, is_whole,
+                           bytes, appended_at)
+select t.refused_id, t.partition, t."offset", t.reason, t.sender, t.said_tenant, t.record_key, t.said,
+       string_to_array(t.fields, ' '), t.is_whole, t.bytes, t.appended_at
+from (select u.*, row_number() over (partition by u.partition, u.sender order by u."offset") as place
+      from unnest(%(ids)s::text[], %(partitions)s::int[], %(offsets)s::bigint[], %(reasons)s::text[], %(senders)s::text[],
+                  %(tenants)s::text[], %(keys)s::text[], %(said)s::text[], %(fields)s::text[], %(whole)s::bool[],
+                  %(bytes)s::int[], %(appended)s::timestamptz[])
+               as u (refused_id, partition, "offset", reason, sender, said_tenant, record_key, said, fields, is_whole, bytes,
+                     appended_at)) t
+left join (select k.partition, k.sender, count(*) as n from usage_refused k
+           where k.partition = any(%(partitions)s::int[]) group by k.partition, k.sender) k
+    on k.partition = t.partition and k.sender = t.sender
+where t.place + coalesce(k.n, 0) <= %(kept_max)s
+on conflict do nothing;
+
+-- name: refused_asked
+-- One that is to be judged again, the longest asked first. Index usage_refused_asked.
+select refused_id, reason, sender, record_key, said, fields, (extract(epoch from appended_at) * 1000000)::bigint
+from usage_refused where state = 'asked' order by decided_at limit 1 for update skip locked;
+
+-- name: refused_became
+-- What became of it; of what is refused again, why. Primary key.
+update usage_refused set state = %(state)s, reason = %(reason)s where refused_id = %(refused_id)s;
+
+-- name: refused_remove
+-- Some of what is too old. Index usage_refused_age.
+select usage_refused_remove(%s);

@@ -1,0 +1,5 @@
+-- Usage from Kafka that does not count: what waits for a person first, then the newest. A bounded table.
+select refused_id, refused_at, reason, sender, said_tenant, state, is_whole, bytes, partition, "offset", said, fields,
+       decided_by, note
+from usage_refused
+order by state not in ('open', 'asked'), refused_at desc, refused_id limit %(limit)s
