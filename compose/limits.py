@@ -99,6 +99,7 @@ ISOLATION_ANSWER_S: Final = 5  # a probe that is not answered by then is not car
 ISOLATION_TOKEN_S: Final = 3_600
 ISOLATION_REMEMBERED_S: Final = 60  # canaries that were made, and what is told of nothing at all
 ISOLATION_NAMED_MAX: Final = 5  # of what a lint finds amiss
+ISOLATION_DATABASES_A_ROUND: Final = 8  # of tenants' own, whose catalogs are looked at
 ISOLATION_STATEMENT_LENGTH: Final = 300  # of one that is shown as evidence
 ISOLATION_METERED_AGAIN_S: Final = 600  # the same event of a day: counted once, and once more in Kafka to be looked at
 ISOLATION_RECORDS_MAX: Final = 256  # of each partition, the newest since the round before

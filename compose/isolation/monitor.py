@@ -18,6 +18,8 @@ import structlog
 
 from compose import limits as compose_limits
 from compose.isolation.canaries import Doors
+from compose.isolation.database_lints import LINT as DATABASES
+from compose.isolation.database_lints import DatabaseLints
 from compose.isolation.object_probes import object_probes
 from compose.isolation.placement_probes import PlacementProbes
 from compose.isolation.route_probes import route_probes
@@ -70,6 +72,7 @@ class Monitor:
         self._stop = threading.Event()
         self._trouble: str | None = None
         self._placements = PlacementProbes()
+        self._databases = DatabaseLints()
         self._rounds = 0  # that were done
 
     def stop(self) -> None:
@@ -113,6 +116,9 @@ class Monitor:
             for found in chain(statement_probes(connection), self._asked(connection, doors)):
                 self._keep(connection, found)
                 probes += 1
+            amiss = self._databases.look(self._addresses.postgres_dsns["millrace_ingress"])
+            if amiss is not None:
+                self._linted(connection, DATABASES, amiss)
             connection.execute(SQL["round_done"].encode(), {"probes": probes})
             self._rounds += 1  # one that was not done is tried again by the same canary
 

@@ -19,7 +19,7 @@ from compose.isolation.counter_probes import POLICY, CounterProbes
 from compose.operator_access import check_settings
 from schemas.tenancy.usage_topic import USAGE
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.tenancy import secrets_file
+from sinks.tenancy import databases, secrets_file
 from tests.eventually import becomes
 from tests.worlds.desk_world import OPEN, Caller, a_tenant, an_event, staff, usage_sink
 from tests.worlds.public_system import system_of_its_own
@@ -36,7 +36,10 @@ pytestmark = [pytest.mark.servers]
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
-    home, processes = tmp_path_factory.mktemp("isolation"), ("tenancy_owner", "tenancy_metering", "tenancy_monitor")
+    home, processes = (
+        tmp_path_factory.mktemp("isolation"),
+        ("tenancy_owner", "tenancy_mover", "tenancy_metering", "tenancy_monitor"),
+    )
     with (
         system_of_its_own(home, services=("ingress",), ingress_processes=1, processes=processes) as made,
         usage_sink(made),
@@ -281,3 +284,61 @@ def test_what_only_a_canary_has_is_found_where_it_gets_to_in_kafka_and_in_valkey
         becomes(lambda: lifted(ann), "proposed")
         becomes(lambda: lifted(bob), "lifted")
         becomes(lambda: tenant.http.get("/v1/resources").status_code, 200)
+
+
+@pytest.mark.parametrize(
+    ("planted", "taken_back", "named"),
+    [
+        (
+            "alter table tenancy_pool.resource no force row level security",
+            "alter table tenancy_pool.resource force row level security",
+            "rows_under_policies tenancy_pool.resource",
+        ),
+        (
+            "create policy wide on tenancy_pool.resource for select to millrace_ingress using (true)",
+            "drop policy wide on tenancy_pool.resource",
+            "rows_under_policies tenancy_pool.resource: policy wide",
+        ),
+        (
+            "grant truncate on tenancy_pool.resource to millrace_ingress",
+            "revoke truncate on tenancy_pool.resource from millrace_ingress",
+            "rows_held_by_whom_they_should tenancy_pool.resource: truncate to millrace_ingress",
+        ),
+        (
+            "alter table tenancy_pool.resource owner to millrace_ingress",
+            "alter table tenancy_pool.resource owner to millrace_tenancy_mover",
+            "rows_held_by_whom_they_should tenancy_pool.resource: owner millrace_ingress",
+        ),
+    ],
+    ids=["not forced", "a wide policy", "truncated", "another's table"],
+)
+def test_what_is_amiss_in_a_database_of_a_tenants_own_is_told_with_the_tenant(
+    system: PublicSystem, dedicated: tuple[str, str], planted: str, taken_back: str, named: str
+) -> None:
+    """Its catalog is another one: nothing of the control database's says what stands there."""
+    tenant, dsn = dedicated
+    ops = staff(system, "tenants:admin")
+
+    def told() -> list[str]:
+        lints = ops.http.get("/v1/isolation").json()["lints"]
+        (found,) = [one["gaps"] for one in lints if one["id"] == "dedicated_databases"] or [-1]
+        with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+            named = "select named from isolation_lint where lint_id = 'dedicated_databases'"
+            return [str(row[0]) for row in connection.execute(named)] if found else []
+
+    becomes(told, [])
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(planted.encode())
+        try:
+            becomes(lambda: [tenant in one and named in one for one in told()], [True])
+        finally:
+            connection.execute(taken_back.encode())
+    becomes(told, [])
+
+
+@pytest.fixture(scope="module")
+def dedicated(system: PublicSystem) -> tuple[str, str]:
+    """A tenant in a database of its own, and that database."""
+    tenant = a_tenant(system, placement={"mode": "dedicated"})
+    place = staff(system, "tenants:admin").http.get(f"/v1/tenants/{tenant.name}").json()["placement_id"]
+    return tenant.name, databases.dsn_of(system.settings.addresses().postgres_superuser_dsn, place)

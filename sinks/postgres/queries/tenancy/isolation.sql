@@ -88,3 +88,22 @@ from pg_proc p join pg_namespace n on n.oid = p.pronamespace
 where p.prosecdef and (n.nspname like 'tenancy%%' or p.proname like 'tenant\_%%')
   and (not exists (select from unnest(p.proconfig) s where s like 'search_path=%%')
        or has_function_privilege('public', p.oid, 'execute'));
+
+-- name: lint_rows_held_by_whom_they_should
+-- Policies bind nobody who owns a table or may truncate it, and a right that nobody was given is a way past them: rows of
+-- tenants belong to who made the store, who is not the ingress or an owner; these have the rights of the release alone.
+select format('%%s: owner %%s', c.oid::regclass, pg_get_userbyid(c.relowner))
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and c.relname = 'resource' and (n.nspname like 'tenancy%%' or n.nspname like 'pl\_%%')
+  and pg_get_userbyid(c.relowner) like 'millrace\_%%' and pg_get_userbyid(c.relowner) <> 'millrace_tenancy_mover'
+union all
+select format('%%s: %%s to %%s', c.oid::regclass, lower(a.privilege_type),
+              case a.grantee when 0 then 'public' else pg_get_userbyid(a.grantee) end)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace cross join aclexplode(c.relacl) a
+where c.relkind in ('r', 'p') and c.relname = 'resource' and (n.nspname like 'tenancy%%' or n.nspname like 'pl\_%%')
+  and a.grantee <> c.relowner
+  and not (a.privilege_type = 'SELECT' and a.grantee <> 0 and pg_get_userbyid(a.grantee) in (
+           'millrace_reader', 'millrace_operator', 'millrace_ingress', 'millrace_tenancy_owner', 'millrace_tenancy_mover'))
+  and not (a.privilege_type in ('INSERT', 'UPDATE') and a.grantee <> 0
+           and pg_get_userbyid(a.grantee) in ('millrace_tenancy_owner', 'millrace_tenancy_mover'))
+  and not (a.privilege_type = 'DELETE' and a.grantee <> 0 and pg_get_userbyid(a.grantee) = 'millrace_tenancy_mover');
