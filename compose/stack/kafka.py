@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import socket
-import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from compose import limits
 from compose.stack.errors import StackError
 from compose.stack.kafka_jars import archive_path, class_path, java
 from compose.stack.ports import LOOPBACK
+from compose.stack.prepared import prepare_by
 from schemas.errors import Unavailable
 from sinks import private_file
 from sinks.kafka.access import ensure_users
@@ -160,16 +160,7 @@ class Kafka:
             "--config",
             str(self._configuration),
         ]
-        done = subprocess.run(
-            [*self._java(self._compiled()), *tool],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=limits.SERVER_START_TIMEOUT_S,
-        )
-        if done.returncode != 0:
-            reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            raise StackError(f"Kafka cannot format {self.data}: {''.join(reason)}")
+        prepare_by([*self._java(self._compiled()), *tool], f"Kafka cannot format {self.data}")
 
     def command(self) -> Sequence[str]:
         """The broker in the foreground."""

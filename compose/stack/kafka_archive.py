@@ -58,7 +58,7 @@ def _record(broker: Kafka, draft: Path, log: Path) -> None:
                 handle.wait(limits.KAFKA_ARCHIVE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             draft.unlink(missing_ok=True)
-        except (KafkaException, errors.Unavailable) as error:
+        except (KafkaException, errors.PlatformError) as error:
             raise StackError(f"its archive was not made, and a later 'make setup' tries again: {error}") from error
         finally:
             handle.kill()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import signal
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,7 @@ from psycopg import sql
 from compose import limits
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
+from compose.stack.prepared import prepare_by
 from compose.stack.unprivileged import unprivileged
 
 if TYPE_CHECKING:
@@ -123,18 +123,12 @@ class Postgres:
             f"--pwfile={password_file}",
             *options,
         ]
-        done = subprocess.run(
-            identity.wrap([*command, "--locale=C", "--data-checksums"]),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=limits.SERVER_START_TIMEOUT_S,
-        )
-        password_file.unlink()
-        if done.returncode != 0:
-            raise StackError(
-                f"Postgres cannot create {self.data}: {(done.stderr or done.stdout).strip().splitlines()[-1]}"
+        try:
+            prepare_by(
+                identity.wrap([*command, "--locale=C", "--data-checksums"]), f"Postgres cannot create {self.data}"
             )
+        finally:
+            password_file.unlink()
         draft.replace(self.data)
 
     def command(self) -> Sequence[str]:

@@ -148,7 +148,7 @@ class Supervisor:
     def _prepare_data(self) -> None:
         from compose.supervise.counter_stores import StoreTexts, begin_shards  # noqa: PLC0415 - servers alone need none
         from compose.supervise.tenant_secrets import begin_contexts  # noqa: PLC0415
-        from schemas.errors import InvariantViolation  # noqa: PLC0415
+        from schemas.errors import InvariantViolation, Unavailable  # noqa: PLC0415
         from sinks.kafka.topics import ensure_topics  # noqa: PLC0415
         from sinks.postgres.migrate import NotMigratedError, migrate  # noqa: PLC0415
         from sinks.tenancy import store_files  # noqa: PLC0415
@@ -165,7 +165,7 @@ class Supervisor:
             _say(f"the database of placement {placement_id} is not served until 'millrace migrate': {why}")
         try:
             ensure_topics(addresses.kafka, self._settings.kafka_copies())
-        except InvariantViolation as error:
+        except (InvariantViolation, Unavailable) as error:
             raise StackError(str(error)) from error
         self._settings.sender_keys().ensure()  # before an owner asks who may send
         encrypted = self._settings.is_production

@@ -6,8 +6,7 @@ Their messages have the broker's time: what is kept, and until when, no producer
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from confluent_kafka import KafkaError, TopicCollection, TopicPartition
@@ -18,10 +17,14 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
 from schemas import services, topics
-from schemas.errors import InvariantViolation
+from schemas.errors import InvariantViolation, Unavailable
 from sinks import limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.copies import AS_THE_CLUSTER, Copies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
 
 _log: Final = structlog.get_logger(__name__)
 _TIMES: Final = "message.timestamp.type"
@@ -36,6 +39,9 @@ _NO_LEADER: Final = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._TIMED_OUT,  # noqa: SLF001 - the library's name for no answer to one try
         KafkaError._NOENT,  # noqa: SLF001 - the library's name for "No leaders found"
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._TRANSPORT,  # noqa: SLF001 - the library's name for a line that was cut
     }
 )
 
@@ -44,7 +50,8 @@ def ensure_topics(connection: KafkaConnection, copies: Copies = AS_THE_CLUSTER) 
     """Creates what is missing, waits until it can be written and read, and returns its names.
 
     Raises InvariantViolation when a topic has another partition count (keys would move to other owners), or when there
-    are fewer brokers or replicas than asked for.
+    are fewer brokers or replicas than asked for; Unavailable when Kafka refuses one, or makes none within
+    ``KAFKA_TOPICS_TIMEOUT_S``.
     """
     admin = AdminClient(connection.admin())
     cluster = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
@@ -61,20 +68,39 @@ def ensure_topics(connection: KafkaConnection, copies: Copies = AS_THE_CLUSTER) 
         raise InvariantViolation(fault)
     _set_anew(admin, there, {_TIMES: _APPENDED} | _in_sync(copies))
     missing = {name: topic for name, topic in wanted_topics.items() if name not in existing}
-    wanted = [
-        NewTopic(
+    wanted = {
+        name: NewTopic(
             name,
             t.partitions,
             replication_factor=copies.replicas or _DEFAULT,
             config=configuration(t) | _in_sync(copies),
         )
         for name, t in missing.items()
-    ]
+    }
     if wanted:
-        for name, future in admin.create_topics(wanted, request_timeout=limits.KAFKA_TOPICS_TIMEOUT_S).items():
-            _settle(name, future)
+        create_all(
+            lambda names: admin.create_topics([wanted[n] for n in names], request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S),
+            [*wanted],
+        )
         _await_leaders(connection, admin, missing)
     return list(missing)
+
+
+def create_all(create: Callable[[Sequence[str]], Mapping[str, Future[None]]], names: Sequence[str]) -> None:
+    """Asks for topics until each is there: a busy broker has no controller at times, and refuses what it makes later.
+
+    One that another process made meanwhile is there. Raises Unavailable when Kafka refuses one for good, and when
+    ``KAFKA_TOPICS_TIMEOUT_S`` have passed.
+    """
+    left, deadline = list(names), time.monotonic() + limits.KAFKA_TOPICS_TIMEOUT_S
+    while left:
+        failed = {name: error for name, future in create(left).items() if (error := _failure(future)) is not None}
+        for name, error in failed.items():
+            if not _is_passing(error) or time.monotonic() > deadline:
+                raise Unavailable(f"Kafka does not create topic {name}: {error.args[0].str()}.") from error
+        if failed:
+            time.sleep(limits.HEALTH_POLL_INTERVAL_S)
+        left = list(failed)
 
 
 def configuration(topic: topics.Topic) -> dict[str, str]:
@@ -127,16 +153,16 @@ def _await_leaders(connection: KafkaConnection, admin: AdminClient, created: dic
                 future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
         except KafkaException as error:
             if not _is_passing(error) or time.monotonic() > deadline:
-                raise
+                raise Unavailable(f"New topics of Kafka have no leader: {error.args[0].str()}.") from error
             time.sleep(limits.HEALTH_POLL_INTERVAL_S)
             admin = AdminClient(connection.admin())
         else:
             return
 
 
-def _settle(name: str, future: Future[None]) -> None:
+def _failure(future: Future[None]) -> KafkaException | None:
     try:
         future.result(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
     except KafkaException as error:
-        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # another process was faster
-            raise RuntimeError(f"cannot create topic {name}: {error.args[0].str()}") from error
+        return None if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS else error
+    return None

@@ -6,12 +6,17 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from compose import limits
 from compose.stack import kafka, kafka_archive
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
+from compose.stack.kafka_exercise import exercise
 from compose.stack.kafka_jars import class_path, java
+from schemas import topics
+from sinks.kafka.connection import KafkaConnection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,4 +53,23 @@ def test_a_broker_that_takes_no_records_leaves_no_archive(archive: Path, monkeyp
     monkeypatch.setattr(limits, "KAFKA_EXERCISE_MAX_S", 0)
     with pytest.raises(StackError, match="did not take records"):
         kafka_archive.make_archive()
+    assert list(archive.parent.iterdir()) == []
+
+
+def test_a_broker_whose_topics_are_not_ours_is_a_sentence_and_no_traceback(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``make setup`` goes on without an archive."""
+
+    def beside_another(broker: Kafka) -> None:
+        admin = AdminClient(KafkaConnection(bootstrap=broker.address, security=broker.as_itself()).admin())
+        for made in admin.create_topics([NewTopic(topics.RESULTS, 1)]).values():
+            made.result(limits.SERVER_START_TIMEOUT_S)
+        exercise(broker)
+
+    monkeypatch.setattr(kafka_archive, "exercise", beside_another)
+    kafka_archive.main()
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("Kafka is not prepared: its archive was not made, and a later 'make setup' tries again: ")
+    assert told.endswith(f"topic {topics.RESULTS} has 1 partitions, not {topics.RESULTS_PARTITIONS}")
     assert list(archive.parent.iterdir()) == []

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pydantic import ValidationError
 
 from compose.settings.settings import Settings
-from schemas import services, topics
+from schemas import errors, services, topics
 from schemas.payments import topics as payments_topics
+from sinks import limits
 from sinks.kafka.copies import AS_THE_CLUSTER, Copies
-from sinks.kafka.topics import configuration
+from sinks.kafka.topics import configuration, create_all
 from tests.each import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 # org.apache.kafka.common.utils.UtilsTest.testMurmur2
 JAVA = {
@@ -115,3 +121,40 @@ def test_replicas_that_nothing_could_be_written_with_are_refused(changes: Any, s
     assert outside.kafka_copies() == Copies(3, 2)
     assert Settings(kafka_replication_factor=1, kafka_min_insync_replicas=1).kafka_copies() == Copies(1, 1)
     assert Settings().kafka_copies() == AS_THE_CLUSTER
+
+
+def _answers(*codes: int) -> tuple[list[list[str]], Callable[[Sequence[str]], dict[str, Future[None]]]]:
+    """What was asked for, and a controller that answers "b" with these codes in turn (0: made), all others at once."""
+    asked: list[list[str]] = []
+    left = list(codes)
+
+    def create(names: Sequence[str]) -> dict[str, Future[None]]:
+        asked.append(list(names))
+        answered: dict[str, Future[None]] = {name: Future() for name in names}
+        for name, future in answered.items():
+            code = left.pop(0) if name == "b" else 0
+            future.set_exception(KafkaException(KafkaError(code))) if code else future.set_result(None)
+        return answered
+
+    return asked, create
+
+
+def test_a_topic_that_a_busy_broker_refuses_for_a_moment_is_asked_for_again_alone() -> None:
+    """And one that is there by then was made by the first try, or by another process."""
+    no_leader, is_there = KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_ALREADY_EXISTS
+    asked, create = _answers(no_leader, KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT, is_there)
+    create_all(create, ["a", "b"])
+    assert asked == [["a", "b"], ["b"], ["b"], ["b"]]
+
+
+def test_a_topic_that_kafka_never_makes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused for good at the first try; and for a moment for ever, when the time is over."""
+    asked, create = _answers(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(errors.Unavailable, match="does not create topic b: Broker: Topic authorization failed"):
+        create_all(create, ["b"])
+    assert asked == [["b"]]
+    monkeypatch.setattr(limits, "KAFKA_TOPICS_TIMEOUT_S", -1)
+    asked, create = _answers(KafkaError.NOT_LEADER_FOR_PARTITION)
+    with pytest.raises(errors.Unavailable, match="does not create topic b: Broker: Not leader"):
+        create_all(create, ["b"])
+    assert asked == [["b"]]
