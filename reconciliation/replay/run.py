@@ -87,7 +87,8 @@ def run_replay(
 ) -> ReplayReport:
     """Rebuilds one target. Raises ValueError for what cannot be done, Unavailable when a store is out."""
     if target not in (known := targets(settings.of)):
-        raise ValueError(f"no projection {target!r} of {settings.of.service}; there are {', '.join(known)}")
+        there_are = f"there are {', '.join(known)}" if known else "it has none"
+        raise ValueError(f"no projection {target!r} of {settings.of.service}; {there_are}")
     if swap and target in RECONCILED[settings.of.service].compared_tables:
         raise ValueError(f"{target} is the authority and is never exchanged: repair it with a command")
     try:

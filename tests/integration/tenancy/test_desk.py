@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,6 +14,7 @@ import pytest
 
 from compose.operator_access import check_settings
 from reconciliation.check.invariant import invariants
+from sinks.clickhouse.connection import ClickHouseConnection
 from tests.eventually import becomes, eventually, patient
 from tests.gate import examples
 from tests.services.counter_world import process
@@ -221,6 +223,23 @@ def test_usage_is_in_clickhouse_once_though_its_sink_is_killed(system: PublicSys
     with usage_sink(system):
         becomes(lambda: in_clickhouse(system, tenant), (50, 50, sum(range(50))))
     assert gaps(system) == []
+
+
+def test_a_clickhouse_that_lost_usage_has_it_again_by_what_operators_are_told(system: PublicSystem) -> None:
+    guide = " ".join(Path("docs/operators.md").read_text().split())
+    statement = guide[guide.index("`update stream_position p") + 1 :].partition("`")[0]
+    tenant = a_tenant(system)
+    assert tenant.meter([an_event(f"lost{n}", n) for n in range(5)]) == 202
+    with usage_sink(system):
+        becomes(lambda: in_clickhouse(system, tenant), (5, 5, 10))
+    with closing(ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()) as client:
+        client.command("truncate table tenant_usage")
+    assert [gap["id"] for gap in gaps(system)] == ["tenancy_usage_stores"]
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as connection:
+        connection.execute(statement.encode())
+    with usage_sink(system):
+        becomes(lambda: in_clickhouse(system, tenant), (5, 5, 10))
+        becomes(lambda: gaps(system), [])
 
 
 def test_an_open_stream_ends_when_its_tenant_is_blocked(system: PublicSystem) -> None:
