@@ -27,9 +27,9 @@ from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compr
 from compose.stack.clickhouse_errors import QueryError
 from compose.stack.clickhouse_request import Request, authenticate, read_request
 from compose.stack.clickhouse_users import READER, USER
-from compose.stack.landlock import confine
 from compose.stack.niceness import give_way
 from compose.stack.ports import LOOPBACK
+from sinks.landlock import confine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -45,18 +45,16 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def forgo_privileges() -> bool:
-    """Nothing that is executed gains any; who could, may set no filter. False where that cannot be."""
-    return sys.platform == "linux" and bool(ctypes.CDLL(None).prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-
-
 def refuse(rules: Sequence[Refused]) -> bool:
     """From now on; False where that cannot be: another system, or a kernel without filters."""
-    if platform.machine() not in _MACHINES or not forgo_privileges():
+    if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return False
     text = _program(*_MACHINES[platform.machine()], rules)
     program = _Program(len(text) // 8, text)
-    return bool(ctypes.CDLL(None).prctl(_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)
+    prctl = ctypes.CDLL(None).prctl
+    if prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:  # who could gain privileges may set no filter
+        return False
+    return bool(prctl(_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)
 
 
 def _program(machine: int, column: int, rules: Sequence[Refused]) -> bytes:

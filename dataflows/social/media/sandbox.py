@@ -22,8 +22,9 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from dataflows.social.media import no_network, no_processes, own_files
+from dataflows.social.media import no_network, no_processes
 from schemas.social import limits
+from sinks import landlock
 
 UNDECODABLE: Final = os.EX_DATAERR
 EITHER: Final = os.EX_OSERR
@@ -71,6 +72,7 @@ def main() -> None:
 def carried_out(order: Order) -> Answer:
     """The end of a child of its own. Where nobody waits for it any more the child is killed, and this process ends."""
     told, tells = os.pipe()
+    ours = os.getpid()
     try:
         child = os.fork()
     except OSError:
@@ -79,7 +81,7 @@ def carried_out(order: Order) -> Answer:
         return Answer(_FAILED, b"")
     if not child:
         os.close(told)
-        _decode(order, tells)
+        _decode(order, tells, ours)
     os.close(tells)
     said = b""
     while len(said) <= limits.MEDIA_MANIFEST_LENGTH_MAX and (piece := _more(child, told)):
@@ -114,11 +116,11 @@ def _give_up(child: int) -> NoReturn:
     os._exit(0)
 
 
-def _decode(order: Order, tells: int) -> NoReturn:
+def _decode(order: Order, tells: int, parent: int) -> NoReturn:
     """In the child: within bounds first. Whatever goes wrong is an exit status."""
     status = _FAILED
     try:
-        confine(order)
+        confine(order, parent)
         decoder = import_module(f"dataflows.social.media.{'images' if _is_image(order) else 'videos'}")
         made = decoder.renditions(Path(order.source), Path(order.folder), order.mime)
         os.write(tells, msgspec.json.encode(made))
@@ -153,14 +155,14 @@ def bound() -> None:
     no_network.forgo()
 
 
-def confine(order: Order) -> None:
+def confine(order: Order, parent: int) -> None:
     """In the process of one medium: no more time than it needs, no order or answer, no other process, no other file."""
-    no_processes.end_with(parent=os.getppid())
+    no_processes.end_with(parent)
     os.dup2(2, _ORDERS)
     os.dup2(2, 1)
     cpu_s = limits.MEDIA_RENDERING_CPU_S if _is_image(order) else limits.MEDIA_VIDEO_CPU_S
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + _KILLED_AFTER_S))
-    own_files.keep_to([*filter(Path.exists, _CODE), Path(order.source)], Path(order.folder))
+    landlock.confine(read=[*_CODE, Path(order.source)], fill=[Path(order.folder)])
     no_processes.forgo()
 
 

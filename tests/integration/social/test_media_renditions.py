@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -109,8 +110,8 @@ def test_the_end_of_a_decoder_says_whose_fault_it_is(error: Exception, status: i
 
 def test_what_takes_too_long_is_told_from_what_somebody_kills() -> None:
     order = sandbox.Order("/", "/tmp", "image/png")
-    endless = f"from dataflows.social.media import sandbox\nsandbox.confine(sandbox.{order})\nwhile True: pass"
-    bound = f"from schemas.social import limits\nlimits.MEDIA_RENDERING_CPU_S = 1\n{endless}"
+    confined = f"from dataflows.social.media import sandbox\nsandbox.confine(sandbox.{order}, {os.getpid()})"
+    bound = f"from schemas.social import limits\nlimits.MEDIA_RENDERING_CPU_S = 1\n{confined}\nwhile True: pass"
     done = subprocess.run([sys.executable, "-c", bound], check=False, capture_output=True)
     assert done.returncode == -signal.SIGXCPU
 
