@@ -16,6 +16,7 @@ from dataflows import limits
 from schemas.fields import card_number
 from schemas.identity import REQUEST_ID
 from schemas.senders import MAC, PARKED, SENDER, speaks_for
+from sinks.kafka.headers import headers_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -74,7 +75,9 @@ class Senders:
 
         ``needs_mac`` is False for records from before records were signed.
         """
-        headers = dict(message.headers() or ())
+        headers = headers_of(message)
+        if headers is None:
+            return "", "headers_unreadable"
         name, mac = headers.get(SENDER), headers.get(MAC)
         if name is None and mac is None and not needs_mac:
             return UNSIGNED, None

@@ -25,6 +25,7 @@ from sinks.kafka.sender_keys import SenderKeys
 from tests.eventually import becomes, eventually, patient
 from tests.faults.owned_topics import PARTITION, OwnedTopics, owned_topics
 from tests.faults.owners import command
+from tests.worlds import raw_headers
 from tests.worlds.senders import SENDERS
 
 if TYPE_CHECKING:
@@ -110,6 +111,16 @@ def test_what_nobody_signed_moves_nothing_and_parks_nobody(owned: OwnedTopics) -
     assert _refused(owned) == [("sender_missing",)] * 4
     claims = "aggregate_key is null and merchant_id is null and request_id is null and published"
     assert owned.query(f"select count(*) from dead_letter where {claims}") == [(4,)]  # nobody is sent to look at them
+
+
+def test_a_header_that_is_named_by_no_text_ends_nobody(owned: OwnedTopics) -> None:
+    """Any client but Python's can write one, and the owner would come to it again after each restart."""
+    raw_headers.produce(owned.kafka.producer("stranger"), owned.kafka.topic(owned.commands), PARTITION, b"ce_\xff\xfe")
+    (create,) = owned.make(1)
+    owned.send(create)
+    with owned.owned():
+        becomes(lambda: owned.query("select key from idempotency"), [(create.idempotency_key,)], 40)
+    assert _refused(owned) == [("headers_unreadable",)]
 
 
 def test_each_sender_says_only_what_is_its_own(owned: OwnedTopics) -> None:

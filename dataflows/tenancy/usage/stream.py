@@ -33,6 +33,7 @@ from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
 from sinks import limits as sinks_limits
+from sinks.kafka.headers import headers_of
 from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.postgres import owner_connection
@@ -155,7 +156,7 @@ class UsageReader:
         headers: Collection[str] = ()
         if reason is None:
             scopes = self._senders.scopes_of(sender)
-            headers = () if scopes is None else dict(message.headers() or ())  # nobody judges those of our own
+            headers = () if scopes is None else headers_of(message) or ()  # nobody judges those of our own
             taken = metered(key, value, appended_us, sender, scopes, headers)
             if isinstance(taken, Metered):
                 return taken

@@ -27,6 +27,7 @@ from sinks.kafka.topic_offsets import TopicOffsets
 from tests import asked
 from tests.eventually import becomes, eventually, patient
 from tests.migrated import clone_database, in_database
+from tests.worlds import raw_headers
 from tests.worlds.senders import KnownKeys, signing
 
 if TYPE_CHECKING:
@@ -208,6 +209,15 @@ def test_a_batch_that_takes_too_long_is_counted_in_smaller_ones(usage: Usage) ->
     with usage.metered() as stream:
         becomes(usage.counted, {0: 17, 1: 5}, 90)
         eventually(lambda: stream.why_not_ready() is None, 40, what="a stream that reads")
+
+
+def test_a_header_that_is_named_by_no_text_ends_no_metering(usage: Usage) -> None:
+    """Whoever counts would come to it again after each start."""
+    raw_headers.produce(usage.kafka.producer("stranger"), usage.kafka.topic(USAGE), 0, b"ce_\xff\xfe")
+    usage.send(2, 0)
+    with usage.metered():
+        becomes(usage.counted, {0: 7, 1: 5}, 40)
+    assert asked.rows(usage.dsn, "select reason from usage_refused") == [("headers_unreadable",)]
 
 
 def test_a_position_of_an_earlier_release_is_taken_over(usage: Usage) -> None:
