@@ -38,6 +38,7 @@ HALTED_POLL_INTERVAL_S: Final = 1
 SENDERS_LOOK_INTERVAL_S: Final = 1.0  # within which a producer that was removed is not taken any more
 REFUSED_RECORDS_KEPT_MAX: Final = 1_000  # of a partition; what is refused after that is only counted
 REFUSED_RECORD_BYTES_MAX: Final = 4_096  # that are kept of each
+RECORD_BYTES_MAX: Final = 1_048_576  # of a command or usage: as a broker takes it, but compressed it may be thousands
 TOPIC_WATCH_INTERVAL_S: Final = 10  # between two looks whether the topic still holds what is read next
 #: without a turn, a transaction or a word from Kafka that is waited for: then a lane hangs
 OWNER_LANE_SILENT_MAX_S: Final = 60.0

@@ -75,9 +75,9 @@ class Senders:
 
         ``needs_mac`` is False for records from before records were signed.
         """
-        headers = headers_of(message)
-        if headers is None:
-            return "", "headers_unreadable"
+        headers, value = headers_of(message), message.value() or b""
+        if headers is None or len(value) > limits.RECORD_BYTES_MAX:
+            return "", "headers_unreadable" if headers is None else "too_large"
         name, mac = headers.get(SENDER), headers.get(MAC)
         if name is None and mac is None and not needs_mac:
             return UNSIGNED, None
@@ -88,7 +88,7 @@ class Senders:
             known = self._known.get(name)
         if known is None:
             return "", "sender_unknown"
-        if not hmac.compare_digest(mac, known.sender.mac(topic, message.key() or b"", message.value() or b"")):
+        if not hmac.compare_digest(mac, known.sender.mac(topic, message.key() or b"", value)):
             return "", "mac_wrong"
         return known.sender.name, None
 

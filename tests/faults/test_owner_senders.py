@@ -123,6 +123,26 @@ def test_a_header_that_is_named_by_no_text_ends_nobody(owned: OwnedTopics) -> No
     assert _refused(owned) == [("headers_unreadable",)]
 
 
+@pytest.mark.parametrize(
+    ("compression", "records", "megabytes", "refused"),
+    [("zstd", 1, 300, "batch_unreadable"), ("zstd", 150, 1, "batch_unreadable"), ("gzip", 3, 20, "too_large")],
+)
+def test_what_is_far_more_once_it_is_decompressed_ends_nobody(
+    owned: OwnedTopics, compression: str, records: int, megabytes: int, refused: str
+) -> None:
+    """A topic takes a megabyte of a compressed batch, whatever that would be; no signature is looked for in it."""
+    dense = {"compression.type": compression, "message.max.bytes": 10**9, "batch.size": 10**9, "linger.ms": 500}
+    producer = Producer(owned.kafka.producer("stranger", **dense))
+    for _ in range(records):
+        producer.produce(owned.kafka.topic(owned.commands), bytes(megabytes * 1024 * 1024), "x", PARTITION)
+    assert producer.flush(patient(60)) == 0
+    (create,) = owned.make(1)
+    owned.send(create)
+    with owned.owned():
+        becomes(lambda: owned.query("select key from idempotency"), [(create.idempotency_key,)], 60)
+    assert _refused(owned) == [(refused,)] * records
+
+
 def test_each_sender_says_only_what_is_its_own(owned: OwnedTopics) -> None:
     """A key opens the operations and scopes of its role; another key, topic, aggregate or value breaks the MAC."""
     create, *others = owned.make(7)

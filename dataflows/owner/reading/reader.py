@@ -33,6 +33,7 @@ from schemas.errors import GapInOffsets, InvariantViolation
 from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topic_offsets import TopicOffsets
+from sinks.kafka.unreadable import UnreadableBatches, begins_unreadable
 from sinks.postgres.owner_connection import OwnerConnection
 from sinks.streams.newest_events import NewestEvents
 
@@ -104,6 +105,7 @@ class Reader:
                 },
             )
         )
+        self._unreadable = UnreadableBatches(kafka, self._topic, leases.owner_id)
         self._thread = threading.Thread(target=self._run, name="owner-reader", daemon=True)
 
     def start(self) -> None:
@@ -200,6 +202,10 @@ class Reader:
         batches = []
         size: Counter[int] = Counter()
         for message in messages:
+            if begins_unreadable(message):
+                partition = _number(message.partition())
+                by_partition[partition] += self._refused_unread(partition, _number(message.offset()))
+                continue
             if error := message.error():
                 self._told(error, message.partition())
                 continue
@@ -211,7 +217,7 @@ class Reader:
                 batches.append(self._batch(partition, by_partition.pop(partition), size.pop(partition)))
             by_partition[partition].append(record)
             size[partition] += len(record.value)
-        batches += [self._batch(p, records, size[p]) for p, records in by_partition.items() if p in self._reading]
+        batches += [self._batch(p, found, size[p]) for p, found in by_partition.items() if found and p in self._reading]
         return batches
 
     def _batch(self, partition: int, records: list[Record], size: int) -> PartitionBatch:
@@ -237,6 +243,23 @@ class Reader:
             shift = reading.lease.offset_base  # in Kafka's offsets, where an operator looks for it
             reading.fault = GapInOffsets(expected=reading.position - shift, found=offset - shift)
         return None
+
+    def _refused_unread(self, partition: int, begins: int) -> list[Record]:
+        """Records that nobody can decompress, some at a time; reading goes on behind them."""
+        reading = self._reading.get(partition)
+        if reading is None or reading.fault or self._leases.get(partition) is not reading.lease:
+            return []
+        first, shift = reading.position, reading.lease.offset_base
+        end = min(self._unreadable.end_of(partition, begins) + shift, first + dataflows_limits.BATCH_MESSAGES_MAX)
+        if end <= first:
+            return []  # told twice before reading went on
+        reading.position = end
+        self._consumer.seek(TopicPartition(self._topic, partition, end - shift))
+        return [
+            Record(offset, b"", refused="batch_unreadable")
+            for offset in range(max(first, reading.next_offset), end)
+            if offset not in reading.ahead
+        ]
 
     def _told(self, error: KafkaError, partition: int | None) -> None:
         """Handles an error that came in place of a message. Raises KafkaException if a new start may mend it."""

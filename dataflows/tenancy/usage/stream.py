@@ -36,12 +36,13 @@ from sinks import limits as sinks_limits
 from sinks.kafka.headers import headers_of
 from sinks.kafka.reading import next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
+from sinks.kafka.unreadable import UnreadableBatches, begins_unreadable
 from sinks.postgres import owner_connection
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.stand_by import StandBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Message
 
@@ -98,6 +99,7 @@ class UsageReader:
         self._consumer = Consumer(kafka.consumer(client_id, _GROUP, **settings))
         starts = {p: place.offset - (p in self._witnesses) for p, place in self._places.items()}
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
+        self._unreadable = UnreadableBatches(kafka, self._topic, client_id)
 
     def read(self) -> list[UsageBatch]:
         """What is new, in at most one batch. Raises KafkaException."""
@@ -110,6 +112,9 @@ class UsageReader:
         idle_s, gather_s = sinks_limits.KAFKA_IDLE_WAIT_S, limits.USAGE_POLL_S
         messages = next_messages(self._consumer, self._size.at_most, idle_s, gather_s)
         for message in messages:
+            if begins_unreadable(message):
+                kept += self._passed(message.partition() or 0, message.offset() or 0, ends)
+                continue
             if error := message.error():
                 self._told(error, message.partition())
                 continue
@@ -132,6 +137,16 @@ class UsageReader:
         if fault := witness_fault(place, read, found):
             self._stand_still(partition, fault)
         return False
+
+    def _passed(self, partition: int, begins: int, ends: dict[int, End]) -> list[Refused]:
+        """Goes on behind a batch that nobody can decompress: nobody who may send has written it, for ours are plain."""
+        place = self._places.get(partition)
+        if place is None or (end := self._unreadable.end_of(partition, begins)) <= place.offset:
+            return []  # it stands still, or was told twice
+        self._witnesses.pop(partition, None)
+        self._places[partition], ends[partition] = Place(place.topic_id, end), End(end, None)
+        self._consumer.seek(TopicPartition(self._topic, partition, end))
+        return [self._refused((partition, place.offset), "batch_unreadable", "", time.time_ns() // 1_000)]
 
     def _told(self, error: KafkaError, partition: int | None) -> None:
         """What comes in place of a message."""
@@ -161,8 +176,20 @@ class UsageReader:
             if isinstance(taken, Metered):
                 return taken
             reason = taken
-        REFUSED.labels(reason).inc()
+        return self._refused(place, reason, sender, appended_us, key, value, headers)
+
+    def _refused(
+        self,
+        place: tuple[int, int],
+        reason: str,
+        sender: str,
+        appended_us: int,
+        key: bytes = b"",
+        value: bytes = b"",
+        headers: Iterable[str] = (),
+    ) -> Refused:
         partition, offset = place
+        REFUSED.labels(reason).inc()
         _log.error("usage_refused", reason=reason, sender=sender, partition=partition, offset=offset)
         return refused(place, reason, sender, key, value, appended_us, headers)
 

@@ -220,6 +220,21 @@ def test_a_header_that_is_named_by_no_text_ends_no_metering(usage: Usage) -> Non
     assert asked.rows(usage.dsn, "select reason from usage_refused") == [("headers_unreadable",)]
 
 
+def test_a_batch_that_nobody_can_decompress_ends_no_metering(usage: Usage) -> None:
+    """What it would be is more than a consumer takes; whoever waited for it would wait for ever."""
+    dense = {"compression.type": "zstd", "message.max.bytes": 10**9}
+    producer = Producer(usage.kafka.producer("stranger", **dense))
+    producer.produce(usage.kafka.topic(USAGE), bytes(200 * 1024 * 1024), "x", 0)
+    assert producer.flush(patient(60)) == 0
+    usage.send(2, 0)
+    with usage.metered():
+        becomes(usage.counted, {0: 7, 1: 5}, 60)
+    assert asked.rows(usage.dsn, "select reason from usage_refused") == [("batch_unreadable",)]
+    with usage.metered():
+        usage.send(1, 0)
+        becomes(usage.counted, {0: 8, 1: 5}, 60)
+
+
 def test_a_position_of_an_earlier_release_is_taken_over(usage: Usage) -> None:
     usage.change("update stream_position set topic_id = '', leader_epoch = null, read_offset = null")
     with usage.metered() as stream:
