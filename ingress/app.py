@@ -9,7 +9,6 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import Match
 
 from ingress import limits, openapi
 from ingress.commands import routes as command_routes
@@ -17,6 +16,7 @@ from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
 from ingress.http import header_fields, health, metrics, problems, quotas, registry, request_ids
 from ingress.http.head_requests import HeadAsGet
+from ingress.http.known_paths import KnownOrRefused, KnownPaths
 from ingress.http.plain_routes import FixedPaths, plain_routes
 from ingress.http.whole_requests import WholeRequests
 from ingress.identity.ended import EndedWhenDenied
@@ -34,6 +34,7 @@ from schemas import errors, services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ingress.state import Ingress
@@ -53,6 +54,8 @@ PAGES: Final = tuple(router for service in HTTP_SERVICES for router in service.p
 _BOUNDS: Final = Bounds(limits.REQUESTS_OF_CALLERS_MAX, limits.REQUESTS_OF_STRANGERS_MAX)
 CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
 ROUTERS: Final = (*API_ROUTERS, reference.router, *PAGES, *CONSOLE_ROUTERS)
+_ROUTES: Final = tuple(route for router in ROUTERS for route in router.routes)
+_KNOWN: Final = KnownPaths(_ROUTES)
 
 
 class ClearHeaders:
@@ -80,9 +83,12 @@ def create_app(ingress: Ingress) -> FastAPI:
     )
     app.state.parts = ingress.parts
     plain = plain_routes(ROUTERS, openapi.document)
-    app.router.routes.extend((FixedPaths(plain), *plain))
+    own = len(app.router.routes)  # FastAPI's, of the document
+    served: list[tuple[BaseRoute, BaseRoute]] = [(route, route) for route in plain]
     for router in ROUTERS:
         app.include_router(router)
+        served += ((route, app.router.routes[-1]) for route in router.routes)
+    app.router.routes[own:own] = (FixedPaths(plain), KnownOrRefused(served))
     app.openapi = openapi.document  # type: ignore[method-assign] # FastAPI's own way to give another document
     app.add_exception_handler(errors.PlatformError, _on_platform_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -93,8 +99,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         app.add_middleware(layer.cls, *layer.args, **layer.kwargs)
     sessions = [service.caller_of for service in ingress.services]
     if ingress.config.limiter is not None:
-        routes = [route for router in ROUTERS for route in router.routes]
-        askers = Askers(ingress.authenticator, routes, ingress.config.trusted_proxies, sessions)
+        askers = Askers(ingress.authenticator, _KNOWN, ingress.config.trusted_proxies, sessions)
         app.add_middleware(
             QuotaMiddleware,
             limiter=ingress.config.limiter,
@@ -163,7 +168,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     """What the router itself refuses: an unknown path or method."""
     if not isinstance(error, HTTPException):
         raise error
-    methods = _methods_of(request.scope)
+    methods = _KNOWN.methods(request.scope["path"])
     if request.scope["path"].startswith(registry.PATHS):
         return registry.refusal(error, {"Allow": ", ".join(methods)} if methods else {})
     if not methods:
@@ -171,13 +176,6 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     detail = f"Use {', '.join(methods)} here."
     headers = problems.headers_of("method_not_allowed") | {"Allow": ", ".join(methods)}
     return Response(problems.render("method_not_allowed", detail), 405, headers, problems.MEDIA_TYPE)
-
-
-def _methods_of(scope: Scope) -> list[str]:
-    routes = [route for router in ROUTERS for route in router.routes]
-    matching = [route for route in routes if route.matches(scope)[0] != Match.NONE]
-    methods = {method for route in matching for method in getattr(route, "methods", ())}
-    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 async def _on_disconnect(_: Request, __: Exception) -> Response:

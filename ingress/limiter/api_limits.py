@@ -12,7 +12,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
-from starlette.routing import Match
 
 from limiter.edge.asgi import NOBODY, Asker
 from limiter.edge.client_address import client_address
@@ -23,9 +22,9 @@ from schemas.limiter.limit_policy import ANY
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from starlette.routing import BaseRoute
     from starlette.types import Scope
 
+    from ingress.http.known_paths import KnownPaths
     from ingress.identity.auth import Authenticator
     from ingress.identity.caller import Caller
     from schemas.client_network import Network
@@ -70,13 +69,13 @@ class Askers:
     def __init__(
         self,
         authenticator: Authenticator,
-        routes: Sequence[BaseRoute],
+        known: KnownPaths,
         trusted_proxies: Sequence[Network] = (),
         sessions: Sequence[Callable[[Headers], Caller | None]] = (),
     ) -> None:
         """``sessions`` tell who a cookie is of."""
         self._authenticator = authenticator
-        self._routes = routes
+        self._known = known
         self._trusted_proxies = trusted_proxies
         self._sessions = sessions
 
@@ -101,13 +100,7 @@ class Askers:
 
     def _template(self, scope: Scope) -> str:
         """The template of the route that will answer; of one with another method when that one is to say so."""
-        partial = _NO_ROUTE
-        for route in self._routes:
-            match, _ = route.matches(scope)
-            if match is Match.NONE:
-                continue
-            template = str(getattr(route, "path_format", _NO_ROUTE))
-            if match is Match.FULL:
-                return template
-            partial = template if partial == _NO_ROUTE else partial
-        return partial
+        routes = self._known.of(scope["path"])
+        takes_it = (route for route in routes if not route.methods or scope["method"] in route.methods)
+        route = next(takes_it, routes[0] if routes else None)
+        return _NO_ROUTE if route is None else route.path_format

@@ -11,6 +11,7 @@ import pytest
 from joserfc import jwk, jwt
 
 from ingress.app import CONSOLE_ROUTERS, ROUTERS
+from ingress.http.known_paths import KnownPaths
 from ingress.identity.auth import Authenticator
 from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource
@@ -40,7 +41,7 @@ def asker(keys: KeyFolder, path: str, token: str | None, method: str = "GET") ->
     headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
     scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "root_path": "", "headers": headers}
     scope["client"] = ("192.0.2.1", 1)
-    return asyncio.run(Askers(authenticator, ROUTES)(scope))
+    return asyncio.run(Askers(authenticator, KnownPaths(ROUTES))(scope))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_a_session_of_a_page_counts_for_its_user_there_and_nowhere_else(keys: Ke
         headers = [(b"cookie", f"{COOKIE}={value}".encode())]
         scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": headers}
         scope["client"] = ("192.0.2.1", 1)
-        return asyncio.run(Askers(authenticator, ROUTES, sessions=[lambda _: None, pages.caller_of])(scope))
+        return asyncio.run(Askers(authenticator, KnownPaths(ROUTES), sessions=[lambda _: None, pages.caller_of])(scope))
 
     assert of("/app/public", cookie) == Asker("user:u_1", "user:u_1", "/app/public", "192.0.2.1")
     assert of("/app/public", f"{cookie}x") == Asker(*STRANGERS, "/app/public", "192.0.2.1")
