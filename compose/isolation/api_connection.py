@@ -1,4 +1,4 @@
-"""How the monitor asks the API: forty times a round, for ever, so by the standard library's bare connection.
+"""How the monitor asks the API: sixty times a round, for ever, so by the standard library's bare connection.
 
 A client library costs its process three times as much a request, and is made for what no probe needs: redirects,
 cookies, proxies, pools.

@@ -120,6 +120,7 @@ class Doors:
         """A tenant with its resource; the same one whenever it is asked for. Raises Unavailable."""
         marker, subject = self._marked("canary", tenant_id), self._marked("usage", tenant_id)
         self._meter(tenant_id, subject)
+        self.remembered(("entitled", tenant_id), lambda: self._entitle(tenant_id, subject))
         resource = self.remembered(
             ("resource", tenant_id),
             lambda: self._done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker}),
@@ -148,6 +149,11 @@ class Doors:
         if answer.status_code != HTTPStatus.ACCEPTED:
             raise Unavailable(f"POST /v1/usage/events: {answer.status_code}")
         self._metered[tenant_id] = (day, time.monotonic() + limits.ISOLATION_METERED_AGAIN_S)
+
+    def _entitle(self, tenant_id: str, subject: str) -> None:
+        """What it may says its subject, too: where nobody has anything, an answer could show nothing of another's."""
+        said = {"entitlements": {METERED: {"kind": "static", "value": subject}}}
+        self._done("", "PUT", f"/v1/tenants/{tenant_id}/entitlements", f"canary-entitled-{tenant_id}", said)
 
     def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:
         answer = self.ask(tenant_id, method, path, json={"idempotency_key": key, "payload": payload})

@@ -6,7 +6,8 @@ written since the round before is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO
 
 from compose import limits
 from compose.isolation.found import Found
@@ -43,20 +44,30 @@ class Egress:
         self._read_to = read_to
 
     def _new(self, path: Path, overlap: int, read_to: dict[str, int]) -> Iterator[bytes]:
-        """What was written since, with the end of what was read before: a marker may lie across."""
+        """What was written since, with the end of what was read before: a marker may lie across.
+
+        Of a log that was begun anew, also what was written before that and is in ``.log.1`` by now.
+        """
         try:
-            size = path.stat().st_size
             begin = self._read_to.get(path.name, 0)
-            begin = begin if begin <= size else 0  # it was begun anew
+            if begin > path.stat().st_size:
+                with suppress(FileNotFoundError), path.with_suffix(".log.1").open("rb") as file:
+                    yield from _parts(file, begin - overlap, overlap)
+                begin = 0
             with path.open("rb") as file:
-                file.seek(max(0, begin - overlap))
-                before = b""
-                while part := file.read(limits.ISOLATION_LOG_PART_BYTES):
-                    yield before + part
-                    before = (before + part)[-overlap:]
+                yield from _parts(file, begin - overlap, overlap)
                 read_to[path.name] = file.tell()
         except FileNotFoundError:  # it is gone: another one may have its name
             return
+
+
+def _parts(file: BinaryIO, begin: int, overlap: int) -> Iterator[bytes]:
+    """What a file has from a place on, each part with the end of the one before."""
+    file.seek(max(0, begin))
+    before = b""
+    while part := file.read(limits.ISOLATION_LOG_PART_BYTES):
+        yield before + part
+        before = (before + part)[-overlap:]
 
 
 def _any(markers: Sequence[bytes], text: bytes) -> bool:

@@ -21,6 +21,7 @@ from compose.isolation.canaries import Doors
 from compose.isolation.database_lints import LINT as DATABASES
 from compose.isolation.database_lints import DatabaseLints
 from compose.isolation.object_probes import object_probes
+from compose.isolation.own_probes import own_probes
 from compose.isolation.placement_probes import PlacementProbes
 from compose.isolation.route_probes import route_probes
 from compose.isolation.statements import statement_probes
@@ -133,6 +134,7 @@ class Monitor:
         yield from route_probes(doors, asks, other)
         reader = self._addresses.postgres_dsns["millrace_ingress"]
         yield from object_probes(doors, reader, asks, other)
+        yield from own_probes(doors, reader, asks, other)
         told = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()
         now = told["placement"]["generation"], told["policy_version"]
         yield from store_probes(reader, self._contexts, asks, other, now, self._placements)

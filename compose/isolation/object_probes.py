@@ -35,7 +35,8 @@ _Row = tuple[str, str, str]  # kind, tenant, object
 
 def object_probes(doors: Doors, dsn: str, asks: Canary, other: Canary) -> Iterator[Found]:
     """All of them; which objects, is remembered for a minute. ``dsn``: as the ingress reads. Raises Unavailable."""
-    there = doors.remembered(("objects", asks.tenant_id), lambda: _objects(dsn, asks, other))
+    named = {"asks": asks.tenant_id, "other": other.tenant_id}
+    there = doors.remembered(("objects", asks.tenant_id), lambda: objects(dsn, "objects_of_others", named))
     for kind, tenant_id, object_id in there:
         for route in ROUTES[kind]:
 
@@ -46,10 +47,10 @@ def object_probes(doors: Doors, dsn: str, asks: Canary, other: Canary) -> Iterat
             yield found._replace(probe=f"object {found.probe}")
 
 
-def _objects(dsn: str, asks: Canary, other: Canary) -> list[_Row]:
-    named: dict[str, Any] = {"asks": asks.tenant_id, "other": other.tenant_id}
+def objects(dsn: str, statement: str, named: dict[str, Any]) -> list[_Row]:
+    """What a statement finds, as the ingress reads. Raises Unavailable."""
     try:
         with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-            return connection.execute(SQL["objects_of_others"].encode(), named).fetchall()
+            return connection.execute(SQL[statement].encode(), named).fetchall()
     except psycopg.OperationalError as error:
         raise errors.Unavailable("Postgres does not answer") from error

@@ -179,24 +179,30 @@ def test_canaries_are_made_again_after_a_round_that_failed(doors: Doors, monkeyp
     made: list[str] = []
 
     def answer(method: str, path: str, **_: Any) -> httpx.Response:
-        if method == "POST":
+        if method != "GET":
             made.append(path)
         if path == "/v1/usage/events":
             return httpx.Response(202, json={"accepted": 1})
-        if method == "POST":
+        if method != "GET":
             return httpx.Response(201, json={"result": {"tenant_id": "tn_a", "resource_id": "rs_1"}})
         return httpx.Response(200, json={"state": "active"})
 
     monkeypatch.setattr(doors._http, "request", answer)
     assert len({doors.canary(doors.tenant("a")) for _ in range(3)}) == 1
-    assert made == ["/v1/tenants", "/v1/usage/events", "/v1/resources"]  # its usage once a day
+    entitled = "/v1/tenants/tn_a/entitlements"
+    assert made == ["/v1/tenants", "/v1/usage/events", entitled, "/v1/resources"]  # its usage once a day
     doors.forget()
     doors.canary(doors.tenant("a"))
-    assert made == ["/v1/tenants", "/v1/usage/events", "/v1/resources", "/v1/tenants", "/v1/resources"]
+    assert made[4:] == ["/v1/tenants", entitled, "/v1/resources"]
     later = time.monotonic() + limits.ISOLATION_METERED_AGAIN_S
     monkeypatch.setattr(canaries.time, "monotonic", lambda: later)
     doors.canary(doors.tenant("a"))
-    assert made[5:] == ["/v1/tenants", "/v1/usage/events", "/v1/resources"]  # for who looks at records of Kafka
+    assert made[7:] == [
+        "/v1/tenants",
+        "/v1/usage/events",
+        entitled,
+        "/v1/resources",
+    ]  # for who looks at records of Kafka
 
 
 def test_there_is_a_next_canary_where_somebody_ended_one(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,143 @@
+"""What is a canary's is planted where another tenant may read it, from outside: the running monitor closes the platform."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+
+from schemas.tenancy.usage_topic import USAGE
+from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.tenancy import secrets_file
+from tests.eventually import becomes
+from tests.integration.tenancy.test_isolation import lifted, operator, status_of, usage_of_canaries
+from tests.worlds.desk_world import OPEN, a_tenant, staff, usage_sink
+from tests.worlds.public_system import system_of_its_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = [pytest.mark.servers]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    processes = ("tenancy_owner", "tenancy_mover", "tenancy_metering", "tenancy_monitor")
+    home = tmp_path_factory.mktemp("planted")
+    with (
+        system_of_its_own(home, services=("ingress",), ingress_processes=1, processes=processes) as made,
+        usage_sink(made),
+    ):
+        yield made
+        while OPEN:
+            OPEN.pop().close()
+
+
+class Planted:
+    """What only the second canary has, put where the first one is, or anybody."""
+
+    def __init__(self, system: PublicSystem, connection: psycopg.Connection[Any]) -> None:
+        self.system, self._connection = system, connection
+        ((self.one, self.two),) = connection.execute("select canaries from isolation_safe_mode").fetchone() or ((),)
+        key = secrets_file.read(system.settings.the_home().path / "keys").context_key
+        self._marker, self._subject = (
+            hmac.new(key, f"isolation {what} {self.two}".encode(), hashlib.sha256).hexdigest()
+            for what in ("canary", "usage")
+        )
+        self._log = system.settings.the_home().logs / "planted.log"
+
+    def _change(self, statement: str, *given: str) -> None:
+        self._connection.execute(statement.encode(), given)
+
+    def answer(self, is_planted: bool) -> None:
+        """Of a route that is asked for who asks itself."""
+        name = f"Canary and {self._marker}" if is_planted else "Isolation canary"
+        self._change("update tenant set name = %s where tenant_id = %s", name, self.one)
+
+    def entitlements(self, is_planted: bool) -> None:
+        """As if the predicate were missing: what the second one may stands with the first one."""
+        theirs = "(select entitlements from tenant_entitlement where tenant_id = %s)"
+        said, given = (theirs, (self.two, self.one)) if is_planted else ("'{}'", (self.one,))
+        self._change(f"update tenant_entitlement set entitlements = {said} where tenant_id = %s", *given)
+
+    def log(self, is_planted: bool) -> None:
+        """A line of a process."""
+        if is_planted:
+            self._log.write_text(f"error: cannot read {self._marker}\n")
+        else:
+            self._log.unlink()
+
+    def event(self, is_planted: bool) -> None:
+        """A record under the key of the first one. It stays, and is looked at once."""
+        if is_planted:
+            addresses = self.system.settings.addresses()
+            producer = Producer(addresses.kafka.producer("test-planted"))
+            producer.produce(addresses.kafka.topic(USAGE), f'{{"subject": "{self._subject}"}}', f"{self.one}:00")
+            assert producer.flush(30) == 0
+
+    def row(self, is_planted: bool) -> None:
+        """Of ClickHouse."""
+        client = ClickHouseConnection(url=self.system.settings.addresses().clickhouse_url).client()
+        try:
+            given = {"tenant": self.one, "subject": self._subject}
+            if is_planted:
+                client.command(
+                    "insert into tenant_usage values (0, 999999, {tenant:String}, '/planted', 'p', 'tokens',"
+                    " {subject:String}, 1, now64())",
+                    parameters=given,
+                )
+            else:
+                client.command(
+                    "alter table tenant_usage delete where source = '/planted'", settings={"mutations_sync": 1}
+                )
+        finally:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "probe", "evidence"),
+    [
+        ("answer", "own /v1/tenants/{tenant}", "another tenant's marker or id is in the answer"),
+        ("entitlements", "own /v1/tenants/{tenant}/entitlements", "another tenant's marker or id is in the answer"),
+        ("log", "egress logs", "a canary's payload is in planted.log"),
+        ("event", "records in Kafka", None),
+        ("row", "usage in ClickHouse", "another tenant's usage is seen"),
+    ],
+)
+def test_a_leak_is_noticed_wherever_it_comes_out(
+    system: PublicSystem, where: str, probe: str, evidence: str | None
+) -> None:
+    """With evidence, and nobody is served any more until two persons say so."""
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system)
+    becomes(lambda: status_of(ops), "ok")
+    becomes(lambda: usage_of_canaries(system), 2)
+    assert tenant.http.get("/v1/resources").status_code == 200
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        planted = Planted(system, connection)
+        plant = getattr(planted, where)
+        wanted = evidence or f"what is {planted.two}'s is in {USAGE} under the key of {planted.one}"
+        open_ = "select probe, evidence from isolation_violation where resolved_at is null"
+
+        def resolved() -> str:
+            """A round that began before may still keep what it saw."""
+            connection.execute("update isolation_violation set resolved_at = now() where resolved_at is null")
+            return status_of(ops)
+
+        plant(True)
+        try:
+            becomes(lambda: tenant.http.get("/v1/resources").json().get("code"), "safe_mode")
+            found = dict(connection.execute(open_.encode()).fetchall())
+            assert found[probe] == wanted
+            assert all("canary" in said or "another" in said or planted.two in said for said in found.values())
+        finally:
+            plant(False)
+        becomes(resolved, "ok")
+        for name in ("ann", "bob"):
+            becomes(lambda name=name: lifted(operator(system, name)), "proposed" if name == "ann" else "lifted")
+        becomes(lambda: tenant.http.get("/v1/resources").status_code, 200)
