@@ -125,6 +125,29 @@ def test_a_fence_begins_when_all_rows_are_compared_and_is_brought_to_its_end_at_
     assert (world.one(MOVE, tenant), world.one(ROWS, tenant)) == (("rolled_back",), (5,))
 
 
+@pytest.mark.parametrize("amiss", ["lost", "another"])
+def test_what_differs_only_since_all_rows_were_compared_commits_nothing(
+    world: MoverWorld, monkeypatch: pytest.MonkeyPatch, amiss: str
+) -> None:
+    """An image that never came, or says something else: it is found under the fence, and the source serves on."""
+    clock, tenant = Clock(), world.tenant(f"tn_{amiss}", 3)
+    target = world.own_store(tenant, f"pl_{amiss}")
+    world.move(tenant, "planned", POOL, target)
+
+    def writes() -> None:
+        world.written(tenant, "rs_001", 2, further=target if amiss == "another" else None, at=clock.us)
+        world.superuser.execute("update resource_feed set payload = 'another' where tenant_id = %s", (tenant,))
+
+    slowly(monkeypatch, clock, writes)
+    mover = Moves(world.places, clock.now_us)
+    while world.one(MOVE, tenant)[0] not in ("aborted", "committed", "soaking"):
+        mover.further()
+        clock.us += 2 * limits.MOVE_FENCE_S * SECOND_US
+    assert world.one(MOVE, tenant) == ("aborted",)
+    assert world.one(PLACED, tenant) == (POOL, 2)
+    assert world.one(ROWS, tenant) == (3,)
+
+
 def test_a_fence_that_lasted_too_long_is_given_up(world: MoverWorld) -> None:
     clock, tenant = Clock(), world.tenant("tn_late", 2)
     target = world.own_store(tenant, "pl_late")
