@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 POOL: Final = "pl_pool_home"
-_TENANT: Final = """insert into tenant (tenant_id, partition, name, tier, state, timezone, home_currency, quotas, prices, placement_id,
+TENANT: Final = """insert into tenant (tenant_id, partition, name, tier, state, timezone, home_currency, quotas, prices, placement_id,
     generation, key_ref, policy_version, version, created_at, updated_at)
     values (%s, 0, 'A', 'standard', %s, 'UTC', 'USD', '{}', '{}', %s, 1, 'tk', 1, 1, 1, 1)"""
-_PLACEMENT: Final = """insert into placement values (%s, %s, %s, %s, 'active', %s) on conflict do nothing"""
-_HEAD: Final = """insert into resource_head values (%(t)s, %(r)s, %(v)s, false, 1, 1, %(at)s) on conflict (tenant_id, resource_id)
+PLACEMENT: Final = """insert into placement values (%s, %s, %s, %s, 'active', %s) on conflict do nothing"""
+HEAD: Final = """insert into resource_head values (%(t)s, %(r)s, %(v)s, false, 1, 1, %(at)s) on conflict (tenant_id, resource_id)
     do update set version = excluded.version, updated_at = excluded.updated_at"""
 _ROW: Final = """insert into {}.resource values (%(t)s, %(r)s, %(v)s, %(s)s, false) on conflict (tenant_id, resource_id)
     do update set version = excluded.version, payload = excluded.payload"""
@@ -69,8 +69,8 @@ class MoverWorld:
     def tenant(self, name: str, resources: int, *, state: str = "active", placement: str = POOL) -> str:
         """One in the pool, with that many resources."""
         region = placement.removeprefix("pl_pool_")
-        self.superuser.execute(_PLACEMENT, (placement, region, "pooled", "tenancy_pool", None))
-        self.superuser.execute(_TENANT, (name, state, placement))
+        self.superuser.execute(PLACEMENT, (placement, region, "pooled", "tenancy_pool", None))
+        self.superuser.execute(TENANT, (name, state, placement))
         self.superuser.execute("insert into tenancy.gate values (%s, 1, 'rw')", (name,))
         root, wrapped = self.root_keys.new_wrapped(name, 1)
         self._keys[name] = TenantKey(name, 1, self.root_keys.unwrap(name, 1, root, wrapped))
@@ -85,7 +85,7 @@ class MoverWorld:
         sealed = self._keys[tenant].seal("resources", resource, plain)
         named = {"t": tenant, "r": resource, "v": version, "s": sealed, "further": further, "at": at}
         with self.superuser.transaction():
-            self.superuser.execute(_HEAD, named)
+            self.superuser.execute(HEAD, named)
             self.superuser.execute(_ROW.format("tenancy_pool").encode(), named)
             if further is not None:
                 self.superuser.execute(_FEED, named)
@@ -99,7 +99,7 @@ class MoverWorld:
 
     def own_store(self, tenant: str, placement: str, mode: str = "partitioned") -> str:
         """A placement of the tenant's own that is asked for: a schema, or a database."""
-        self.superuser.execute(_PLACEMENT, (placement, "home", mode, placement, tenant))
+        self.superuser.execute(PLACEMENT, (placement, "home", mode, placement, tenant))
         return placement
 
     def move(

@@ -26,6 +26,7 @@ from tests import run_folder
 from tests.eventually import eventually, patient
 from tests.gate import RUN_SEED, examples
 from tests.servers import servers_missing
+from tests.worlds.mover_world import HEAD, PLACEMENT, POOL, TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,10 @@ def signed(stack: World, tmp_path_factory: pytest.TempPathFactory) -> Contexts:
     migrate(stack.addresses.postgres_superuser_dsn, stack.settings.role_passwords())
     with psycopg.connect(stack.addresses.postgres_superuser_dsn) as connection:
         contexts.install(connection, held)
+        connection.execute(PLACEMENT.encode(), (POOL, "home", "pooled", "tenancy_pool", None))
         for tenant in TENANTS:
+            connection.execute(TENANT.encode(), (tenant, "active", POOL))
+            connection.execute(HEAD.encode(), {"t": tenant, "r": f"rs_{tenant}", "v": 1, "at": 1})
             connection.execute("insert into tenancy.gate values (%s, 1, 'rw')", (tenant,))
             connection.execute(
                 "insert into tenancy_pool.resource values (%s, %s, 1, 'x', false)", (tenant, f"rs_{tenant}")
@@ -235,6 +239,10 @@ def test_whoever_borrows_a_session_finds_no_context_in_it(signed: Contexts, pool
                 given = {"context": context, "store": "tenancy_pool", "tenant_id": tenant, "ids": [f"rs_{tenant}"]}
                 for query in (statements["tenant_rows_pooled"], statements["tenant_rows"]):
                     assert [row[0] for row in connection.execute(query, given)] == [f"rs_{tenant}"]
+                    _nothing_without_a_context(connection)
+                one = given | {"resource_id": f"rs_{tenant}", "policy_version": 1, "placement_id": POOL}
+                ((*_, payload, deleted),) = connection.execute(statements["resource_pooled_by_id"], one)
+                assert (payload, deleted) == (b"x", False)
                 _nothing_without_a_context(connection)
         return sessions
 
