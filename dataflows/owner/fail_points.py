@@ -42,6 +42,7 @@ NAMES: Final = (
     "fanout_after_deliveries",
     "metering_before_position",
     "metering_after_commit",
+    "metering_before_refused_counted",
     "invoice_before_commit",
     "move_after_page",
     "move_before_fence",

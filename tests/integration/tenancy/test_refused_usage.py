@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -179,6 +183,36 @@ def test_what_its_program_never_sent_again_counts_by_an_operator_alone(usage: Re
     assert ("usage.send", "done") in asked.rows(usage.dsn, audited, refused_id)
 
 
+_VICTIM = """
+import os
+from dataflows.owner.senders import Senders
+from dataflows.tenancy.usage.refused import judge_next
+from sinks.postgres import owner_connection
+from tests.integration.tenancy.test_refused_usage import Keys
+
+keys = Keys()
+keys.grant("tn_2")
+with owner_connection.connect(os.environ["MILLRACE_TEST_DSN"], "victim") as connection:
+    judge_next(connection, Senders(keys))
+"""
+
+
+@pytest.mark.faults
+def test_who_is_killed_while_it_judges_has_counted_nothing_and_the_next_one_counts_once(usage: Refusing) -> None:
+    usage.write("c", tenant="tn_2")
+    becomes(usage.why, ["scope_not_allowed"], 40)
+    refused_id = usage.rows()[0]["refused_id"]
+    usage.decide(refused_id)
+    armed = {"MILLRACE_FAIL_POINT": "metering_before_refused_counted", "MILLRACE_TEST_DSN": usage.metering_dsn}
+    victim = subprocess.run([sys.executable, "-c", _VICTIM], env=os.environ | armed, timeout=patient(60), check=False)
+    assert victim.returncode == -signal.SIGKILL
+    becomes(lambda: (usage.one(refused_id)["state"], usage.sums()), ("asked", []), 40)
+    usage.keys.grant("tn_2")
+    with usage.judged():
+        becomes(lambda: usage.one(refused_id)["state"], "counted", 40)
+    assert usage.sums() == [("c", 1)]
+
+
 def test_whom_nobody_knows_and_what_is_not_whole_never_counts(usage: Refusing) -> None:
     usage.write("a", b"{")
     usage.write("e", sender=STRANGER)
@@ -191,6 +225,11 @@ def test_whom_nobody_knows_and_what_is_not_whole_never_counts(usage: Refusing) -
     assert usage.rows(every_state=False) == []
     with pytest.raises(errors.NotFound):
         usage.decide("ur_none")
+    said = "select action, outcome from audit_log where object = %s order by seq"
+    for refused_id in found.values():
+        assert asked.rows(usage.dsn, said, refused_id) == [("usage.send", "refused"), ("usage.discard", "done")]
+    with pytest.raises(psycopg.errors.RaiseException, match="no decision"):
+        usage.decide(found["not_an_event"], "counted")
 
 
 def test_who_writes_nonsense_takes_no_room_of_others_and_what_is_old_goes(
@@ -213,22 +252,3 @@ def test_who_writes_nonsense_takes_no_room_of_others_and_what_is_old_goes(
         assert keeping.remove(connection) == 3
     assert of("") == 0
     assert of(PROGRAM.name) >= 3
-
-
-def test_who_meters_forgets_and_decides_nothing(usage: Refusing) -> None:
-    """Nor does an operator change a row but by the function, which audits it."""
-    usage.write("a", b"{")
-    becomes(usage.why, ["not_an_event"], 40)
-    metering = (
-        "delete from usage_refused",
-        "update usage_refused set note = 'x'",
-        "update usage_refused set said = 'x'",
-    )
-    for dsn, texts in (
-        (usage.metering_dsn, metering),
-        (usage.operator, ("update usage_refused set state = 'counted'",)),
-    ):
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            for text in texts:
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    connection.execute(text.encode())
