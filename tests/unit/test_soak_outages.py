@@ -80,6 +80,12 @@ def test_what_was_left_out_is_missed(left_out: int, says: str) -> None:
     assert missed(STACK, done, AFTERWARDS) == [says]
 
 
+def test_each_kind_that_is_to_stand_still_is_missed_by_itself() -> None:
+    done = [*WHOLE, disturbed("vault-0", "frozen")]
+    assert missed(STACK, done, AFTERWARDS, ["owner", "vault"]) == []
+    assert missed(STACK, WHOLE, AFTERWARDS, ["owner", "vault"]) == ["no vault was frozen"]
+
+
 def test_nothing_done_is_everything_missed() -> None:
     assert len(missed(STACK, [], AFTERWARDS)) == len(WHOLE)
 

@@ -1,4 +1,4 @@
-"""Kills every process, servers too, one after the other and several at once; freezes some until others took over.
+"""Kills every process, servers too, one after the other and several at once; freezes one of some kinds for a while.
 
 What a killed server had acknowledged is there when it is back: it was written to the page cache, which outlives the
 process (a power cut is another matter). A process is disturbed again only when all are whole. The next turn has another
@@ -8,7 +8,6 @@ order; the seed decides which.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from contextlib import AsyncExitStack
@@ -22,7 +21,7 @@ from compose.supervise.state import read_state
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from compose.proof.kit.own_stack import OwnStack
     from compose.stack.processes import ProcessId
@@ -42,9 +41,12 @@ class Disturber:
         steady: Mapping[str, asyncio.Lock],
         say: Callable[[str], None],
         *,
-        frozen: str = OWNER,
+        frozen: Sequence[str] = (OWNER,),
     ) -> None:
-        """``frozen``: what the names of processes that are frozen begin with."""
+        """``frozen``: what the names of processes that are frozen begin with.
+
+        In the first turn one of each is frozen, in others one of one.
+        """
         self._stack = stack
         self._chance = chance
         self._steady = steady  # by process: whoever holds the lock needs it alive
@@ -79,7 +81,8 @@ class Disturber:
     def _order(self, *, first: bool) -> list[tuple[str, Way]]:
         there = self.there()
         steps = [(name, how) for name, process in there.items() for how in ways_of(process)]
-        steps.append((self._chance.choice([name for name in there if name.startswith(self._frozen)]), "frozen"))
+        kinds = self._frozen if first else [self._chance.choice(self._frozen)]
+        steps += [(self._chance.choice([name for name in there if name.startswith(kind)]), "frozen") for kind in kinds]
         steps += [(name, "killed together") for name, _ in groups_of(there.values())]
         self._chance.shuffle(steps)
         return sorted(steps, key=lambda step: not step[0].startswith(_FIRST)) if first else steps
@@ -88,7 +91,7 @@ class Disturber:
         there, at = self.there(), time.monotonic()
         before = {one: _process(there[one], how) for one in group or (name,)}
         if how == "frozen":
-            await _freeze(before[name].pid)
+            await _freeze(before[name])
         elif how == "shut down":
             processes.send(before[name], signal.SIGQUIT)
         else:
@@ -124,10 +127,16 @@ def _kill(*gone: ProcessId) -> None:
         processes.send(one, signal.SIGKILL)
 
 
-async def _freeze(pid: int) -> None:
-    """Stands still for longer than a session lasts: when it wakes, others own what it believes to be its own."""
-    os.kill(pid, signal.SIGSTOP)
+async def _freeze(process: ProcessId) -> None:
+    """Stands still for longer than a session lasts: when it wakes, others own what it believes to be its own.
+
+    With its children: of a cache and of an ingress it is these that answer.
+    """
+    still = [process, *processes.descendants(process)]
     try:
+        for one in still:
+            processes.send(one, signal.SIGSTOP)
         await asyncio.sleep(limits.SOAK_FREEZE_MS / 1_000)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        for one in still:
+            processes.send(one, signal.SIGCONT)

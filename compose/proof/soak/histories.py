@@ -59,7 +59,7 @@ class Told:
 class Histories:
     """All of one soak, and who kills meanwhile. ``is_calm``: nothing is killed any more."""
 
-    def __init__(self, stack: OwnStack, *, count: int, seed: int, frozen: str, narrator: Narrator) -> None:
+    def __init__(self, stack: OwnStack, *, count: int, seed: int, frozen: Sequence[str], narrator: Narrator) -> None:
         self.stack = stack
         self.told = [Told(seed + n) for n in range(count)]
         self.is_calm = threading.Event()

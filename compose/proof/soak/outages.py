@@ -111,13 +111,13 @@ def groups_of(there: Iterable[ProcessState]) -> list[tuple[str, tuple[str, ...]]
 
 
 def missed(
-    there: Sequence[ProcessState], done: Sequence[Disturbance], answers: Answers, frozen: str = OWNER
+    there: Sequence[ProcessState], done: Sequence[Disturbance], answers: Answers, frozen: Sequence[str] = (OWNER,)
 ) -> list[str]:
-    """What the soak left out, every process in every one of its ways and a frozen one, and what did not recover."""
+    """What the soak left out, a process in one of its ways or the frozen one of a kind, and what did not recover."""
     seen = {(one.name, one.how) for one in done}
     problems = [f"never {how}: {p.name}" for p in there for how in ways_of(p) if (p.name, how) not in seen]
-    if not any(one.how == "frozen" and one.name.startswith(frozen) for one in done):
-        problems.append(f"no {frozen} was frozen")
+    stood_still = [one.name for one in done if one.how == "frozen"]
+    problems += [f"no {kind} was frozen" for kind in frozen if not any(name.startswith(kind) for name in stood_still)]
     together = {one.name for one in done if one.how == "killed together"}
     problems += [f"never killed together: {name}" for name, _ in groups_of(there) if name not in together]
     problems += [str(one) for one in done if one.back_after_s is None]

@@ -34,7 +34,7 @@ _OWNER: Final = "tenancy_owner"
 
 def soak(stack: OwnStack, *, minutes: float, rate: float, seed: int, narrator: Narrator) -> Verdict:
     """Runs the whole soak on a stack that is ready. ``rate``: how many lives go on at once, beside the noisy one."""
-    histories = Histories(stack, count=int(rate) + 1, seed=seed, frozen=_OWNER, narrator=narrator)
+    histories = Histories(stack, count=int(rate) + 1, seed=seed, frozen=(_OWNER,), narrator=narrator)
     others: dict[str, str] = {}
     bills: list[str] = []
     histories.run(minutes * 60, lambda told: _live(histories, told, others, bills))

@@ -17,6 +17,7 @@ from schemas import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     from ingress.identity.issuer import KeyFolder
 
@@ -47,6 +48,10 @@ class SocialClient(PatientCaller):
     def home(self) -> list[str]:
         """The posts of one's home."""
         return self.ids("/v1/timelines/home")
+
+    def listen(self, path: str, after: str) -> AbstractContextManager[httpx.Response]:
+        """A stream of events, from behind the event with that id on."""
+        return self._http.stream("GET", path, headers=self._auth | ({"Last-Event-ID": after} if after else {}))
 
     def post(self, text: str, **fields: Any) -> Json:
         """A new post."""

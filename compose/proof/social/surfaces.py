@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from compose.proof.social.home_stream import HomeStream
 from schemas import limits
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Surfaces:
     history: History
     cached_s: float = 0.0  # for how long a cache may show a medium that is hidden by now
     urls: dict[str, tuple[str, int, float]] = field(default_factory=dict)  # the post, its access, and when asked for
+    streams: dict[str, HomeStream] = field(default_factory=dict)  # by viewer, from the first look at it on
 
     def differ(self) -> Json:
         """What any surface shows otherwise than the reference."""
@@ -38,6 +41,7 @@ class Surfaces:
         for viewer, user in self.history.users.items():
             seen = self.history.model.seen(viewer)
             found |= self._lists(viewer, user, seen)
+            found |= self._stream(viewer, user)
             found |= self._told(viewer, user, seen)
             found |= self._export(viewer, user)
             for post_id in self._sample():
@@ -71,6 +75,19 @@ class Surfaces:
     def _ids(self, user: SocialClient, path: str, **params: str) -> list[str]:
         """Those of this history: others may go on beside it."""
         return [post["post_id"] for post in user.walk(path, **params) if post["author_id"] in self.history.users]
+
+    def _stream(self, viewer: str, user: SocialClient) -> Json:
+        """What a home's stream tells from where it was cut off: it may be late, and only of what may be at home now."""
+        told = self.streams.setdefault(viewer, HomeStream(user)).look()
+        wrong = [post_id for post_id in told if post_id not in self.history.model.home(viewer)]
+        return {f"{viewer} stream": wrong} if wrong or len(told) != len(set(told)) else {}
+
+    def await_told(self, posts: set[str]) -> None:
+        """Until every stream has told those of these posts that belong into its home. Raises NotInTime."""
+        for viewer, user in self.history.users.items():
+            stream, wanted = self.streams.setdefault(viewer, HomeStream(user)), posts & self.history.model.home(viewer)
+            left = partial(_left, stream, wanted)
+            user.becomes(f"what the stream of {viewer} has not told", left, set())
 
     def _told(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
         """Notifications: about what may be seen, of who is there and not muted; of decisions, its author."""
@@ -154,6 +171,12 @@ class Surfaces:
         while (status := self.history.moderator.fetch(url)) != wanted and time.monotonic() < until:
             time.sleep(_POLL_S)
         return status
+
+
+def _left(stream: HomeStream, wanted: set[str]) -> set[str]:
+    """What of these a stream has not told, after one more look."""
+    stream.look()
+    return wanted - stream.told
 
 
 def _ends(given_at: float) -> bool:

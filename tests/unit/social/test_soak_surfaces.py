@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
+from compose.proof.kit.patient_caller import NotInTime, PatientCaller
 from compose.proof.social import surfaces
+from compose.proof.social.client import SocialClient
+from compose.proof.social.home_stream import HomeStream
 from compose.proof.social.reference import Reference, Said
 from compose.proof.social.surfaces import Surfaces
 from schemas import limits
@@ -56,6 +59,62 @@ def test_a_refused_export_is_told_with_its_answer(monkeypatch: pytest.MonkeyPatc
     told = Told(httpx.Response(500, text="no JSON"))
     found = judged(told, monkeypatch)._export("u_1", cast("Any", told))
     assert found == {"u_1 export": [500, "no JSON"]}
+
+
+class Streaming:
+    """A server of one home's stream, as far as a reader hears it: a list for each connection, of lines or a status."""
+
+    def __init__(self, *connections: list[str] | int) -> None:
+        self._connections = list(connections)
+        self.asked_after: list[str | None] = []
+
+    def user(self) -> SocialClient:
+        http = httpx.Client(transport=httpx.MockTransport(self._answer), base_url="http://api")
+        user = SocialClient.__new__(SocialClient)
+        PatientCaller.__init__(user, http, "token", persist_s=0.001, wait_s=0)
+        return user
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked_after.append(request.headers.get("Last-Event-ID"))
+        said = self._connections.pop(0)
+        return (
+            httpx.Response(said) if isinstance(said, int) else httpx.Response(200, text="\n".join(["retry: 1", *said]))
+        )
+
+
+def event(post_id: str) -> list[str]:
+    return [f"id: at {post_id}", "event: post", f'data: {{"post_id": "{post_id}"}}', ""]
+
+
+ALIVE = ["", ": alive", ""]
+
+
+def test_a_reader_goes_on_behind_what_it_heard_whatever_cut_it_off() -> None:
+    server = Streaming(["id: begun", *ALIVE], [*event("po_1"), *event("po_2")], 503, [], event("po_2"), ALIVE)
+    stream = HomeStream(server.user())
+    stream._user._persist_s = 60
+    assert stream.look() == []
+    assert stream.look() == ["po_1", "po_2"]
+    assert server.asked_after == [None, "begun", "at po_1", "at po_1", "at po_1", "at po_2"]
+    assert stream.told == {"po_1", "po_2"}
+
+
+def test_a_stream_that_tells_what_is_hidden_or_tells_it_twice_differs() -> None:
+    for told, differs in ((["po_1"], []), (["po_2"], ["po_2"]), (["po_1", "po_1"], [])):
+        history = Told(httpx.Response(200))
+        history.model.posts["po_2"] = Said("u_2", "private")
+        surfaces = Surfaces(cast("History", history))
+        found = surfaces._stream("u_1", Streaming(*map(event, told), ALIVE).user())
+        assert found == ({} if told == ["po_1"] else {"u_1 stream": differs})
+
+
+def test_a_stream_that_never_tells_the_last_posts_fails_the_run() -> None:
+    told = Told(httpx.Response(200))
+    told.users = {"u_1": Streaming(event("po_1"), ALIVE).user()}  # type: ignore[dict-item]
+    Surfaces(cast("History", told)).await_told({"po_1", "po_of_others"} & {"po_1"})
+    told.users = {"u_1": Streaming(ALIVE, ALIVE).user()}  # type: ignore[dict-item]
+    with pytest.raises(NotInTime, match="po_1"):
+        Surfaces(cast("History", told)).await_told({"po_1"})
 
 
 @pytest.mark.parametrize(("waited_s", "differs"), [(1, True), (limits.MEDIA_VIEW_TTL_S, False)])

@@ -56,7 +56,7 @@ class Run:
 def soak(stack: OwnStack, *, minutes: float, rate: float, seed: int, narrator: Narrator) -> Verdict:
     """Runs the whole soak on a stack that is ready."""
     ledger = Ledger(gateways=GATEWAYS, capacities={quota: [] for quota in QUOTAS})
-    disturber = Disturber(stack, random.Random(seed), {}, narrator.say, frozen=_GATEWAY)
+    disturber = Disturber(stack, random.Random(seed), {}, narrator.say, frozen=(_GATEWAY,))
     run = Run(seed, stack, narrator, ledger, disturber)
     return asyncio.run(_Soak(run, minutes * 60, rate).run())
 
@@ -168,7 +168,7 @@ class _Soak:
         except (PlatformError, psycopg.Error, OSError, ValueError) as error:
             proofs = [Proof(name="the accounts", says="could not be read", problems=[str(error), *ledger.problems])]
         there = list(run.disturber.there().values())
-        problems = missed(there, done, run.answers, frozen=_GATEWAY)
+        problems = missed(there, done, run.answers, frozen=(_GATEWAY,))
         proofs += [
             Proof(name="every process was killed and came back", says=f"{len(done)} times", problems=problems),
             Proof(
