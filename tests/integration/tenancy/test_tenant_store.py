@@ -216,6 +216,18 @@ def test_a_row_of_another_is_refused_before_it_is_compared_with_any(stores: Stor
     assert len(refusals) == 1
 
 
+@pytest.mark.parametrize("role", ROLES[1:])
+def test_who_writes_for_one_tenant_inserts_no_row_of_another(stores: Stores, role: str) -> None:
+    """A bare insert, for which neither what is read nor what is updated is judged beside."""
+    for store in stores.stores:
+        with stores.of(role) as connection, connection.transaction(force_rollback=True):
+            connection.execute("select set_config('app.ctx', %s, true)", (stores.contexts.of("tn_a", 3, "rw"),))
+            inserts = f"insert into {store}.resource values (%s, 'rs_new', 1, 'x', false)"
+            connection.execute(inserts.encode(), ("tn_a",))
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                connection.execute(inserts.encode(), ("tn_b",))
+
+
 def test_images_commute_and_a_tombstone_stays(stores: Stores) -> None:
     """Whatever the order, and how often each comes: the newest version is what is left."""
     images = [(1, b"one", False), (2, b"two", False), (3, b"", True)]
