@@ -120,8 +120,9 @@ def test_a_period_has_one_invoice_however_often_its_maker_is_killed_and_late_usa
         run = billed(ops, tenant, TODAY - 2 * DAY, TODAY - DAY)
         becomes(victim.poll, KILLED, 60)
     made = invoice(ops, tenant, run)
-    assert tenant.meter([an_event("late", 2, TODAY - 2 * DAY), an_event("two", 5, TODAY - DAY)]) == 202
-    becomes(lambda: tenant.used("tokens"), [(10, 3)])
+    late, edges = an_event("late", 2, TODAY - 2 * DAY), [an_event("two", 5, TODAY - DAY), an_event("end", 9, TODAY)]
+    assert tenant.meter([late, *edges]) == 202
+    becomes(lambda: tenant.used("tokens"), [(19, 4)])
     assert invoice(ops, tenant, run) == made
     assert [(line["kind"], line["quantity"], line["amount"]) for line in made["lines"]] == [("usage", 3, 2)]
     again = tenant.http.get(f"/v1/invoices/{made['invoice_id']}/document", params={"recompute": "true"})
