@@ -19,6 +19,7 @@ from sinks.clickhouse.decoding import collect_garbage_rarely
 from sinks.clickhouse.metrics import SinkMetrics
 from sinks.clickhouse.services import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
+from sinks.streams.standing_still import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def feeding(settings: Settings, declared: Sequence[DeclaredSink], instance: int)
             raise StackError("; ".join(failures))
 
     def ready() -> bool | str:
-        return "; ".join(filter(None, (metrics.why_not_ready() for _, metrics in sinks))) or True
+        return together(metrics.why_not_ready() for _, metrics in sinks) or True
 
     return RunnableService(run=feed, stop=stop, ready=ready)
 

@@ -21,6 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from compose import limits
 from compose.stack.errors import StackError
+from sinks.streams.standing_still import StandsStill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -124,6 +125,11 @@ def turning(loop: asyncio.AbstractEventLoop) -> Callable[[], bool | str]:
     return alive
 
 
+def _started(ready: Callable[[], bool | str]) -> bool | str:
+    said = ready()
+    return isinstance(said, StandsStill) or said
+
+
 def serve_ops(
     port: int | None,
     ready: Callable[[], bool | str],
@@ -133,7 +139,8 @@ def serve_ops(
 ) -> OpsServer | None:
     """Serves health and metrics from a thread until the process ends; ``ready`` answers True or why not.
 
-    ``started`` is as ``ready`` unless given: whether the process is up, whatever it cannot serve. ``alive``: whether it
+    ``started`` is as ``ready`` unless given: whether the process is up, whatever it cannot serve; partitions that stand
+    still are no reason. ``alive``: whether it
     goes on by itself; one that does not for long is killed and started again.
     ``port`` None takes ``MILLRACE_OPS_PORT``; without either nothing is served and None is returned. Raises StackError
     when the port is busy.
@@ -142,7 +149,7 @@ def serve_ops(
     if not chosen:
         return None
     try:
-        server = OpsServer(chosen, ready, started or ready, alive)
+        server = OpsServer(chosen, ready, started or partial(_started, ready), alive)
     except OSError as error:
         raise StackError(f"{PORT_VARIABLE}={chosen}: {error.strerror}; choose a free port, or 0 for none") from error
     serve = partial(server.serve_forever, poll_interval=_LOOKS_FOR_ITS_END_S)

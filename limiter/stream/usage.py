@@ -27,6 +27,7 @@ from sinks.streams.intake import undecodable
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.record_positions import RecordPositions
 from sinks.streams.stand_by import StandBy
+from sinks.streams.standing_still import why_still
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,7 @@ class UsageStream:
         """None while totals move, here or at another process, or nothing waits for them; any thread may ask."""
         if self._stand_by.is_waiting:
             return None
-        return self._trouble or "; ".join(halt.words for _, halt in sorted(self._halts.copy().items())) or None
+        return self._trouble or why_still(self._halts)
 
     def stop(self) -> None:
         """The loop ends after the batch that is under way."""

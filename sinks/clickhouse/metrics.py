@@ -9,6 +9,7 @@ import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
 from sinks.streams.metrics import FollowerMetrics
+from sinks.streams.standing_still import why_still
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +85,7 @@ class SinkMetrics:
 
     def halted(self, halts: Mapping[int, Halt]) -> None:
         """Counts and tells the partitions that stand still."""
-        self._still = "; ".join(halt.words for _, halt in sorted(halts.items())) or None
+        self._still = why_still(halts)
         self._follower.halted(halts)
 
     def standing_by(self) -> None:

@@ -22,6 +22,7 @@ from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, older_database, other_topic
 from sinks.streams.newest_events import NewestEvents
 from sinks.streams.positions import SESSION, StreamPositions, Taken
+from sinks.streams.standing_still import why_still
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -78,7 +79,7 @@ class Follower:
 
     def why_not_ready(self) -> str | None:
         """The reason if one of our partitions does not go on; None otherwise. Any thread may ask."""
-        return self._trouble or "; ".join(halt.words for _, halt in sorted(self._intake.halts.copy().items())) or None
+        return self._trouble or why_still(self._intake.halts)
 
     def read(self, events_max: int, timeout_s: float) -> list[Taken]:
         """The next events by partition; none after a wait, or if a server is away: then it begins again.

@@ -17,6 +17,7 @@ from sinks.kafka.topic_offsets import Held
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.record_positions import RecordPositions
+from sinks.streams.standing_still import StandsStill
 from tests.eventually import eventually
 from tests.worlds.committed_world import publish_all
 from tests.worlds.sink_stage import Stage, new_stage
@@ -220,6 +221,7 @@ def test_events_that_the_database_does_not_have_are_not_followed(
         before = stored(connection, "test")
         older = following("older")
         stands(older, "a copy of an earlier moment")
+        assert isinstance(older.why_not_ready(), StandsStill)
         older.mark_done(older.read(500, 0.2))
         older.close()
         assert stored(connection, "test")[partition] == before[partition]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from compose import limits
-from compose.services.ops import OpsServer, asked_on, turning
+from compose.services.ops import OpsServer, _started, asked_on, turning
 from dataflows import limits as dataflows_limits
 from dataflows.owner.process import Lane, OwnerProcess
 from dataflows.owner.transaction.size import TransactionSize
+from sinks.streams.standing_still import StandsStill, together
 from tests.eventually import eventually
 
 if TYPE_CHECKING:
@@ -159,6 +160,23 @@ def test_a_process_that_cannot_serve_everything_has_started(path: str, status: i
         server.server_close()
     assert answer.status == status
     assert (b"partition 3 stands still" in said) is (path == "/readyz")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "has_started"),
+    [
+        ([None, None], True),
+        ([StandsStill("partition 3 stands still"), None], True),
+        ([StandsStill("partition 3 stands still"), StandsStill("partition 5 stands still")], True),
+        ([StandsStill("partition 3 stands still"), "Kafka is away"], False),
+        (["Kafka is away"], False),
+    ],
+)
+def test_whose_partitions_stand_still_has_started(reasons: list[str | None], has_started: bool) -> None:
+    """A new start mends nothing, and while it does not start, no stack does: nobody could look at what is amiss."""
+    said = _started(lambda: together(reasons) or True)
+    assert (said is True) is has_started
+    assert has_started or said == "; ".join(filter(None, reasons))
 
 
 def test_who_asks_and_does_not_wait_is_not_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,7 @@ from sinks.kafka.unreadable import UnreadableBatches, begins_unreadable
 from sinks.postgres import owner_connection
 from sinks.streams.metrics import FollowerMetrics
 from sinks.streams.stand_by import StandBy
+from sinks.streams.standing_still import why_still
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -264,7 +265,7 @@ class UsageStream(PositionedStream[UsageBatch, Counted]):
         """None while all partitions are counted, or another process sees to them; any thread may ask."""
         if not self.is_ready:
             return "Postgres or Kafka is away"
-        return "; ".join(halt.words for _, halt in sorted(self._halts.items())) or None
+        return why_still(self._halts)
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Read[UsageBatch], Fold[UsageBatch, Counted]]]:

@@ -1,0 +1,28 @@
+"""What is said of partitions that stand still until an operator looks at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sinks.streams.intake import Halt
+
+
+class StandsStill(str):
+    """Why some partitions stand still, of a process that does all else: it has started; a new start mends nothing."""
+
+    __slots__ = ()
+
+
+def why_still(halts: Mapping[int, Halt]) -> StandsStill | None:
+    """The words of all of them; None where there are none. Another thread may change them meanwhile."""
+    return StandsStill("; ".join(halt.words for _, halt in sorted(dict(halts).items()))) or None
+
+
+def together(reasons: Iterable[str | None]) -> str | None:
+    """The reasons of several in one process; that partitions stand still where nothing else is amiss in any."""
+    found = [reason for reason in reasons if reason]
+    words = "; ".join(found)
+    return (StandsStill(words) if all(isinstance(reason, StandsStill) for reason in found) else words) or None
