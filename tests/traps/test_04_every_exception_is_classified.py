@@ -53,6 +53,7 @@ KINDS: dict[str, Kind] = {
     "compose.stack.errors.StackError": V,
     "typer._click.exceptions.BadParameter": V,
     "typer._click.exceptions.Exit": B,
+    "starlette.exceptions.HTTPException": V,  # there is no such path, or no such method of it
     "builtins.ValueError": V,
     "builtins.AttributeError": V,
     "builtins.TypeError": V,
@@ -91,6 +92,7 @@ KINDS: dict[str, Kind] = {
     "builtins.OSError": T,
     "dataflows.social.media.malware.ScannerSilent": T,
     "httpx.ReadError": A,
+    "httpx.RemoteProtocolError": A,
     "sinks.redis.line.LineLost": A,
     "sinks.redis.line.AnswerLate": A,
     "limiter.frames.frame_requests.ConnectionFull": T,  # the same is asked on a new connection

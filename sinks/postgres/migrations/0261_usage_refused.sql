@@ -22,6 +22,7 @@ create table usage_refused (
 );
 create index usage_refused_bound on usage_refused (partition, sender);
 create index usage_refused_age on usage_refused (refused_at);
+create index usage_refused_in_order on usage_refused ((state not in ('open', 'asked')), refused_at desc, refused_id);
 create index usage_refused_asked on usage_refused (decided_at) where state = 'asked';
 
 -- Who meters keeps what it refuses, and says what became of what is asked; people decide through the function alone.

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from compose import limits
 from compose.cli import decisions, tenants
-from compose.cli.tenants import calls, directory, given, life, root_keys, shown, stores, usage, watching
+from compose.cli.tenants import calls, directory, given, life, refused, root_keys, shown, stores, usage, watching
 from compose.stack.errors import StackError
 from dataflows.tenancy.domain.migration import ABORTABLE, TO_SOURCE
 from ingress.tenancy.usage import sums as asked_usage
@@ -27,7 +27,7 @@ from schemas.tenancy import value_types
 from tests.each import each
 
 GROUP = typer.main.get_command(tenants.app)
-OF_THIS_HOME = tuple(one for part in (directory, stores, root_keys) for one in part.app.registered_commands)
+OF_THIS_HOME = tuple(one for part in (directory, refused, stores, root_keys) for one in part.app.registered_commands)
 READ_HERE = {command.name or command.callback.__name__ for command in OF_THIS_HOME}  # type: ignore[union-attr]
 CALLS = sorted(set(GROUP.commands) - {name.rstrip("_") for name in READ_HERE})  # type: ignore[attr-defined]
 MOVE = {
