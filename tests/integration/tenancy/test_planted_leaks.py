@@ -55,11 +55,6 @@ class Planted:
     def _change(self, statement: str, *given: str) -> None:
         self._connection.execute(statement.encode(), given)
 
-    def answer(self, is_planted: bool) -> None:
-        """Of a route that is asked for who asks itself."""
-        name = f"Canary and {self._marker}" if is_planted else "Isolation canary"
-        self._change("update tenant set name = %s where tenant_id = %s", name, self.one)
-
     def entitlements(self, is_planted: bool) -> None:
         """As if the predicate were missing: what the second one may stands with the first one."""
         theirs = "(select entitlements from tenant_entitlement where tenant_id = %s)"
@@ -101,18 +96,15 @@ class Planted:
 
 
 @pytest.mark.parametrize(
-    ("where", "probe", "evidence"),
+    ("where", "evidence"),
     [
-        ("answer", "own /v1/tenants/{tenant}", "another tenant's marker or id is in the answer"),
-        ("entitlements", "own /v1/tenants/{tenant}/entitlements", "another tenant's marker or id is in the answer"),
-        ("log", "egress logs", "a canary's payload is in planted.log"),
-        ("event", "records in Kafka", None),
-        ("row", "usage in ClickHouse", "another tenant's usage is seen"),
+        ("entitlements", "another tenant's marker or id is in the answer"),
+        ("log", "a canary's payload is in planted.log"),
+        ("event", None),
+        ("row", "another tenant's usage is seen"),
     ],
 )
-def test_a_leak_is_noticed_wherever_it_comes_out(
-    system: PublicSystem, where: str, probe: str, evidence: str | None
-) -> None:
+def test_a_leak_is_noticed_wherever_it_comes_out(system: PublicSystem, where: str, evidence: str | None) -> None:
     """With evidence, and nobody is served any more until two persons say so."""
     ops, tenant = staff(system, "tenants:admin"), a_tenant(system)
     becomes(lambda: status_of(ops), "ok")
@@ -122,7 +114,7 @@ def test_a_leak_is_noticed_wherever_it_comes_out(
         planted = Planted(system, connection)
         plant = getattr(planted, where)
         wanted = evidence or f"what is {planted.two}'s is in {USAGE} under the key of {planted.one}"
-        open_ = "select probe, evidence from isolation_violation where resolved_at is null"
+        open_ = "select evidence from isolation_violation where resolved_at is null"
 
         def resolved() -> str:
             """A round that began before may still keep what it saw."""
@@ -132,9 +124,9 @@ def test_a_leak_is_noticed_wherever_it_comes_out(
         plant(True)
         try:
             becomes(lambda: tenant.http.get("/v1/resources").json().get("code"), "safe_mode")
-            found = dict(connection.execute(open_.encode()).fetchall())
-            assert found[probe] == wanted
-            assert all("canary" in said or "another" in said or planted.two in said for said in found.values())
+            found = [said for (said,) in connection.execute(open_.encode())]  # whichever probe came to it first
+            assert wanted in found
+            assert all("canary" in said or "another" in said or planted.two in said for said in found)
         finally:
             plant(False)
         becomes(resolved, "ok")
