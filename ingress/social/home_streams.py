@@ -64,7 +64,7 @@ class HomeStreams:
     async def stream(self, caller: Caller, after: str | None = None) -> AsyncIterator[bytes]:
         """What comes home from now on, until the token expires, the user is erased, the drain, or the client leaves.
 
-        It ends after ``HOME_STREAM_BYTES_MAX``, too: of a client that reads nothing all that is told lies in memory.
+        It ends after ``HOME_STREAM_BYTES_MAX``, too: of a client that reads nothing megabytes would lie in memory.
         ``after`` is the id of an event, or of a page: the stream goes on as if it had not ended. Or it is the post that
         stood first in a home: what stands above it is told, and where it is gone, or was none, all of the newest page.
         """

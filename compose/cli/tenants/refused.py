@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -71,10 +71,7 @@ def refused_usage_send(refused_id: Id, note: Note) -> None:
 
     Example: millrace tenants refused-usage-send ur_1 --note "the key has this tenant now"
     """
-    from reconciliation.tenancy.refused_usage import decide  # noqa: PLC0415
-
-    with operator_connection() as connection:
-        decide(connection, refused_id, "asked", shell_user(), note)
+    _decide(refused_id, "asked", note)
     print(f"{refused_id} is judged again: 'refused-usage-show' tells what became of it")
 
 
@@ -84,8 +81,12 @@ def refused_usage_discard(refused_id: Id, note: Note) -> None:
 
     Example: millrace tenants refused-usage-discard ur_1 --note "a test of theirs"
     """
+    _decide(refused_id, "discarded", note)
+    print(f"{refused_id} is discarded")
+
+
+def _decide(refused_id: str, decision: Literal["asked", "discarded"], note: str) -> None:
     from reconciliation.tenancy.refused_usage import decide  # noqa: PLC0415
 
     with operator_connection() as connection:
-        decide(connection, refused_id, "discarded", shell_user(), note)
-    print(f"{refused_id} is discarded")
+        decide(connection, refused_id, decision, shell_user(), note)
