@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import signal
 import sys
 from dataclasses import replace
@@ -22,6 +21,7 @@ from compose.stack.ports import LOOPBACK, PortLeases
 from compose.stack.postgres import Postgres
 from compose.stack.valkey import Valkey
 from compose.stack.varnish import Varnish
+from compose.supervise.asked import refusal
 from compose.supervise.child import ChildSpec
 from compose.supervise.state import STACK_ID_VARIABLE
 
@@ -40,7 +40,6 @@ _PORTS_OF: Final = {
 _EXECUTED: Final = ("vault", "simulator")
 #: what a fork server imports besides: compiled codecs, and what httpx imports for its first client only
 FORKED_WITH: Final = ("schemas.avro.compiled", "httpcore", "compose.services.logs")
-_OK: Final = 200
 
 
 def assign_ports(settings: Settings, leases: PortLeases, *, servers_only: bool) -> dict[str, int]:
@@ -165,6 +164,7 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
     if service == "simulator":  # each is a processor of its own, with its own name
         processor = settings.embedded_processors()[instance]
         name, address = f"{processor}-0", addresses.processor_urls[processor]
+    ops_address = f"{LOOPBACK}:{ops_port}"
     environment = {
         "MILLRACE_HOME": str(home.path),
         STACK_ID_VARIABLE: stack_id,
@@ -175,25 +175,12 @@ def _service_spec(settings: Settings, service: str, instance: int, ops_port: int
         kind="service",
         command=lambda: [sys.executable, "-m", "compose.services", service, "--instance", str(instance)],
         environment=environment,
-        unhealthy=partial(_refusal, ops_port, "/startz"),
-        silent=partial(_refusal, ops_port, "/healthz"),
+        unhealthy=partial(refusal, ops_address, "/startz"),
+        silent=partial(refusal, ops_address, "/healthz"),
         stop_signal=signal.SIGTERM,
         start_timeout_s=limits.SERVICE_START_TIMEOUT_S,
         log=home.log(name),
         folder=Path.cwd(),
         address=address,
-        ops_url=f"http://{LOOPBACK}:{ops_port}",
+        ops_url=f"http://{ops_address}",
     )
-
-
-def _refusal(ops_port: int, path: str) -> str | None:
-    connection = http.client.HTTPConnection(LOOPBACK, ops_port, timeout=limits.HEALTH_CHECK_TIMEOUT_S)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        body = answer.read().decode(errors="replace").strip()
-    except (OSError, http.client.HTTPException) as error:
-        return str(error)
-    finally:
-        connection.close()
-    return None if answer.status == _OK else body

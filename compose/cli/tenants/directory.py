@@ -9,6 +9,7 @@ import typer
 
 from compose.cli.audit import head_of
 from compose.cli.options import AsJson, Token
+from compose.cli.tenants import shown
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -55,8 +56,8 @@ def list_(
     if as_json:
         print(json.dumps({"data": rows, "has_more": len(rows) == limits.TENANTS_LISTED_MAX}))
         return
-    for row in rows:
-        print(f"{row['tenant_id']}  {row['state']:14}{row['mode']:12}{row['resources']:>8}  {row['name']}")
+    if rows:
+        print("\n".join(shown.table(rows, ("tenant_id", "state", "mode", "resources", "name"))))
     if len(rows) == limits.TENANTS_LISTED_MAX:
         print(f"there may be more: millrace tenants list --after {rows[-1]['tenant_id']}")
     if not rows:
@@ -105,7 +106,8 @@ def noisy_(as_json: AsJson = False) -> None:
         return
     for row in rows:
         said = f"{row['share_percent']} % of partition {row['partition']}, {row['units_left']:,} units waited"
-        print(f"{row['caller']:36}{row['seen_at']:%F %T}  {said}; {row['proposal'] or 'its turns are smaller'}")
+        print(f"{shown.cell(row['caller'])}  {row['seen_at']:%F %T}\n  {said}")
+        print(f"  {row['proposal'] or 'its turns are smaller'}")
     if not rows:
         print("nobody was noisy")
 
@@ -148,5 +150,4 @@ def show(tenant: str, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(row))
         return
-    for field, value in row.items():
-        print(f"{field:16}{json.dumps(value) if isinstance(value, dict) else value}")
+    print("\n".join(shown.facts(row)))

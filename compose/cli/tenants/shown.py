@@ -10,10 +10,12 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.cells import cell_len, chop_cells, set_cell_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-WIDTH: Final = 80
+WIDTH: Final = 80  # cells of the terminal: a wide character takes two
 _GAP: Final = "  "
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d+)?Z")
 
@@ -36,12 +38,12 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str
     """A line of names, and one for each row; the last column is cut where a line would be too long."""
     cells = [[*columns], *([cell(row.get(name)) for name in columns] for row in rows)]
     is_number = [bool(rows) and all(type(row.get(name)) is int for row in rows) for name in columns]
-    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
+    widths = [max(cell_len(line[n]) for line in cells) for n in range(len(columns))]
     before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
     widths[-1] = min(widths[-1], max(WIDTH - before, 1))
     return [
         _GAP.join(
-            _cut(text, width).rjust(width) if right else _cut(text, width).ljust(width)
+            _cut(text, width).rjust(width) if right else set_cell_size(_cut(text, width), width)
             for text, width, right in zip(line, widths, is_number, strict=True)
         ).rstrip()
         for line in cells
@@ -55,9 +57,15 @@ def facts(document: Mapping[str, Any]) -> list[str]:
     lines = []
     for name, value in flat.items():
         text = _printable(value) if isinstance(value, str) else cell(value)
-        folded = textwrap.wrap(text, WIDTH - width - len(_GAP), break_on_hyphens=False) or [""]
+        folded = _folded(text, WIDTH - width - len(_GAP))
         lines += [f"{'' if n else name:{width}}{_GAP}{part}".rstrip() for n, part in enumerate(folded)]
     return lines
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Lines of at most that many cells, between words where it can be."""
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    return [part for line in lines for part in chop_cells(line, width)] or [""]
 
 
 def _printable(text: str) -> str:
@@ -75,4 +83,4 @@ def _flat(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "\u2026"
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "\u2026"
