@@ -14,11 +14,12 @@ from ingress import limits, openapi
 from ingress.commands import routes as command_routes
 from ingress.commands.operation_routes import router_of
 from ingress.console import routes as console
-from ingress.http import header_fields, health, metrics, problems, quotas, registry, request_ids
-from ingress.http.head_requests import HeadAsGet
-from ingress.http.known_paths import KnownOrRefused, KnownPaths
-from ingress.http.plain_routes import FixedPaths, plain_routes
-from ingress.http.whole_requests import WholeRequests
+from ingress.http import health, metrics, problems, quotas, registry
+from ingress.http.requests import header_fields, request_ids
+from ingress.http.requests.head_requests import HeadAsGet
+from ingress.http.requests.whole_requests import WholeRequests
+from ingress.http.routing.known_paths import KnownOrRefused, KnownPaths
+from ingress.http.routing.plain_routes import FixedPaths, plain_routes
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots

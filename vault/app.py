@@ -16,9 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from ingress.http import header_fields, problems, reading
+from ingress.http import problems
 from ingress.http.quotas import of_process, refusal
-from ingress.http.whole_requests import WholeRequests
+from ingress.http.requests import header_fields, reading
+from ingress.http.requests.whole_requests import WholeRequests
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
 from limiter.edge.asgi import QuotaMiddleware

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from schemas import errors
 from schemas.payments.processors import adapter_of
 from vault import card_forms, limits, metrics, scrubbing

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from ingress.commands import envelope_fields
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from schemas import errors, limits
 from schemas.fields import validation
 from vault.card import Card, read_card

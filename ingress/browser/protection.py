@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from starlette.datastructures import URL
 
-from ingress.http import reading
+from ingress.http.requests import reading
 from schemas import errors
 from sinks.kept_secrets import secrets_of
 

@@ -12,8 +12,9 @@ from ingress import limits
 from ingress.commands import envelope, envelope_fields
 from ingress.commands.admission import DRY_RUN, Admissions
 from ingress.commands.commands import Commands, Terms
-from ingress.http import answers, preferences, problems, reading
+from ingress.http import answers, problems
 from ingress.http.parts import parts_of
+from ingress.http.requests import preferences, reading
 from ingress.identity.auth import Authenticator
 from ingress.identity.signed_requests import SignedRequests
 from schemas import errors

@@ -16,7 +16,8 @@ from msgspec import Struct
 from ingress import limits
 from ingress.commands import envelope
 from ingress.commands.accepted import Note
-from ingress.http import answers, request_ids
+from ingress.http import answers
+from ingress.http.requests import request_ids
 from schemas import errors, records
 from schemas.services import OPERATIONS
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ingress.commands.envelope_fields import Fields, agreed, text_in, version_in
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from schemas import errors, identity, limits
 from schemas.fields import card_number, validation
 from schemas.operation import Named, Operation

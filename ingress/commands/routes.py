@@ -16,8 +16,9 @@ from ingress.commands.commands import Commands
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
 from ingress.commands.stream_places import PlacedStream
-from ingress.http import answers, reading
+from ingress.http import answers
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.identity.roles import OPERATORS
 from ingress.identity.signed_requests import SignedRequests
 from schemas import errors, services

@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.http import problems, reading, strict_json
+from ingress.http import problems
+from ingress.http.requests import reading, strict_json
 from schemas import errors, limits
 from schemas.avro import codec
 

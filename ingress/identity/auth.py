@@ -13,7 +13,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress import limits as ingress_limits
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from ingress.identity.caller import NAME, Caller
 from ingress.identity.claims import principal_in, staff_in, time_in, token_id_in
 from ingress.identity.issuer import ISSUER, SERVICES_ISSUER

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct
 
 from ingress import limits as ingress_limits
-from ingress.http import metrics, strict_json
+from ingress.http import metrics
+from ingress.http.requests import strict_json
 from schemas import errors, limits
 from schemas.crypto import content_digest, http_signature
 from schemas.fields import card_number

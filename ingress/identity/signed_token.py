@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from joserfc import jws
 from joserfc.errors import JoseError
 
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from schemas import errors
 
 if TYPE_CHECKING:

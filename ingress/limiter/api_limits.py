@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from ingress.http.known_paths import KnownPaths
+    from ingress.http.routing.known_paths import KnownPaths
     from ingress.identity.auth import Authenticator
     from ingress.identity.caller import Caller
     from schemas.client_network import Network

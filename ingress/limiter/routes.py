@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import preferences
 from ingress.http.parts import parts_of
+from ingress.http.requests import preferences
 from ingress.identity.auth import Authenticator
 from ingress.limiter.admission import Reach
 from ingress.limiter.quota_policies import QuotaPolicies

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import reading
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.operators import decisions
 from ingress.operators.access_denials import AccessDenials
 from schemas import errors

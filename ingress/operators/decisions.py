@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress.commands import calling, envelope, envelope_fields
-from ingress.http import reading, strict_json
 from ingress.http.parts import Parts, parts_of
+from ingress.http.requests import reading, strict_json
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from schemas import errors, limits

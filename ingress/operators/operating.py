@@ -11,8 +11,9 @@ from msgspec import structs
 
 from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
-from ingress.http import answers, reading
+from ingress.http import answers
 from ingress.http.parts import Parts, parts_of
+from ingress.http.requests import reading
 from ingress.operators.audit import Audit
 from schemas import errors, limits
 from schemas.fields import validation

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from ingress.http import reading
 from ingress.http.openapi import elements, shared
 from ingress.http.openapi.shared import TIME
+from ingress.http.requests import reading
 from schemas import errors, limits
 from schemas.fields import validation, value_types
 from schemas.fields.column import declared

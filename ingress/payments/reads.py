@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import preferences
 from ingress.http.parts import parts_of
+from ingress.http.requests import preferences
 from ingress.payments import expansion, filters
 from ingress.payments.expansion import Expansions
 

@@ -15,7 +15,7 @@ import msgspec
 from ingress import limits as ingress_limits
 from ingress.commands.arrivals import woken
 from ingress.commands.stream_places import StreamPlaces
-from ingress.http import reading
+from ingress.http.requests import reading
 from ingress.social.told import Post, Told
 from schemas import errors
 from schemas.social import limits as social_limits

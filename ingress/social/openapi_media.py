@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ingress.http.openapi import elements
 from ingress.http.openapi.shared import OBJECT_ID, TIME_OR_NULL, a_schema, ref
-from ingress.http.reading import NDJSON
+from ingress.http.requests.reading import NDJSON
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.service import READ
 

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from ingress.commands import calling
 from ingress.commands.stream_places import PlacedStream
-from ingress.http import reading
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams, asked_after
 from ingress.social.notifications import Notifications

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.responses import Response, StreamingResponse
 
-from ingress.http.head_requests import HeadAsGet
+from ingress.http.requests.head_requests import HeadAsGet
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

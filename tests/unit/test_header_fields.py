@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingress import limits
-from ingress.http.header_fields import why_refused
+from ingress.http.requests.header_fields import why_refused
 from schemas import errors
 
 GOOD = [(b"host", b"pay.example"), (b"authorization", b"Bearer x"), (b"content-type", b"application/json")]

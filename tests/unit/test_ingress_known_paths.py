@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Mount, Route
 
 from ingress.app import ROUTERS
-from ingress.http.known_paths import KnownPaths
+from ingress.http.routing.known_paths import KnownPaths
 from tests.contracts.test_schema_registry import app, call
 
 __all__ = ["app"]  # the fixture of this module

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from ingress.app import ROUTERS
-from ingress.http.plain_routes import FixedPaths, Queries, plain_routes
+from ingress.http.routing.plain_routes import FixedPaths, Queries, plain_routes
 from schemas import errors
 from schemas.services import OPERATIONS
 

@@ -6,8 +6,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from ingress import limits
-from ingress.http import preferences
-from ingress.http.preferences import Preferences
+from ingress.http.requests import preferences
+from ingress.http.requests.preferences import Preferences
 from schemas import errors
 from tests.each import each
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from starlette.requests import Request
 
-from ingress.http import reading
+from ingress.http.requests import reading
 from schemas import errors
 from tests.each import each
 

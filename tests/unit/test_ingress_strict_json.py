@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingress import limits
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from schemas import errors
 from tests.each import each
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from ingress.http import reading
+from ingress.http.requests import reading
 from schemas import errors
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingress.http import request_ids
+from ingress.http.requests import request_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

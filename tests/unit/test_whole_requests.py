@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingress import limits
-from ingress.http.whole_requests import WholeRequests
+from ingress.http.requests.whole_requests import WholeRequests
 from schemas import errors
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling, envelope, envelope_fields
-from ingress.http import reading
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.identity.caller import NAME
 from ingress.operators import operating
 from ingress.operators.audit import Audit

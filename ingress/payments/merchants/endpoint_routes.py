@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import reading, strict_json
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading, strict_json
 from ingress.identity.signed_requests import SignedRequests
 from ingress.payments import reads
 from ingress.payments.active_policies import ActivePolicies

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import reading, strict_json
 from ingress.http.parts import Parts, parts_of
+from ingress.http.requests import reading, strict_json
 from ingress.identity.auth import Authenticator
 from ingress.identity.caller import NAME
 from ingress.identity.signed_requests import SignedRequests

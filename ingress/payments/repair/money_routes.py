@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import reading
+from ingress.http.requests import reading
 from ingress.operators import decisions
 from ingress.payments.repair import money_proposals, proposal_calls
 from ingress.payments.repair.money_proposals import MoneyProposals

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from ingress import limits as ingress_limits
 from ingress.commands import calling
-from ingress.http import reading, strict_json
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading, strict_json
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments.risk.policies import PolicyVersions

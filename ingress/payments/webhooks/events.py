@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ingress.http import strict_json
+from ingress.http.requests import strict_json
 from ingress.payments.webhooks import signatures
 from schemas import errors
 from schemas.fields import card_number, validation

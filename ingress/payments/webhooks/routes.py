@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.http import reading
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.payments.webhooks.gateway import WebhookGateway
 from schemas.payments import limits
 

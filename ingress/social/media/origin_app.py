@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ingress.http import problems
-from ingress.http.whole_requests import WholeRequests
+from ingress.http.requests.whole_requests import WholeRequests
 from ingress.social.media.byte_ranges import RangeNotSatisfiable
 from schemas import errors
 from schemas.social import limits as social_limits

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ingress.commands import calling
-from ingress.http import reading
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.http.streams import begun
 from ingress.social.own_data.own_data import OwnData
 from ingress.social.users import user_of

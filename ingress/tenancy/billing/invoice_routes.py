@@ -18,8 +18,9 @@ from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT, CREATE
 from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
 from ingress.commands.form_commands import carry_out
-from ingress.http import answers, reading
+from ingress.http import answers
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.operators import operating
 from ingress.operators.audit import Audit
 from ingress.payments.resources import Collections

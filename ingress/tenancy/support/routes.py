@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from ingress.commands import calling, envelope, envelope_fields
 from ingress.commands.commands import Commands
-from ingress.http import answers, reading
+from ingress.http import answers
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading
 from ingress.operators import operating
 from ingress.tenancy.callers import is_member, member, of_tenant, require_staff
 from ingress.tenancy.support.access import SupportAccess, shown

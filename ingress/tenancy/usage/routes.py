@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
-from ingress.http import reading, strict_json
 from ingress.http.parts import parts_of
+from ingress.http.requests import reading, strict_json
 from ingress.tenancy.callers import member
 from ingress.tenancy.usage.producer import UsageProducer
 from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS, Asked, Usage, require_span, wrong

@@ -11,7 +11,7 @@ import pytest
 from joserfc import jwk, jwt
 
 from ingress.app import CONSOLE_ROUTERS, ROUTERS
-from ingress.http.known_paths import KnownPaths
+from ingress.http.routing.known_paths import KnownPaths
 from ingress.identity.auth import Authenticator
 from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
 from ingress.identity.jwks import KeySource

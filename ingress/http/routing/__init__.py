@@ -1,0 +1,1 @@
+"""How a path finds its route, at little cost."""
