@@ -16,7 +16,7 @@ _USER_TIME: Final = 11  # of the fields after the name: user, system, and the sa
 
 
 def cpu_seconds(groups: Mapping[str, Sequence[int]]) -> dict[str, float]:
-    """User and system time so far of every group: its processes, their children, and those that have ended."""
+    """User and system time so far of every group: its processes, their children, and what has ended of both."""
     return {name: sum(_family_seconds(pid) for pid in pids) for name, pids in groups.items()}
 
 
@@ -44,7 +44,7 @@ def machine_seconds() -> float:
 
 
 def _family_seconds(pid: int) -> float:
-    return sum(_times(pid)) + sum(sum(_times(child)[:2]) for child in _children(pid))
+    return sum(sum(_times(one)) for one in (pid, *_children(pid)))
 
 
 def _children(pid: int) -> list[int]:
