@@ -13,7 +13,8 @@ from dataflows.tenancy.domain.tenant import POOLED_SCHEMA, OfAStore
 from schemas import errors
 from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
-from sinks.postgres import database_clock
+from sinks.postgres import arrays, database_clock
+from sinks.postgres.arrays import Bigints, Blobs, Booleans, Texts
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
@@ -58,6 +59,7 @@ class Places:
     """The databases of one mover: the control database, and each dedicated one while it is needed."""
 
     def __init__(self, control: Connection[Any], dsn: str, secrets: TenancySecrets) -> None:
+        arrays.register(control)
         self.control = control
         self._dsn = dsn
         self._secrets = secrets
@@ -90,6 +92,7 @@ class Places:
                 autocommit=True,
                 connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
             )
+            arrays.register(found)
             try:
                 store_files.ensure(found)  # it is new, or was away when the others were migrated
             except BaseException:
@@ -130,21 +133,21 @@ class Places:
         """As ``apply``, for rows of several tenants and stores in the database of one of them, in one transaction."""
         if not rows:
             return
-        known: dict[str, str] = {}
+        tenants: dict[str, Place] = {}
         for place, _ in rows:
-            known.setdefault(place.tenant_id, self.context(place))
+            tenants.setdefault(place.tenant_id, place)
         newest = {(place.store, place.tenant_id, row[0]): row for place, row in sorted(rows, key=_by_version)}
         self.connection(database).execute(
             "select tenancy.apply_rows"
             "(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bool[])",
             (
-                [known[tenant] for _, tenant, _ in newest],
-                [store for store, _, _ in newest],
-                [tenant for _, tenant, _ in newest],
-                [row[0] for row in newest.values()],
-                [row[1] for row in newest.values()],
-                [row[2] for row in newest.values()],
-                [row[3] for row in newest.values()],
+                [self.context(place) for place in tenants.values()],  # once for each: it asks that database's clock
+                Texts([store for store, _, _ in newest]),
+                Texts([tenant for _, tenant, _ in newest]),
+                Texts([row[0] for row in newest.values()]),
+                Bigints([row[1] for row in newest.values()]),
+                Blobs([row[2] for row in newest.values()]),
+                Booleans([row[3] for row in newest.values()]),
             ),
         )
 

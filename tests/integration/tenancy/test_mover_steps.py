@@ -344,3 +344,12 @@ def test_a_database_of_its_own_is_not_read_by_an_older_policy_however_long_it_ta
                     await read
 
     asyncio.run(asked())
+
+
+def test_a_page_proves_its_tenant_once(world: MoverWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each proof asks the clock of the database that judges it: once a page, not once a row."""
+    place = world.places.serving(world.tenant("tn_paged", 5))
+    rows, proved, context = world.places.rows_after(place, "", 9), [], world.places.context
+    monkeypatch.setattr(world.places, "context", lambda of: proved.append(of.tenant_id) or context(of))
+    world.places.apply(place, rows)
+    assert (len(rows), proved) == (5, ["tn_paged"])
