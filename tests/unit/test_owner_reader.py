@@ -110,7 +110,7 @@ def test_commands_behind_a_read_gather_and_one_after_a_quiet_time_is_read_at_onc
     now_s, waits_s = 1_000.0, list[float]()
     monkeypatch.setattr("dataflows.owner.reading.reader.time", SimpleNamespace(monotonic=lambda: now_s))
     reader._consumer.close()
-    command = SimpleNamespace(error=lambda: None, partition=lambda: 0)
+    command = SimpleNamespace(error=lambda: None, partition=lambda: 0, offset=lambda: 0)
     reader._consumer = Mock(
         poll=lambda _idle_s: command, consume=lambda _most, within_s: waits_s.append(within_s) or []
     )
@@ -127,12 +127,12 @@ def test_what_was_decided_ahead_before_the_take_is_not_read_again_however_far_th
     """Its position may pass that record before Kafka delivers it; taken for a new one, the owner would start over."""
     given: dict[str, Any] = {"leader_epoch": 0, "decided_at": 0, "signed_from": None, "ahead": {2: 0}}
     lease = Lease(0, 2, 0, last_seq=0, published_seq=0, state=Any, topic_id="t", offset_base=0, **given)  # type: ignore[arg-type]
-    monkeypatch.setattr("dataflows.owner.reading.reader.record_of", lambda offset, *_, **__: Record(offset, b""))
+    monkeypatch.setattr("dataflows.owner.reading.positions.record_of", lambda offset, *_, **__: Record(offset, b""))
     monkeypatch.setattr(EveryPartitionIsOurs, "get", lambda *_: lease)
-    reader._begin({0: lease})
+    reader._positions.begin({0: lease})
 
     def read(offset: int) -> Record | None:
-        return reader._next_record(SimpleNamespace(offset=lambda: offset), 0)  # type: ignore[arg-type] # all that is asked
+        return reader._positions.next_record(SimpleNamespace(), 0, offset)  # type: ignore[arg-type] # nothing is asked
 
     first = [record for record in (read(0), read(1)) if record is not None]
     lease.decided(first)

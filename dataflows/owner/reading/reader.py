@@ -1,7 +1,8 @@
 """Reads commands: one consumer over all assigned partitions, decoding the next batch while Postgres works on this one.
 
 Kafka assigns partitions to group members. The reader takes them (``takes.py``), starts at the offset that Postgres
-holds, and hands on every offset from there once and without a gap; where it cannot, the partition halts.
+holds, and hands on every offset from there once and without a gap (``positions.py``); where it cannot, the partition
+halts.
 On revocation it waits for the batch in work, then gives the lease back.
 Measured: ``poll(t)`` then ``consume(n - 1, 0)`` answers in 1.3 ms where ``consume(n, t)`` takes 12.
 """
@@ -11,25 +12,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Container
 from typing import Final
 
 import psycopg
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from msgspec import Struct
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from dataflows import limits as dataflows_limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.partition.leases import Lease, Leases
-from dataflows.owner.partition.next_offset import OUT_OF_RANGE, Place, witness_fault
+from dataflows.owner.partition.next_offset import OUT_OF_RANGE
 from dataflows.owner.publisher import Publisher
-from dataflows.owner.reading.decoding import record_of
+from dataflows.owner.reading.positions import Positions
 from dataflows.owner.reading.rounds import Rounds
 from dataflows.owner.reading.takes import Takes
 from dataflows.owner.senders import Senders
 from schemas import limits
-from schemas.errors import GapInOffsets, InvariantViolation
 from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topic_offsets import TopicOffsets
@@ -40,22 +38,6 @@ from sinks.streams.newest_events import NewestEvents
 _POLL_S: Final = dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000
 _IDLE_S: Final = dataflows_limits.OWNER_IDLE_WAIT_MS / 1_000
 log = structlog.get_logger()
-
-
-class _Reading(Struct):
-    """How far one partition was read under one lease, in the partition's own offsets."""
-
-    lease: Lease
-    next_offset: int  # at the take
-    began: int  # next_offset, or the command before it, which an earlier lease read
-    position: int  # the offset after the last one read
-    #: decided by earlier leases when it was taken: the lease's position may pass these before they are read
-    ahead: Container[int]
-    fault: InvariantViolation | None = None  # why nothing more can be read; what was read is decided before the halt
-
-    @property
-    def place(self) -> Place:
-        return Place(self.lease.topic_id, self.position - self.lease.offset_base)
 
 
 class Reader:
@@ -86,7 +68,7 @@ class Reader:
         self.rounds = Rounds(self._stopping, takes_turns=takes_turns)
         gap_ms = dataflows_limits.TURNS_READ_GAP_MS if takes_turns else dataflows_limits.OWNER_READ_GAP_MS
         self._gap_s: Final = gap_ms / 1_000
-        self._reading: dict[int, _Reading] = {}  # all assigned partitions that do not stand still
+        self._positions = Positions(leases, senders)
         self._gather_until_s = 0.0  # what comes until then after a read is read together
         self._assignments = 0  # grows with every change of what is assigned
         self.joined = False  # from the first assignment, also an empty one, until the group excludes us
@@ -210,102 +192,67 @@ class Reader:
                 self._told(error, message.partition())
                 continue
             partition = _number(message.partition())
-            record = self._next_record(message, partition)
+            record = self._positions.next_record(message, partition, _number(message.offset()))
             if record is None:
                 continue
             if size[partition] and size[partition] + len(record.value) > dataflows_limits.BATCH_BYTES_MAX:
                 batches.append(self._batch(partition, by_partition.pop(partition), size.pop(partition)))
             by_partition[partition].append(record)
             size[partition] += len(record.value)
-        batches += [self._batch(p, found, size[p]) for p, found in by_partition.items() if found and p in self._reading]
+        batches += [
+            self._batch(partition, found, size[partition]) for partition, found in by_partition.items() if found
+        ]
         return batches
 
     def _batch(self, partition: int, records: list[Record], size: int) -> PartitionBatch:
-        return PartitionBatch(partition, records, self._reading[partition].lease.epoch, size)
-
-    def _next_record(self, message: Message, partition: int) -> Record | None:
-        """The next record in order; None for another one, or while nothing of the partition may be read."""
-        reading = self._reading.get(partition)
-        if reading is None or reading.fault or self._leases.get(partition) is not reading.lease:
-            return None  # it stands still; this is read again when it goes on
-        offset = _number(message.offset()) + reading.lease.offset_base
-        if offset == reading.position:
-            reading.position += 1
-            if offset < reading.next_offset:
-                reading.fault = witness_fault(reading.lease.place, reading.lease.leader_epoch, message.leader_epoch())
-                return None
-            if offset in reading.ahead:
-                return None
-            return record_of(
-                offset, message, self._senders, self._leases.service, signed_from=reading.lease.signed_from
-            )
-        if not reading.began <= offset < reading.position:  # otherwise it is a second delivery under this lease
-            shift = reading.lease.offset_base  # in Kafka's offsets, where an operator looks for it
-            reading.fault = GapInOffsets(expected=reading.position - shift, found=offset - shift)
-        return None
+        return PartitionBatch(partition, records, self._positions.epoch(partition), size)
 
     def _refused_unread(self, partition: int, begins: int) -> list[Record]:
         """Records that nobody can decompress, some at a time; reading goes on behind them."""
-        reading = self._reading.get(partition)
-        if reading is None or reading.fault or self._leases.get(partition) is not reading.lease:
+        if not self._positions.may_read(partition):
             return []
-        first, shift = reading.position, reading.lease.offset_base
-        end = min(self._unreadable.end_of(partition, begins) + shift, first + dataflows_limits.BATCH_MESSAGES_MAX)
-        if end <= first:
-            return []  # told twice before reading went on
-        reading.position = end
-        self._consumer.seek(TopicPartition(self._topic, partition, end - shift))
-        return [
-            Record(offset, b"", refused="batch_unreadable")
-            for offset in range(max(first, reading.next_offset), end)
-            if offset not in reading.ahead
-        ]
+        end = self._unreadable.end_of(partition, begins)
+        passed = self._positions.pass_over(partition, end, "batch_unreadable")
+        self._rewind({partition})
+        return passed
 
     def _told(self, error: KafkaError, partition: int | None) -> None:
         """Handles an error that came in place of a message. Raises KafkaException if a new start may mend it."""
         if error.code() not in OUT_OF_RANGE or partition is None:
             raise KafkaException(error)
-        if reading := self._reading.get(partition):
-            reading.fault = self._takes.watch.why_out_of_range(partition, reading.place, error.str())
+        if place := self._positions.place(partition):
+            self._positions.found(partition, self._takes.watch.why_out_of_range(partition, place, error.str()))
 
     def _watch(self) -> None:
-        places = {p: reading.place for p, reading in self._reading.items() if not reading.fault}
-        for partition, fault in self._takes.watch.look(places).items():
-            if reading := self._reading.get(partition):
-                reading.fault = fault
+        for partition, fault in self._takes.watch.look(self._positions.places()).items():
+            self._positions.found(partition, fault)
 
     def _halt_faulty(self) -> None:
         """Halts partitions that cannot be read on, once all that was read of them is decided."""
-        for partition, reading in list(self._reading.items()):
-            is_ours = self._leases.get(partition) is reading.lease
-            if reading.fault and (not is_ours or reading.lease.next_offset >= reading.position):
-                del self._reading[partition]
-                if is_ours:
-                    self._takes.halt(reading.lease, reading.fault)
+        for lease, fault in self._positions.faulty():
+            self._takes.halt(lease, fault)
 
     def _rewind(self, partitions: set[int]) -> None:
-        for partition in partitions & self._reading.keys():
-            self._consumer.seek(TopicPartition(self._topic, partition, self._reading[partition].place.offset))
+        """Kafka goes on where these were read to."""
+        for partition, offset in self._positions.offsets(partitions).items():
+            self._consumer.seek(TopicPartition(self._topic, partition, offset))
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.joined = True
         self._assignments += 1
-        places = self._begin(self._takes.take([p.partition for p in partitions]))
+        places = self._places(self._positions.begin(self._takes.take([p.partition for p in partitions])))
         # Nothing is read of a partition that stands still, though it is assigned.
-        still = [TopicPartition(self._topic, p.partition, OFFSET_END) for p in partitions if p.partition not in places]
-        consumer.incremental_assign([*places.values(), *still])
+        read = {place.partition for place in places}
+        still = [TopicPartition(self._topic, p.partition, OFFSET_END) for p in partitions if p.partition not in read]
+        consumer.incremental_assign([*places, *still])
         self.rounds.wake()  # some of their events may have been published again
 
-    def _begin(self, leases: dict[int, Lease]) -> dict[int, TopicPartition]:
-        """The Kafka offset to read on from, by partition."""
-        for partition, lease in leases.items():
-            began = lease.next_offset - 1 if lease.has_witness else lease.next_offset
-            self._reading[partition] = _Reading(lease, lease.next_offset, began, began, lease.ahead)
-        return {p: TopicPartition(self._topic, p, self._reading[p].place.offset) for p in leases}
+    def _places(self, offsets: dict[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
 
     def _read_again(self) -> None:
         """Resumes partitions that stood still. After "out of range" a consumer cannot seek, so it is reassigned."""
-        places = list(self._begin(self._takes.again(busy=self.rounds.taken)).values())
+        places = self._places(self._positions.begin(self._takes.again(busy=self.rounds.taken)))
         if places:
             self._consumer.incremental_unassign(places)
             self._consumer.incremental_assign(places)
@@ -345,8 +292,7 @@ class Reader:
 
     def _unassigned(self, partitions: list[TopicPartition]) -> None:
         self._assignments += 1
-        for place in partitions:
-            self._reading.pop(place.partition, None)
+        self._positions.drop(place.partition for place in partitions)
 
 
 def _number(place: int | None) -> int:
