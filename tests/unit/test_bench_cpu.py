@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from compose.proof.bench.cpu import cpu_seconds
 
 SPENDS_S = 0.2
@@ -20,22 +22,16 @@ sys.stdin.read()
 """
 
 
-def test_the_time_of_processes_that_a_child_has_waited_for_counts() -> None:
+ABOVE = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-c', sys.argv[1]]))"
+
+
+@pytest.mark.parametrize("program", [(KEPT,), (ABOVE, KEPT)], ids=["itself", "its child"])
+def test_the_time_of_processes_that_were_waited_for_counts(program: tuple[str, ...]) -> None:
     """A warm sandbox stays, and so does what its forks cost: nothing of it is in the time of its parent's dead."""
-    middle = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-c', sys.argv[1]]))"
-    with subprocess.Popen(
-        [sys.executable, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as kept:
+    command = [sys.executable, "-c", *program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as kept:
         assert kept.stdin is not None
         assert kept.stdout is not None
         assert kept.stdout.readline() == "done\n"
         assert cpu_seconds({"kept": [kept.pid]})["kept"] >= SPENDS_S
         kept.stdin.close()
-    with subprocess.Popen(
-        [sys.executable, "-c", middle, KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as above:
-        assert above.stdin is not None
-        assert above.stdout is not None
-        assert above.stdout.readline() == "done\n"
-        assert cpu_seconds({"above": [above.pid]})["above"] >= SPENDS_S
-        above.stdin.close()
