@@ -56,7 +56,7 @@ def show(case_id: CaseId) -> None:
 
 @app.command()
 def sweep(as_json: AsJson = False) -> None:
-    """Open a case for money that waits in suspense or on its way for longer than the horizon."""
+    """Open a case for money that waits in suspense, on its way or with a processor for longer than the horizon."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.payments.repair.lists import aged_cases_open  # noqa: PLC0415
 

@@ -29,9 +29,14 @@ def case_show(connection: psycopg.Connection, case_id: str) -> dict[str, Any]:
 
 
 def aged_cases_open(connection: psycopg.Connection) -> list[dict[str, Any]]:
-    """Opens a case for each balance of suspense, rounding or payouts that is too old, and each payout to a merchant."""
+    """Opens a case for all money that waits for too long, once for each.
+
+    That is every balance of suspense, rounding or payouts, every payout to a merchant, and every dispute that ended
+    otherwise than lost without its money coming back.
+    """
     balances = _rows(connection, "aged_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
-    return balances + _rows(connection, "aged_payouts_open", payout_horizon_days=limits.PAYOUT_HORIZON_DAYS)
+    payouts = _rows(connection, "aged_payouts_open", payout_horizon_days=limits.PAYOUT_HORIZON_DAYS)
+    return balances + payouts + _rows(connection, "aged_disputes_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
 
 
 def repairs_list(connection: psycopg.Connection, *, every_state: bool = False) -> list[dict[str, Any]]:

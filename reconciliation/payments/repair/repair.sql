@@ -46,6 +46,22 @@ where p.state = 'pending' and p.created_at < now() - make_interval(days => %(pay
 on conflict do nothing
 returning id, reference;
 
+-- name: aged_disputes_open
+-- `millrace cases sweep`: a dispute that ended otherwise than lost, and whose money the processor did not give back. Of one
+-- that persons have answered for since, nothing more is asked. Index dispute_money_away.
+insert into repair_case (id, kind, reference, processor, evidence)
+select 'case_' || substr(encode(sha256(convert_to('dispute' || d.id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
+       'aged_dispute', d.id, d.processor,
+       jsonb_build_object('merchant', d.merchant_id, 'payment_intent', d.intent_id, 'state', d.state, 'amount', d.amount,
+                          'currency', d.currency, 'provider_ref', d.provider_ref, 'ended_at', d.updated_at)
+from dispute d
+where d.funds = 'withdrawn' and d.state in ('won', 'prevented', 'warning_closed')
+  and d.updated_at < now() - make_interval(days => %(horizon_days)s)
+  and not exists (select 1 from repair_case o
+                  where o.reference = d.id and (o.state <> 'resolved' or o.resolved_at >= d.updated_at))
+on conflict do nothing
+returning id, reference;
+
 -- name: repairs_page
 -- `millrace repair list`: newest first.
 select p.id, p.case_id, p.template, p.state, p.author, p.decided_by, p.note, p.txn_id, p.proposed_at, p.posted_at, p.refusal

@@ -115,6 +115,7 @@ PLANTED: dict[str, list[str]] = {
     "payouts": ["update payout set state = 'paid' where state = 'pending'"],
     "payouts_in_transit": ["update payout set amount = amount + 1 where state = 'pending'"],
     "aged_payouts": ["update repair_case set state = 'resolved' where kind = 'aged_payout'"],
+    "aged_disputes": ["update dispute set state = 'won' where state = 'lost' and funds = 'withdrawn'"],
     "exchanges": ["update ledger_entry set account_id = 'fx_clearing:EUR' where account_id = 'platform_fee_income:EUR'"],
     "settled": [f"update processor_attempt set settled_line = null where operation_id = {SETTLED}"],
     "7": [f"update payment_intent set amount_received = amount_received - 1 where id = {SUCCEEDED}"],
