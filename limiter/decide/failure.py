@@ -17,6 +17,8 @@ from schemas import errors
 from schemas.limiter import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from limiter.policy.level import Level
     from limiter.spending.buckets import Bucket
     from limiter.spending.fields import Identity
@@ -31,12 +33,13 @@ _COUNTERS_MAX: Final = 100_000
 class WithoutStore:
     """The emergency counters of one process. Each of several gateways has its part of a policy's capacity."""
 
-    def __init__(self, gateways: int = 1) -> None:
+    def __init__(self, gateways: int = 1, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._gateways = gateways
+        self._clock_s = clock_s
         #: by bucket: since when, how much. The oldest makes room when there are too many
         self._spent: OrderedDict[bytes, tuple[float, int]] = OrderedDict()
         self._allowed: tuple[dict[Identity, int], dict[Identity, int]] = ({}, {})  # young and old: what each had cost
-        self._turned_at = time.monotonic()
+        self._turned_at = clock_s()
 
     def decide(self, key: KeyState, cost: int, request_id: str | None = None) -> Decision:
         """The answer of the strictest failure mode among the policies of a key. Raises KeyReused.
@@ -51,7 +54,7 @@ class WithoutStore:
         if strict is not None:
             return _refusal(strict.level)
         last = real[-1]
-        now = time.monotonic()
+        now = self._clock_s()
         if request_id is not None and (before := self._cost_of((key.name, request_id), now)) is not None:
             if before != cost:
                 raise errors.KeyReused
@@ -69,10 +72,14 @@ class WithoutStore:
         return _allowance(last.level, duplicate=False)
 
     def _cost_of(self, identity: Identity, now: float) -> int | None:
-        """What an identity was allowed lately; each half of that time keeps a bounded number."""
+        """What an identity was allowed lately; each half of that time keeps a bounded number.
+
+        Nobody comes here between two outages: what was allowed in an earlier one is over.
+        """
+        young, age_s, life_s = self._allowed[0], now - self._turned_at, limits.LIMIT_IDENTITY_MS / _MS_PER_S
+        if age_s > life_s or len(young) >= limits.LIMIT_DOUBTS_MAX:
+            self._allowed, self._turned_at = ({}, {} if age_s > 2 * life_s else young), now
         young, old = self._allowed
-        if now - self._turned_at > limits.LIMIT_IDENTITY_MS / _MS_PER_S or len(young) >= limits.LIMIT_DOUBTS_MAX:
-            self._allowed, self._turned_at = ({}, young), now
         return young.get(identity, old.get(identity))
 
     def _may_spend(self, bucket: Bucket, cost: int, now: float) -> bool:

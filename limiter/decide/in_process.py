@@ -165,11 +165,14 @@ class InProcessLimiter:
         return decided
 
     def _before(self, name: str, request_id: str, now: int) -> tuple[int, Decision] | None:
-        """The recent answer to an identity; each half of that time keeps a bounded number."""
+        """The recent answer to an identity; each half of that time keeps a bounded number.
+
+        Only who brings an identity comes here, maybe after a day: then the young half is over, too.
+        """
         young, old = self._known
-        is_over = now - self._turned_us > limits.LIMIT_IDENTITY_MS * _US_PER_MS
-        if is_over or len(young) >= limits.LIMIT_ANSWERS_MAX:
-            self._known, self._turned_us = ({}, young), now
+        age_us, life_us = now - self._turned_us, limits.LIMIT_IDENTITY_MS * _US_PER_MS
+        if age_us > life_us or len(young) >= limits.LIMIT_ANSWERS_MAX:
+            self._known, self._turned_us = ({}, {} if age_us > 2 * life_us else young), now
             young, old = self._known
         return young.get((name, request_id)) or old.get((name, request_id))
 

@@ -102,6 +102,15 @@ def test_an_identity_consumes_once_and_keeps_its_cost() -> None:
     assert not found.check("t", "u", "/r", 3, "i").duplicate
 
 
+def test_an_identity_of_yesterday_is_a_new_request_though_nobody_asked_since() -> None:
+    clock = Clock()
+    found = InProcessLimiter({**WINDOW, "window_ms": 3_600_000}, now_us=clock)
+    assert not found.check("t", "u", "/r", 3, "i").duplicate
+    clock.now_us += 24 * 3_600_000_000
+    told = found.check("t", "u", "/r", 4, "i")  # no word of the cost that it had then
+    assert (told.allowed, told.duplicate, told.remaining) == (True, False, 6)
+
+
 @pytest.mark.parametrize("cost", [-1, limits.LIMIT_COST_MAX + 1])
 def test_what_is_no_cost_consumes_nothing(cost: int) -> None:
     found = InProcessLimiter({**WINDOW, "window_ms": 60_000}, now_us=Clock())
