@@ -113,6 +113,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         authenticator=ingress.authenticator,
         tell=ingress.audit.suspicious,
         trusted_proxies=ingress.config.trusted_proxies,
+        sessions=[*sessions, ingress.caller_at_console],
     )
     app.add_middleware(
         EndedWhenDenied,

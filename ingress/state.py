@@ -39,8 +39,11 @@ from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from schemas import errors, services
 
 if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+
     from ingress.config import IngressConfig
     from ingress.http_service import HttpService
+    from ingress.identity.caller import Caller
 
 
 class Ingress:
@@ -133,6 +136,10 @@ class Ingress:
         await self.audit.close()
         await self._audited_store.close()
         await self._store.close()
+
+    def caller_at_console(self, headers: Headers) -> Caller | None:
+        """Who comes without a token, by a session of the console."""
+        return self._console.caller_of(headers)
 
     async def why_not_ready(self) -> str | None:
         """None when calls can be served."""

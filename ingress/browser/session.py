@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
+from starlette.requests import cookie_parser
 
 from ingress.browser.protection import FormTokens
 from ingress.http.cursors import Cursors
@@ -20,6 +21,8 @@ from sinks.kept_secrets import derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.datastructures import Headers
 
     from ingress.http.store import Store
     from ingress.identity.denials import Denials
@@ -78,7 +81,7 @@ class Sessions(Generic[Person]):
         self.form_tokens = FormTokens(keys)
         self._signer = Cursors(keys)
         self._form = form
-        self._owner, self._cookie = owner, cookie
+        self._owner, self.cookie_name = owner, cookie
         self._clock = clock
 
     def opened(self, caller: Caller) -> Person:
@@ -98,14 +101,14 @@ class Sessions(Generic[Person]):
 
     def cookie(self, session: Person) -> str:
         """The session as a cookie's value."""
-        return self._signer.write(self._owner, self._cookie, msgspec.structs.asdict(session))
+        return self._signer.write(self._owner, self.cookie_name, msgspec.structs.asdict(session))
 
     def read(self, cookie: str | None) -> Person:
         """The session that a cookie proves. Raises Unauthenticated when there is none, or it is over."""
         if not cookie:
             raise errors.Unauthenticated("Sign in to go on.")
         try:
-            session = self._signer.read(self._owner, self._cookie, cookie, self._form)
+            session = self._signer.read(self._owner, self.cookie_name, cookie, self._form)
         except (errors.MalformedRequest, msgspec.ValidationError) as error:
             raise errors.Unauthenticated("Sign in to go on.") from error
         if self._clock() >= session.expires_at:
@@ -131,6 +134,13 @@ class SignedIn(Generic[Person]):
         self.sessions = sessions
         self.store = store
         self._denials = denials
+
+    def caller_of(self, headers: Headers) -> Caller | None:
+        """Who comes without a token, by its signed cookie alone, which may have ended: whose places it takes."""
+        try:
+            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(self.sessions.cookie_name)).caller()
+        except errors.Unauthenticated:
+            return None
 
     async def session(self, cookie: str | None) -> Person:
         """The session of a cookie, unless its holder has signed out, or is denied. Raises Unauthenticated."""

@@ -1,11 +1,13 @@
 """Enumeration and anomalous fan-out: who asks for ids that do not exist or tries tokens, whose reach is far too wide.
 
-A merchant's own traffic may be as wide as its business. Wide is an operator's token that touches hundreds of objects in
-a minute, and one network that speaks for dozens of merchants. A proxy on this machine that is not trusted is none.
+A merchant's own traffic may be as wide as its business. Wide is one of staff who touches hundreds of objects in a
+minute, by a token or in a session of the console, and one network that speaks for dozens of merchants. A proxy on this
+machine that is not trusted is none.
 
 What is found is told, never refused: quotas limit, people judge. Each finding is a metric, a row of the audit log and
-one open case (``suspicious_access``). Counted in this process alone, by merchant and subject of a verified token or by
-network, over fixed windows: several processes together let through as many times more before the first of them speaks.
+one open case (``suspicious_access``). Counted in this process alone, by merchant and subject of a verified token or
+session, or by network, over fixed windows: several processes together let through as many times more before the first
+of them speaks.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from starlette.datastructures import Headers
 
 from ingress import limits
 from ingress.http import metrics
-from ingress.identity.roles import OPERATORS
+from ingress.identity.roles import STAFF
 from limiter.edge.client_address import client_address
 from schemas import errors
 from schemas.client_network import client_network, widened
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ingress.identity.auth import Authenticator
+    from ingress.identity.caller import Caller
     from schemas.client_network import Network
 
 #: what is anomalous -> how many different paths, merchants or, of tokens, answers within the window
@@ -88,7 +91,10 @@ class AccessPatterns:
 
 
 class AccessWatch:
-    """The middleware: looks at answers as they leave, and tells what it finds behind them."""
+    """The middleware: looks at answers as they leave, and tells what it finds behind them.
+
+    ``sessions`` tell whom the cookie of a page is of.
+    """
 
     def __init__(
         self,
@@ -97,12 +103,14 @@ class AccessWatch:
         authenticator: Authenticator,
         tell: Callable[[Anomaly], Awaitable[None]],
         trusted_proxies: Sequence[Network] = (),
+        sessions: Sequence[Callable[[Headers], Caller | None]] = (),
         patterns: AccessPatterns | None = None,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._tell = tell
         self._trusted_proxies = trusted_proxies
+        self._sessions = sessions
         self._patterns = patterns or AccessPatterns()
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -130,24 +138,35 @@ class AccessWatch:
                 task.add_done_callback(self._telling.discard)
 
     async def _found(self, scope: Scope, status: int) -> list[Anomaly]:
-        path: str = scope["path"]
-        if not path.startswith("/v1/") or (status >= _REFUSED and status not in (_NOT_FOUND, _UNAUTHENTICATED)):
+        if status >= _REFUSED and status not in (_NOT_FOUND, _UNAUTHENTICATED):
             return []
+        found = await self._at_api(scope, status) if scope["path"].startswith("/v1/") else self._at_pages(scope, status)
+        return [one for one in found if one is not None]
+
+    async def _at_api(self, scope: Scope, status: int) -> list[Anomaly | None]:
         network, saw = self._network(scope), self._patterns.saw
         if status == _UNAUTHENTICATED:
-            found = [saw("token_guessing", network, None)] if network else []
-            return [one for one in found if one is not None]
+            return [saw("token_guessing", network, None)] if network else []
         try:
             caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
         except errors.PlatformError:
             return []
-        who = f"{caller.principal} {caller.subject}"
         found = [saw("merchant_fan_out", network, caller.principal)] if network else []
+        return [*found, self._touched(caller, status, scope["path"])]
+
+    def _at_pages(self, scope: Scope, status: int) -> list[Anomaly | None]:
+        """Pages show lists and findings under one path: there each query counts for itself."""
+        headers = Headers(scope=scope)
+        caller = next((found for session in self._sessions if (found := session(headers)) is not None), None)
+        asked = f"{scope['path']}?{scope.get('query_string', b'').decode('latin-1')}"
+        return [] if caller is None else [self._touched(caller, status, asked)]
+
+    def _touched(self, caller: Caller, status: int, what: str) -> Anomaly | None:
+        who = f"{caller.principal} {caller.subject}"
         if status == _NOT_FOUND:
-            found.append(saw("enumeration", who, path))
-        elif not caller.scopes.isdisjoint(OPERATORS):
-            found.append(saw("operator_fan_out", who, path))
-        return [one for one in found if one is not None]
+            return self._patterns.saw("enumeration", who, what)
+        is_staff = not caller.scopes.isdisjoint(STAFF)
+        return self._patterns.saw("operator_fan_out", who, what) if is_staff else None
 
     def _network(self, scope: Scope) -> str | None:
         address = client_address(scope, self._trusted_proxies)

@@ -12,6 +12,7 @@ import pytest
 from ingress import limits
 from tests.eventually import eventually
 from tests.integration.payments.test_ingress_refunds import refused
+from tests.worlds.payments.console_world import Visitors, visitors
 from tests.worlds.payments.repair_world import audited
 from tests.worlds.public_system import merchant, public
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.worlds.public_system import Merchant, PublicSystem
 
-__all__ = ["merchant", "public"]  # the fixtures of this module
+__all__ = ["merchant", "public", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 
 CASES = "/v1/cases"
@@ -140,3 +141,12 @@ def test_who_looks_for_ids_that_do_not_exist_is_found(public: PublicSystem, merc
     assert [row for row in audited(public, "api") if row[0] == f"{merchant.name} merchant:{merchant.name}"] == [
         (f"{merchant.name} merchant:{merchant.name}", "access.enumeration", "done")
     ]
+
+
+def test_who_tries_ids_in_a_session_of_the_console_is_found(public: PublicSystem, visitors: Visitors) -> None:
+    name = f"s_{uuid.uuid4().hex[:12]}"
+    reader = visitors(name, "console:read")
+    for n in range(limits.ACCESS_MISSES_MAX + 30):
+        assert reader.get(f"/console/cases/case_{n:026}").status_code == 404
+    cases = "select split_part(reference, ' ', 1), state from repair_case where kind = 'suspicious_access' and reference like %s"
+    eventually(lambda: public.rows(cases, f"% {name}") == [("enumeration", "open")], 30)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ingress import limits
+from ingress.browser.session import SignedIn
+from ingress.console.session import COOKIE, Session, Sessions
 from ingress.identity.caller import Caller
 from ingress.operators.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from schemas import errors
@@ -67,8 +70,17 @@ class Tokens:
         return Caller(principal=merchant, subject="ann", scopes=frozenset([scope]), expires_at=0)
 
 
+CONSOLE: SignedIn[Session] = SignedIn(Sessions(b"0" * 32), None, None)  # type: ignore[arg-type] # asks no database
+
+
+def signed_in(*scopes: str) -> str:
+    """The cookie of a person of staff at the console."""
+    caller = Caller(principal="staff:bob", subject="bob", scopes=frozenset(scopes), expires_at=time.time() + 3_600)
+    return CONSOLE.sessions.cookie(CONSOLE.sessions.opened(caller))
+
+
 async def _asked(
-    status: int, calls: Iterable[tuple[str, str | None]], peer: str = "198.51.100.7"
+    status: int, calls: Iterable[tuple[str, str | None]], peer: str = "198.51.100.7", cookie: str = ""
 ) -> tuple[list[Anomaly], set[int]]:
     """Calls (path, token) that are all answered alike: what is told, and what the callers hear."""
     told: list[Anomaly] = []
@@ -84,10 +96,13 @@ async def _asked(
     async def send(message: Any) -> None:
         answered.add(message["status"])
 
-    watch = AccessWatch(app, authenticator=Tokens(), tell=tell)  # type: ignore[arg-type] # what is asked of it
-    for path, token in calls:
+    watch = AccessWatch(app, authenticator=Tokens(), tell=tell, sessions=[lambda _: None, CONSOLE.caller_of])  # type: ignore[arg-type] # what is asked of it
+    for asked, token in calls:
+        path, _, query = asked.partition("?")
         headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-        await watch({"type": "http", "path": path, "headers": headers, "client": (peer, 1)}, None, send)  # type: ignore[arg-type] # nobody receives
+        headers += [(b"cookie", f"{COOKIE}={cookie}".encode())] if cookie else []
+        scope = {"type": "http", "path": path, "query_string": query.encode(), "headers": headers, "client": (peer, 1)}
+        await watch(scope, None, send)  # type: ignore[arg-type] # nobody receives
     await asyncio.sleep(0)
     return told, answered
 
@@ -108,6 +123,26 @@ def test_what_answers_say_is_told_and_left_as_it_is(status: int, token: str, kin
     told, answered = asyncio.run(_asked(status, calls(2 * BOUNDS[kind], token)))
     assert [(one.kind, one.subject) for one in told] == [(kind, subject)]
     assert answered == {status}
+
+
+@pytest.mark.parametrize(
+    ("status", "scope", "path", "kind"),
+    [
+        (200, "operator:support", "/console/payments/pi_{}", "operator_fan_out"),
+        (200, "console:read", "/console/payments/pi_{}", "operator_fan_out"),
+        (200, "console:read", "/console/search?q=pi_{}", "operator_fan_out"),
+        (404, "console:read", "/console/payments/pi_{}", "enumeration"),
+    ],
+)
+def test_who_reads_far_too_much_at_the_console_is_told(status: int, scope: str, path: str, kind: str) -> None:
+    """A stolen cookie is worth as much as a token."""
+    cookie, count = signed_in(scope), 2 * BOUNDS[kind]
+    told, answered = asyncio.run(_asked(status, calls(count, None, path), cookie=cookie))
+    assert [(one.kind, one.subject) for one in told] == [(kind, "staff:bob bob")]
+    assert answered == {status}
+    same = [("/console/payments?state=open", None)] * count  # a page that looks for what is new
+    assert asyncio.run(_asked(status, same, cookie=cookie))[0] == []
+    assert asyncio.run(_asked(status, calls(count, None, path), cookie="forged"))[0] == []
 
 
 def test_a_network_that_speaks_for_many_merchants_is_told_and_a_proxy_of_this_machine_is_none() -> None:

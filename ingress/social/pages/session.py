@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from starlette.requests import cookie_parser
-
 from ingress.browser import session as sessions
-from schemas import errors
 from schemas.social import limits
 from schemas.social.moderation_operations import MODERATOR
 from schemas.social.operations import WRITE
@@ -16,8 +13,6 @@ from schemas.social.service import READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from starlette.datastructures import Headers
 
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
@@ -66,10 +61,3 @@ class Pages(sessions.SignedIn[Session]):
 
     def __init__(self, store: Store, secret: bytes | Secrets, denials: Denials) -> None:
         super().__init__(Sessions(secret), store, denials)
-
-    def caller_of(self, headers: Headers) -> Caller | None:
-        """Who comes without a token, by its signed cookie alone: whose places and quota it takes."""
-        try:
-            return self.sessions.read(cookie_parser(headers.get("cookie", "")).get(COOKIE)).caller()
-        except errors.Unauthenticated:
-            return None

@@ -146,7 +146,9 @@ def test_what_services_add_is_behind_what_bounds_a_caller() -> None:
     service = SimpleNamespace(middleware=lambda _: (Middleware(SupportGate),), caller_of=None)
     config = SimpleNamespace(limiter=object(), trusted_proxies=())
     audit, known = SimpleNamespace(suspicious=None), {"authenticator": SimpleNamespace(principal=None), "denials": None}
-    ingress: Any = SimpleNamespace(parts=Parts(), services=[service], config=config, audit=audit, **known)
+    ingress: Any = SimpleNamespace(
+        parts=Parts(), services=[service], config=config, audit=audit, caller_at_console=None, **known
+    )
     order = [layer.cls for layer in create_app(ingress).user_middleware]
     assert order[-1] is SupportGate
     assert {Slots, QuotaMiddleware, EndedWhenDenied, AccessWatch} < set(order)
