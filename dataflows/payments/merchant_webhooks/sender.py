@@ -1,4 +1,4 @@
-"""One try of one delivery: resolve, judge every address, connect to the one that was judged, post, hear the status.
+"""One try of one delivery: resolve, judge every address, connect to one that was judged, post, hear the status.
 
 The name is never resolved a second time (no rebinding), a redirect is not followed, no proxy of the environment is
 used, and the whole try ends within a bound, whatever the receiver does.
@@ -60,7 +60,7 @@ class Sender:
         if not addresses or not all(self._may_go_to(target, address) for address in addresses):
             return Answer(None, "address_refused")
         headers = signature.headers(event_id, body, now, secrets)
-        return self._post(target, addresses[0], body, headers)
+        return self._post(target, addresses, body, headers)
 
     def _may_go_to(self, target: WebhookUrl, address: str) -> bool:
         """Without TLS only to this machine, whatever the name says."""
@@ -68,8 +68,8 @@ class Sender:
             return webhook_url.is_allowed(address, loopback=True) and not webhook_url.is_allowed(address)
         return webhook_url.is_allowed(address, loopback=self._loopback)
 
-    def _post(self, target: WebhookUrl, address: str, body: bytes, headers: dict[str, str]) -> Answer:
-        connection = _Connection(target, address, self._tls if target.scheme == "https" else None)
+    def _post(self, target: WebhookUrl, addresses: Sequence[str], body: bytes, headers: dict[str, str]) -> Answer:
+        connection = _Connection(target, addresses, self._tls if target.scheme == "https" else None)
         cut = threading.Timer(limits.MERCHANT_WEBHOOK_SEND_TIMEOUT_S, connection.cut)
         cut.daemon = True
         cut.start()
@@ -104,25 +104,39 @@ def _judged(status: int) -> Answer:
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection to one address; name and certificate are the host's."""
+    """A connection to the first of some addresses that takes it; name and certificate are the host's."""
 
-    def __init__(self, target: WebhookUrl, address: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, target: WebhookUrl, addresses: Sequence[str], tls: ssl.SSLContext | None) -> None:
         super().__init__(target.host, target.port, timeout=limits.MERCHANT_WEBHOOK_SEND_TIMEOUT_S)
         self.default_port = 443 if tls else 80  # decides whether the Host field names the port
-        self._address = address
+        self._addresses = addresses
         self._tls = tls
         self._raw: socket.socket | None = None
         self.is_cut = False
 
     def connect(self) -> None:
-        """Opens the socket to the judged address; the name is not looked up again."""
-        raw = socket.create_connection((self._address, self.port), limits.MERCHANT_WEBHOOK_CONNECT_TIMEOUT_S)
-        self._raw = self.sock = raw
+        """Opens the socket to a judged address; the name is not looked up again."""
+        raw = self._raw = self.sock = self._reached()
         raw.settimeout(limits.MERCHANT_WEBHOOK_SEND_TIMEOUT_S)
         if self._tls is not None:
             wrapped = self._tls.wrap_socket(raw, server_hostname=self.host, do_handshake_on_connect=False)
             self._raw = self.sock = wrapped
             wrapped.do_handshake()  # checks the certificate and the host's name
+
+    def _reached(self) -> socket.socket:
+        """The addresses in turn, as every client does: one that is dead must not cost its receiver every event.
+
+        Raises OSError, of the last one that was tried within the time.
+        """
+        failure = OSError("no time was left")
+        for address in self._addresses:
+            if self.is_cut:
+                break
+            try:
+                return socket.create_connection((address, self.port), limits.MERCHANT_WEBHOOK_CONNECT_TIMEOUT_S)
+            except OSError as error:
+                failure = error
+        raise failure
 
     def cut(self) -> None:
         """Ends the try from another thread: whatever waits for the receiver wakes up with an error."""

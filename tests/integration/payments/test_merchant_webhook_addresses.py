@@ -175,6 +175,18 @@ def test_the_connection_goes_to_the_judged_address_and_speaks_to_the_name() -> N
         assert (asked, here.ids()) == (["localhost"], ["evt_1"])
 
 
+@pytest.mark.parametrize("dead", [["127.0.0.2"], ["127.0.0.2", "127.0.0.3"]])
+def test_an_address_that_nobody_listens_at_costs_the_others_nothing(dead: list[str]) -> None:
+    """As a name has that is known by IPv6, too, at a receiver that has given it up."""
+    with shop() as here:
+        sender = Sender(loopback=True, resolver=lambda _host, _port: [*dead, "127.0.0.1"])
+        url = f"http://localhost:{here.port}/x"
+        assert sender.send(url, "evt_1", b'{"aggregate_key":"pi_1"}', [SECRET], NOW) == Answer(200)
+        assert here.ids() == ["evt_1"]
+        beside = Sender(loopback=True, resolver=lambda _host, _port: ["127.0.0.1", *dead, "10.0.0.1"])
+        assert beside.send(url, "evt_2", b"{}", [SECRET], NOW) == Answer(None, "address_refused")
+
+
 def test_a_server_that_speaks_no_tls_is_no_receipt() -> None:
     with shop() as here:
         sender = Sender(loopback=True, resolver=lambda _host, _port: ["127.0.0.1"])
