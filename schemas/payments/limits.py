@@ -309,6 +309,7 @@ ATTEMPT_ACTION_POLL_S: Final = 60  # a payer is busy with the bank; a webhook te
 ATTEMPT_ACTION_WAIT_S: Final = 24 * 3_600  # then the payment is ended at a processor that would wait for ever
 ATTEMPT_ACTION_MAX_S: Final = 25 * 3_600  # longer than any processor waits for a payer; then a person looks
 EVIDENCE_KINDS_MAX: Final = 20
+EVIDENCE_SUBMISSIONS_MAX: Final = 20  # about one dispute: all that a processor refused, and one for each of its stages
 EVIDENCE_KIND_LENGTH_MAX: Final = 40
 EVIDENCE_TEXT_LENGTH_MAX: Final = 2_000
 NEXT_ACTION_LENGTH_MAX: Final = 4_096  # what a processor says that the payer has to do, as JSON

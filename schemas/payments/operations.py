@@ -58,7 +58,7 @@ def _intent(
 
 
 def _part(
-    name: str, path: str, record: str, payload: validation.Fields, summary: str, result: str, part: str
+    name: str, path: str, record: str, payload: validation.Fields, summary: str, result: str, part: str, *refusals: str
 ) -> Operation:
     """A call on a part of a payment, which its own id names."""
     return Operation(
@@ -72,7 +72,7 @@ def _part(
         result=result,
         scope=WRITE,
         outside=senders.MERCHANT,
-        refusals=("state_conflict", "maintenance"),
+        refusals=("state_conflict", *refusals, "maintenance"),
         id_name=f"{part}_id",
         path_field=part,
         aggregate=_of_part,
@@ -178,6 +178,7 @@ _ALL: Final = (
         "Draft evidence against a dispute, or submit it",
         "CommittedDispute",
         "dispute",
+        "too_many_attempts",
     ),
     Operation(
         name="record_attempt_outcome",

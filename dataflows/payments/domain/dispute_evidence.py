@@ -1,7 +1,9 @@
 """A merchant's evidence against a dispute: a draft that grows, and one submission that a processor gets once.
 
 The submission is an attempt of kind ``evidence``: durable before it is sent, and tried until the processor takes or
-refuses it. If it is refused, the draft stays for another try. Facts of the dispute tell what became of it.
+refuses it. If it is refused, the draft stays for another try. Each is carried with the payment, so they are bounded for
+each dispute: a payment that has had all other attempts that it may have is defended all the same. Facts of the dispute
+tell what became of it.
 Source: reference feature table, disputes with evidence.
 """
 
@@ -33,6 +35,9 @@ def decide_evidence(payment: Payment, command: Command, context: Context) -> Dec
     evidence = {**(dispute.evidence or {}), **told["evidence"]}
     if not evidence or len(evidence) > limits.EVIDENCE_KINDS_MAX:
         return wrong_value("payload.evidence", f"must come to 1 to {limits.EVIDENCE_KINDS_MAX} kinds with the draft")
+    sent = sum(_is_about(a, dispute) for a in payment.attempts.values())
+    if told["submit"] and sent >= (most := limits.EVIDENCE_SUBMISSIONS_MAX):
+        return Rejection("too_many_attempts", f"Evidence about a dispute is sent {most} times at most.", {"most": most})
     intent = advance(payment.intent, context)
     draft = structs.replace(
         dispute, evidence=evidence, evidence_state="draft", version=dispute.version + 1, updated_at=context.now

@@ -30,6 +30,8 @@ class Evidence(Parts):
         all_of_it = {**self.evidence[d["id"]], **p["evidence"]}
         if not all_of_it or len(all_of_it) > 20:
             return "invalid_command"
+        if p["submit"] and sum(self.about.get(id(a)) == d["id"] for a in self.attempts[i["id"]]) >= 20:
+            return "too_many_attempts"
         self.evidence[d["id"]] = all_of_it
         d.update(evidence_state="draft", version=d["version"] + 1)
         if p["submit"]:

@@ -87,6 +87,20 @@ def test_nothing_changes_while_it_is_on_its_way_and_a_refused_one_leaves_the_dra
     assert refused.intent.last_payment_error is None, "no payment failed"
 
 
+def test_what_a_processor_refuses_again_and_again_is_bounded_for_each_dispute() -> None:
+    """Every command on a payment reads all its attempts: one that a merchant has refused at will would stop its owner."""
+    payment = DISPUTED
+    for n in range(limits.EVIDENCE_SUBMISSIONS_MAX):
+        payment = cases.told(cases.after(payment, say({"receipt": "r"}, submit=True, key=f"e{n}")), "failed")
+    refused = cases.refused(payment, say({}, submit=True, key="one more"))
+    assert (refused.code, refused.extra) == ("too_many_attempts", {"most": limits.EVIDENCE_SUBMISSIONS_MAX})
+    assert cases.decided(payment, say({"receipt": "a"})).attempt is None, "a draft goes on"
+    full = cases.paid()
+    full.intent.latest_attempt = limits.PAYMENT_ATTEMPTS_MAX
+    full = cases.after(full, cases.dispute("needs_response", "withdrawn"))
+    assert cases.decided(full, say({"receipt": "r"}, submit=True)).attempt is not None, "it is defended all the same"
+
+
 def test_a_word_about_money_says_nothing_of_evidence() -> None:
     assert cases.refused(SUBMITTING, cases.fact(SUBMITTING, "captured")).code == "stale_fact"
 
