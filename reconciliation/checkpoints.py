@@ -1,13 +1,14 @@
 """Recovery checkpoints: where a projection stood, under which scenario, and how to go on from there.
 
-The fields are the spec's (spec 1, section 6). ``checkpoints_list`` is what GET /v1/recovery_checkpoints reads.
+The fields are the spec's (spec 1, section 6). ``checkpoints_list`` is what GET /v1/recovery_checkpoints reads. A
+recovery is proved when reconciliation finds no gap: a check of all invariants says so of every checkpoint before it.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import psycopg
 from psycopg.rows import dict_row
@@ -88,6 +89,24 @@ def checkpoint_read(connection: psycopg.Connection, name: str) -> dict[str, Any]
     if row is None:
         raise NotFound(f"no checkpoint {name!r}; see 'millrace checkpoints list'")
     return row
+
+
+def database_time(connection: psycopg.Connection) -> datetime:
+    """The time by which checkpoints are dated."""
+    ((now,),) = connection.execute(SQL["database_time"].encode()).fetchall()
+    return cast("datetime", now)
+
+
+def checkpoints_judge(connection: psycopg.Connection, *, begun_at: datetime, gaps: int) -> list[str]:
+    """The names of checkpoints that a check of all invariants, begun at that ``database_time``, decides on.
+
+    No gap proves what was recovered before it; with gaps it is not proved, until a later check finds none. What is
+    proved stays so.
+    """
+    status: Status = "gaps" if gaps else "clean"
+    with connection.transaction():
+        rows = connection.execute(SQL["checkpoints_judge"].encode(), {"status": status, "begun_at": begun_at})
+        return sorted(name for (name,) in rows.fetchall())
 
 
 def checkpoint_positions(checkpoint: dict[str, Any], topic: str) -> dict[int, Position]:

@@ -21,6 +21,16 @@ select name, scenario, operation_id, aggregate_key, last_durable_version, projec
        reconciliation_status, owner, created_at
 from recovery_checkpoint where name = %(name)s;
 
+-- name: database_time
+-- By the clock that dates checkpoints.
+select clock_timestamp();
+
+-- name: checkpoints_judge
+-- A whole `millrace check`, which began at a time: its word on each checkpoint before that is not proved clean yet.
+update recovery_checkpoint set reconciliation_status = %(status)s
+where reconciliation_status not in ('clean', %(status)s) and created_at < %(begun_at)s
+returning name;
+
 -- name: aggregate_version
 -- For a checkpoint of one aggregate: the version that is durable now. Primary key.
 select version from payment_intent where id = %(aggregate_key)s;

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose.cli.options import AsJson
-from compose.operator_access import check_settings
+from compose.operator_access import check_settings, operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
 
@@ -38,14 +38,19 @@ def check(
         typer.Option(exists=True, dir_okay=False, help="NDJSON of what callers were told is committed (invariant 20)."),
     ] = None,
 ) -> None:
-    """Compare the ledger, results, events, ClickHouse, Kafka and the processor's book; safe beside a live system."""
-    from reconciliation import limits  # noqa: PLC0415
+    """Compare the ledger, results, events, ClickHouse, Kafka and the processor's book; safe beside a live system.
+
+    Of all invariants together it also says in recovery checkpoints before it whether what was recovered is clean.
+    """
+    from reconciliation import checkpoints, limits  # noqa: PLC0415
     from reconciliation.check.run import run_check  # noqa: PLC0415 - imports every client
     from schemas.errors import PlatformError  # noqa: PLC0415
     from sinks.clickhouse.decoding import collect_garbage_rarely  # noqa: PLC0415
 
     collect_garbage_rarely()
     settings = check_settings(load_settings(), acknowledged)
+    with operator_connection() as connection:
+        begun_at = checkpoints.database_time(connection)
     with nullcontext() if as_json else _progress() as status:
         try:
             report = run_check(
@@ -56,6 +61,9 @@ def check(
             )
         except (PlatformError, ValueError) as error:
             raise StackError(str(error)) from error
+    if not only:
+        with operator_connection() as connection:
+            checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=report.gaps)
     if as_json:
         print(json.dumps(report.as_object(), default=str))
     else:

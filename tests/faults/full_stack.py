@@ -158,8 +158,11 @@ class System:
         together = self.folder / "acks.ndjson"
         together.write_text("".join(p.read_text() for p in self.folder.glob("acks-*.ndjson")))
         becomes(self._not_in_clickhouse, 0, 60, what="the sink has taken over from one that was killed")
+        recovered = f"recovered-{uuid.uuid4().hex[:8]}"
+        self.run("checkpoints", "create", recovered)
         report = json.loads(self.run("check", "--json", "--acknowledged", str(together), check=False))
         assert report["gaps"] == 0, [i for i in report["invariants"] if i["gaps"]]
+        assert json.loads(self.run("checkpoints", "show", recovered, "--json"))["reconciliation_status"] == "clean"
 
     def _not_in_clickhouse(self) -> int:
         """Events; while the lease of a killed sink runs a check says that the sink stands still, which is true."""

@@ -346,8 +346,10 @@ def test_health_is_open_and_keys_are_public(merchant: Merchant) -> None:
     assert all("d" not in key for key in keys)
 
 
-def test_recovery_checkpoints_are_for_operators(public: PublicSystem) -> None:
+def test_recovery_checkpoints_are_for_operators(public: PublicSystem, merchant: Merchant) -> None:
     operator = public.merchant("m_ops", ("operator",))
     with operator.http:
         page = operator.http.get("/v1/recovery_checkpoints?limit=1").json()
+    answer = merchant.http.get("/v1/recovery_checkpoints")
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert set(page) == {"data", "has_more", "next_cursor"}

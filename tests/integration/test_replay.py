@@ -303,3 +303,28 @@ def test_a_replay_leaves_checkpoints_and_a_name_is_taken_once(stage: Stage) -> N
             checkpoints.checkpoint_read(connection, "nowhere")
         assert checkpoints.checkpoint_positions(found[0], "another topic") == {}
         assert Position(0, 0) not in checkpoints.checkpoint_positions(found[0], stage.world.events_topic).values()
+
+
+def test_a_check_of_all_is_the_word_on_every_checkpoint_before_it(stage: Stage) -> None:
+    """That what was recovered is sound is proved by it, and by nothing else; what is proved stays so."""
+    with psycopg.connect(stage.dsn("millrace_operator"), autocommit=True) as connection:
+
+        def took(name: str) -> None:
+            checkpoints.checkpoint_write(
+                connection,
+                checkpoints.Checkpoint(name=name, scenario="s", operation_id="o", projection_checkpoint=[], owner="me"),
+            )
+
+        def said(*names: str) -> list[str]:
+            return [checkpoints.checkpoint_read(connection, name)["reconciliation_status"] for name in names]
+
+        took("a")
+        begun_at = checkpoints.database_time(connection)
+        took("b")  # while the check ran: it has not seen what came of it
+        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=2) == ["a"]
+        assert said("a", "b") == ["gaps", "pending"]
+        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=1) == []
+        begun_at = checkpoints.database_time(connection)
+        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=0) == ["a", "b"]
+        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=3) == []
+        assert said("a", "b") == ["clean", "clean"]
