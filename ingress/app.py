@@ -20,13 +20,13 @@ from ingress.http.requests.head_requests import HeadAsGet
 from ingress.http.requests.whole_requests import WholeRequests
 from ingress.http.routing.known_paths import KnownOrRefused, KnownPaths
 from ingress.http.routing.plain_routes import FixedPaths, plain_routes
+from ingress.identity.access_watch import AccessWatch
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
 from ingress.limiter import api_bursts
 from ingress.limiter.api_limits import Askers
 from ingress.operators import access_routes, operators
-from ingress.operators.access_watch import AccessWatch
 from ingress.reference import routes as reference
 from ingress.services import CONSOLE_PAGES, HTTP_SERVICES
 from limiter.edge.asgi import QuotaMiddleware

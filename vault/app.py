@@ -20,6 +20,7 @@ from ingress.http import problems
 from ingress.http.quotas import of_process, refusal
 from ingress.http.requests import header_fields, reading
 from ingress.http.requests.whole_requests import WholeRequests
+from ingress.identity.access_watch import AccessWatch
 from ingress.identity.only_from_token import TenantOnlyFromToken
 from ingress.identity.slots import Bounds, Slots
 from limiter.edge.asgi import QuotaMiddleware
@@ -158,7 +159,10 @@ def _unasked(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Re
 
 def _guarded(app: ASGIApp, vault: Vault) -> ASGIApp:
     askers = quotas.askers(vault.holder, vault.trusted_proxies)
-    limited = QuotaMiddleware(app, of_process(*quotas.BURSTS), askers, refusal, idempotency_key)
+    watched = AccessWatch(
+        app, authenticator=vault.authenticator, tell=vault.audit.suspicious, trusted_proxies=vault.trusted_proxies
+    )
+    limited = QuotaMiddleware(watched, of_process(*quotas.BURSTS), askers, refusal, idempotency_key)
     bounded = Slots(
         limited, vault.holder, _BOUNDS, metrics.SLOTS_REFUSED, vault.trusted_proxies, bound_elsewhere=(OUR_WORKERS,)
     )

@@ -18,6 +18,7 @@ from schemas.fields.validation import visible
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ingress.identity.access_watch import Anomaly
     from ingress.identity.caller import Caller
     from vault.store import VaultStore
 
@@ -56,6 +57,10 @@ class VaultAudit:
         except errors.Rejected as error:
             await self._append(WORKER, action, details | {"code": error.code})
             raise
+
+    async def suspicious(self, found: Anomaly) -> None:
+        """What the watch over accesses found, with its case, durable when this returns."""
+        await self._store.rows("suspicious_access", found.parameters())
 
     async def _append_counted(self, key: tuple[str, str], count: int) -> None:
         merchant, action = key

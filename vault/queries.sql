@@ -24,6 +24,10 @@ select extract(epoch from clock_timestamp())::float8, v.version, d.kind, d.name,
 from access_denied_version v
 left join access_denied d on v.version <> %(known)s and (d.ends_at is null or d.ends_at > clock_timestamp());
 
+-- name: suspicious_access
+-- vault/audit.py: a finding about who asks for what, as the ingress keeps its own; one open case for each kind and subject.
+select suspicious_access(%(id)s, %(kind)s, %(subject)s, %(details)s::jsonb);
+
 -- name: card_insert
 -- vault/cards.py: request, card and their row of the audit log together, once. (fenced, claimed) = (0, 0) the key is not the active one any more;
 -- (1, 0) the caller's key was used before; (1, 1) stored. The share lock makes a rotation wait for this commit.

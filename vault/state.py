@@ -55,7 +55,7 @@ class Vault:
         self.trusted_proxies = config.trusted_proxies
         self._store = VaultStore(config.postgres_dsn)
         self._denials = Denials(self._store)
-        self._authenticator = Authenticator.of(config.trusted, self._denials)
+        self.authenticator = Authenticator.of(config.trusted, self._denials)
         self._keyring = Keyring(config.key_file, self._store)
         self._secret_digest = hashlib.sha256(config.forward_secret.encode()).digest()
         self._refresher: asyncio.Task[None] | None = None
@@ -71,7 +71,7 @@ class Vault:
         Raises VaultKeysUnusable when they are not the right ones.
         """
         await self._store.open()
-        await self._authenticator.refresh()
+        await self.authenticator.refresh()
         await self._keyring.wait()
         self._denials.start()
         self._refresher = asyncio.get_running_loop().create_task(self._keyring.stay_fresh())
@@ -87,7 +87,7 @@ class Vault:
 
     async def caller(self, request: Request) -> Caller:
         """The verified merchant. Raises Unauthenticated, Suspended."""
-        return await self._authenticator.caller(request.headers.get("authorization"))
+        return await self.authenticator.caller(request.headers.get("authorization"))
 
     async def signer(self, request: Request, caller: Caller, body: bytes) -> dict[str, str]:
         """The key that signed a call which changes something, as the audit log names it; empty when nobody had to.
@@ -100,7 +100,7 @@ class Vault:
 
     async def holder(self, authorization: str | None) -> str:
         """Who has its places: a merchant, or our workers. Raises Unauthenticated for everybody else."""
-        return OUR_WORKERS if self._is_worker(authorization) else await self._authenticator.principal(authorization)
+        return OUR_WORKERS if self._is_worker(authorization) else await self.authenticator.principal(authorization)
 
     def require_worker(self, request: Request) -> None:
         """Raises Unauthenticated unless the caller knows the internal secret."""
@@ -124,7 +124,7 @@ class Vault:
 
     async def _probe(self) -> str | None:
         try:
-            self._authenticator.require_fresh()
+            self.authenticator.require_fresh()
         except errors.Unavailable as error:
             return error.public
         if self._refresher is None:

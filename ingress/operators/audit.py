@@ -8,14 +8,12 @@ valid token without the scope is.
 from __future__ import annotations
 
 import json
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from ingress import limits
 from ingress.identity.refusals import Refusals
 from ingress.identity.roles import scopes_for
-from schemas import errors, identity
+from schemas import errors
 from schemas.fields import validation
 
 if TYPE_CHECKING:
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ingress.http.store import Store
+    from ingress.identity.access_watch import Anomaly
     from ingress.identity.auth import Authenticator
     from ingress.identity.caller import Caller
-    from ingress.operators.access_watch import Anomaly
 
 
 class Audit:
@@ -84,15 +82,7 @@ class Audit:
 
     async def suspicious(self, found: Anomaly) -> None:
         """What the watch over accesses found, with its case, durable when this returns."""
-        details = {"count": found.count, "window_s": limits.ACCESS_WINDOW_S, "subject": found.subject}
-        moment = str(time.time_ns())  # a case that was resolved does not swallow the next one
-        parameters = {
-            "id": identity.derived_id("case", "suspicious_access", f"{found.kind} {found.subject}", moment),
-            "kind": found.kind,
-            "subject": validation.visible(found.subject),
-            "details": json.dumps(details),
-        }
-        await self._store.rows("suspicious_access", parameters)
+        await self._store.rows("suspicious_access", found.parameters())
 
     async def append(self, caller: Caller, action: str, name: str, outcome: str, details: dict[str, Any]) -> None:
         """One row of the log, durable when this returns."""

@@ -11,8 +11,8 @@ import pytest
 from ingress import limits
 from ingress.browser.session import SignedIn
 from ingress.console.session import COOKIE, Session, Sessions
+from ingress.identity.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from ingress.identity.caller import Caller
-from ingress.operators.access_watch import BOUNDS, AccessPatterns, AccessWatch, Anomaly
 from schemas import errors
 
 if TYPE_CHECKING:

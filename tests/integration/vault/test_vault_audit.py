@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from ingress import limits
 from reconciliation.audit.verify import verify
 from tests.eventually import eventually
 from tests.integration.operator_shell import MILLRACE
@@ -62,6 +63,22 @@ def test_tokens_are_logged_once_and_refusals_with_their_code(world: VaultWorld) 
     rows = [text.replace(first, "").replace(holder.name, "") for (text,) in world.rows(written, holder.name)]
     assert len(rows) == 5
     assert not any(digits in text for text in rows for digits in ("4444", "424242"))
+
+
+def test_who_tries_tokens_is_a_case_and_nothing_of_what_was_tried_is_kept(world: VaultWorld) -> None:
+    """Each answer stays a plain 404; people are told, once."""
+    holder, others = world.holder(), world.holder()
+    for n in range(limits.ACCESS_MISSES_MAX + 30):
+        tried = f"{int(NUMBER) + n}" if n % 2 else f"tok_{n:024}"
+        assert holder.http.get(f"/v1/tokens/{tried}").status_code == 404
+        assert others.http.get("/v1/tokens/tok_" + "a" * 24).status_code == 404, "one id that is wrong, however often"
+    found = "select reference, state, evidence::text from repair_case where kind = 'suspicious_access' and reference like %s"
+    eventually(lambda: len(world.rows(found, f"% {holder.name} %")) == 1)
+    ((reference, state, evidence),) = world.rows(found, f"% {holder.name} %")
+    assert (reference.partition(" ")[0], state) == ("enumeration", "open")
+    assert NUMBER[:12] not in reference + evidence
+    assert world.rows(found, f"% {others.name} %") == []
+    assert is_sound(world)
 
 
 def test_a_token_without_the_scope_is_logged_and_a_stranger_is_not(world: VaultWorld) -> None:

@@ -13,10 +13,10 @@ from starlette.middleware import Middleware
 
 from ingress.app import create_app
 from ingress.http.parts import Parts
+from ingress.identity.access_watch import AccessWatch
 from ingress.identity.caller import Caller
 from ingress.identity.ended import EndedWhenDenied
 from ingress.identity.slots import Slots
-from ingress.operators.access_watch import AccessWatch
 from ingress.tenancy.support.calls import SupportCalls
 from ingress.tenancy.support.gate import SupportGate
 from ingress.trust import SUPPORT_ISSUER

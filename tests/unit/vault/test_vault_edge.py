@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NUMBER = "4242424242424242"
+AUDIT = SimpleNamespace(suspicious=None)
 
 
 def answered(app: ASGIApp) -> httpx.Response:
@@ -65,7 +66,7 @@ def test_a_bug_is_told_by_its_place_alone(capfd: pytest.CaptureFixture[str], log
 @pytest.mark.parametrize("path", ["/v1/tokens", "/v1/tokens/tok_1", "/v1/forward", "/healthz"])
 def test_a_query_value_that_would_be_ignored_is_refused(path: str) -> None:
     """Before anybody is asked who calls; and it is not repeated."""
-    vault: Any = SimpleNamespace(holder=holder, trusted_proxies=())
+    vault: Any = SimpleNamespace(holder=holder, trusted_proxies=(), authenticator=None, audit=AUDIT)
 
     async def call() -> list[httpx.Response]:
         transport = httpx.ASGITransport(create_app(vault))
@@ -83,7 +84,7 @@ def test_a_query_value_that_would_be_ignored_is_refused(path: str) -> None:
 @each("name", ["X-Tenant", "x-tenant-id"])
 def test_a_tenant_is_named_by_the_token_alone(path: str, name: str) -> None:
     """Of whoever calls, and of a route that is not there: before anything is looked at, and it is not repeated."""
-    vault: Any = SimpleNamespace(holder=holder, trusted_proxies=())
+    vault: Any = SimpleNamespace(holder=holder, trusted_proxies=(), authenticator=None, audit=AUDIT)
 
     async def call() -> httpx.Response:
         transport = httpx.ASGITransport(create_app(vault))

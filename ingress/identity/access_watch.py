@@ -13,6 +13,7 @@ of them speaks.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import zlib
 from collections import OrderedDict
@@ -27,8 +28,9 @@ from ingress import limits
 from ingress.http import metrics
 from ingress.identity.roles import STAFF
 from limiter.edge.client_address import client_address
-from schemas import errors
+from schemas import errors, identity
 from schemas.client_network import client_network, widened
+from schemas.fields import validation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -58,6 +60,17 @@ class Anomaly(Struct, frozen=True, kw_only=True):
     kind: str
     subject: str
     count: int
+
+    def parameters(self) -> dict[str, str]:
+        """What the function of the database that keeps findings is given."""
+        details = {"count": self.count, "window_s": limits.ACCESS_WINDOW_S, "subject": self.subject}
+        moment = str(time.time_ns())  # a case that was resolved does not swallow the next one
+        return {
+            "id": identity.derived_id("case", "suspicious_access", f"{self.kind} {self.subject}", moment),
+            "kind": self.kind,
+            "subject": validation.visible(self.subject),
+            "details": json.dumps(details),
+        }
 
 
 class _Counted(Struct):
