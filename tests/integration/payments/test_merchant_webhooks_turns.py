@@ -91,6 +91,21 @@ def test_a_claim_is_nobody_elses_and_of_an_endpoint_that_has_room(store: Deliver
     assert most <= limits.MERCHANT_WEBHOOK_SENDS_ENDPOINT_MAX
 
 
+def test_who_is_not_let_in_is_told_nothing_until_it_is_again(stage: Stage, store: DeliveryStore) -> None:
+    """Whoever has a merchant's token may have named the endpoint, too: events go there as little as answers."""
+    deny = "select access_deny('merchant', 'denied', %s, 'its token was stolen', 'ann', 100, interval '1 hour')"
+    with psycopg.connect(stage.dsn(), autocommit=True) as connection:
+        connection.execute("delete from merchant_webhook_delivery")
+        connection.execute(_PLANTED, {"merchants": ["denied", "beside"], "endpoints": 2})
+        connection.execute(deny, (False,))
+        assert claimed(store, 100, {}) == {"beside": 4}
+        connection.execute("select access_lift('merchant', 'denied', 'it has a new one', 'ann')")
+        assert claimed(store, 100, {}) == {"denied": 4}, "nothing is lost"
+        connection.execute("update merchant_webhook_delivery set next_at = now() - interval '1 second'")
+        connection.execute(deny, (True,))
+        assert claimed(store, 100, {}) == {"denied": 4, "beside": 4}, "only tokens of before are refused"
+
+
 def test_a_claim_costs_what_waits_and_not_what_there_is(stage: Stage) -> None:
     """Three endpoints of twenty thousand have something due: what a platform does twice a second for ever."""
     asked = {

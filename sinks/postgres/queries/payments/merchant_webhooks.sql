@@ -20,7 +20,8 @@ on conflict (endpoint_id, event_id) do nothing;
 -- the fewest sends under way comes first, and none has more than its share, however many slow endpoints it has. Locked
 -- is only what is taken; what another sender took since is left out. What is claimed is due again when its lease is over,
 -- so a sender that is killed loses nothing. It begins at endpoints for which something waits, one step of an index for each
--- of them, whatever number of endpoints there is. Indexes merchant_webhook_delivery_due and _order.
+-- of them, whatever number of endpoints there is. What a merchant would be told that is not let in waits until it is again.
+-- Indexes merchant_webhook_delivery_due and _order; primary key of access_denied.
 with recursive earliest as (
     (select endpoint_id, next_at from merchant_webhook_delivery
      where state = 'waiting' order by endpoint_id, next_at limit 1)
@@ -50,6 +51,8 @@ with recursive earliest as (
     ) d
     where earliest.next_at <= now() and e.state in ('unverified', 'active') and e.id <> all(%(busy)s::text[])
       and coalesce(u.sends, 0) < %(merchant_max)s
+      and not exists (select 1 from access_denied a
+                      where a.kind = 'merchant' and a.name = e.merchant_id and a.issued_before is null)
 ), chosen as (
     select id from waiting where turn <= %(merchant_max)s order by turn, next_at limit %(count)s
 ), due as (
