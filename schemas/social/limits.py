@@ -97,6 +97,9 @@ MEDIA_UPLOADS_MAX: Final = 256  # parts that come in at one process of the origi
 MEDIA_PACE_BYTES_S: Final = 16 * 1024  # a part may come as slowly as this, after BODY_READ_S for whatever comes first
 MEDIA_POSTGRES_POOL_MAX: Final = 8
 CLAMD_TIMEOUT_S: Final = 30.0
+CLAMD_BYTES_S: Final = 8 * 1024 * 1024  # and so long beside it: the largest file has less than MaxScanTime, 120 s
+CLAMD_SEEN_S: Final = 600.0  # so long it is taken to look at files as long as it was seen to
+CLAMD_ANSWER_BYTES_MAX: Final = 4_096
 
 # --- moderation and erasure of posts
 CERTIFICATE_LENGTH_MAX: Final = 8_192

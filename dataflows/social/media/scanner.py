@@ -20,6 +20,7 @@ import structlog
 from msgspec import Struct
 
 from dataflows.social.config import SocialConfig
+from dataflows.social.media.clamd import Clamd
 from dataflows.social.media.malware import is_malware
 from dataflows.social.media.rendering import render
 from dataflows.social.media.sandboxes import Sandboxes, Undecided
@@ -64,6 +65,7 @@ class Scanner:
     def __init__(self, place: WorkerPlace) -> None:
         self._config = place.of_service(SocialConfig)
         self._objects = media_objects(self._config.media)
+        self._clamd = Clamd(self._config.clamd) if self._config.clamd else None
         self._sender = CommandSender(place)
         self.sandboxes = Sandboxes()
         self._session = LastingSession("scanner", place.postgres_dsn)
@@ -82,7 +84,7 @@ class Scanner:
 
     def why_not_ready(self) -> str | None:
         """None while it scans."""
-        return self._session.why_away
+        return (self._clamd.why_silent if self._clamd else None) or self._session.why_away
 
     def _follow(self, connection: psycopg.Connection[Any], pool: ThreadPoolExecutor) -> None:
         idle_s = limits.MEDIA_SCAN_POLL_S
@@ -154,7 +156,7 @@ class Scanner:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
         with tempfile.TemporaryDirectory(prefix="millrace-scan-") as place:
             source = self._objects.source_file(upload.media_id, upload.sha256, Path(place))
-            if upload.is_blocked or is_malware(source, self._config.clamd):
+            if upload.is_blocked or is_malware(source, self._clamd):
                 return "infected", None
             folder = Path(place) / "rendering"
             folder.mkdir()

@@ -15,7 +15,7 @@ import av
 import pytest
 from PIL import Image
 
-from dataflows.social.media import images, malware, sandbox, videos
+from dataflows.social.media import images, sandbox, videos
 from dataflows.social.media.malware import SIGNATURE, is_malware
 from dataflows.social.media.rendering import Rendition, is_refused, render
 from dataflows.social.media.sandboxes import Sandboxes, Undecided, Unwanted
@@ -217,7 +217,7 @@ def test_pictures_of_a_film_stand_at_their_own_times(tmp_path: Path, at_ms: list
     assert filmed(tmp_path)[0] == kept_s
 
 
-@pytest.mark.parametrize("before", [0, 1, 100, malware.limits.MEDIA_CHUNK_BYTES - 10])
+@pytest.mark.parametrize("before", [0, 1, 100, limits.MEDIA_CHUNK_BYTES - 10])
 def test_the_signature_is_found_wherever_it_lies(tmp_path: Path, before: int) -> None:
     path = tmp_path / "source"
     path.write_bytes(b"." * before + SIGNATURE + b"." * 10)

@@ -11,6 +11,7 @@ import pytest
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media import scanner as scanning
+from dataflows.social.media.clamd import Clamd
 from dataflows.social.media.sandboxes import Undecided, Unwanted
 from dataflows.social.media.scanner import Scanner, Upload
 from dataflows.worker.contract import WorkerPlace
@@ -55,26 +56,26 @@ class Scans:
         pool: ThreadPoolExecutor,
     ) -> None:
         self._pool = pool
-        self._scanner, self._scanning, self._connection, self._objects = scanner, scanning, connection, objects
+        self.scanner, self._scanning, self._connection, self._objects = scanner, scanning, connection, objects
 
     def again(self) -> list[Command]:
         self.forget_lease()
         self.next()
         commands = []
-        while self._scanner._scans:
+        while self.scanner._scans:
             commands += self.told()
         return commands
 
     def told(self) -> list[Command]:
         """What was found of what has ended since."""
-        return self._scanner.ended(self._scanning)[1]
+        return self.scanner.ended(self._scanning)[1]
 
     def orphan_of(self, over_s: int) -> str:
         """The identity of the command that ends a medium, so long after its time."""
         day_s = limits.MEDIA_ORPHAN_S
         aged = "update media set created_at = (extract(epoch from clock_timestamp()) - %s) * 1000000"
         self._connection.execute(aged, (day_s + over_s,))
-        (command,) = self._scanner.orphans(self._scanning)
+        (command,) = self.scanner.orphans(self._scanning)
         assert command.operation == "expire_upload"
         return command.idempotency_key
 
@@ -86,12 +87,12 @@ class Scans:
 
     def next(self) -> set[str]:
         """What a scanner takes that scans nothing yet."""
-        self._scanner._scans.clear()
+        self.scanner._scans.clear()
         return self.begun()
 
     def begun(self) -> set[str]:
         """What it takes besides."""
-        return set(self._scanner.begin(self._scanning, self._pool))
+        return set(self.scanner.begin(self._scanning, self._pool))
 
     def forget_lease(self) -> None:
         self._connection.execute("update media_scan set leased_until = clock_timestamp() - interval '1 second'")
@@ -112,7 +113,7 @@ class Scans:
             "update media_sweep set ended_at = ended_at - %(s)s * interval '1 s', next_at = next_at - %(s)s * interval '1 s'",
             {"s": later_s},
         )
-        self._scanner.sweep(self._scanning)
+        self.scanner.sweep(self._scanning)
         return self._objects.holds("md_scanned", sha(SOURCE))
 
     def left_to_sweep(self) -> int:
@@ -165,6 +166,14 @@ def test_a_machine_that_fails_for_long_rejects_no_good_medium(scans: Scans, monk
         ] * 2 * limits.MEDIA_CRASHES_MAX
         failing.setattr(scanning, "render", failing_with(Undecided("killed")))
         assert outcomes(scans.again()) == []
+    assert outcomes(scans.again()) == ["ready"]
+
+
+def test_a_clamd_that_is_away_has_media_wait_and_operators_told(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scans.scanner, "_clamd", Clamd("127.0.0.1:1"))
+    assert outcomes(scans.again()) == []
+    assert "clamd" in str(scans.scanner.why_not_ready())
+    monkeypatch.setattr(scans.scanner, "_clamd", None)
     assert outcomes(scans.again()) == ["ready"]
 
 
