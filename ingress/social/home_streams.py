@@ -93,15 +93,14 @@ class HomeStreams:
         return Told.before(await self._newest(caller, lambda post: not after or post["post_id"] == after), after)
 
     async def _newest(self, caller: Caller, is_enough: Callable[[Post], bool]) -> list[Post]:
-        """A home from its newest post on, in pages until one has a post that is enough, or so many of them."""
-        found: list[Post] = []
-        cursor = None
-        for _ in range(social_limits.HOME_STREAM_PAGES_MAX):
-            page = await self._timelines.home(caller.user, _PAGE, cursor)
-            found += page["data"]
-            cursor = page["next_cursor"]
-            if cursor is None or any(map(is_enough, page["data"])):
-                break
+        """A home from its newest post on: a page where that has a post that is enough, else as many as a look may have.
+
+        All are out of one read: those of an earlier one might be hidden by the time a later one has answered.
+        """
+        page = await self._timelines.home(caller.user, _PAGE, None)
+        if page["next_cursor"] is not None and not any(map(is_enough, page["data"])):
+            page = await self._timelines.home(caller.user, social_limits.HOME_STREAM_POSTS_MAX, None)
+        found: list[Post] = page["data"]
         return found
 
     async def _pause(self, heard: asyncio.Event, looks: int) -> int:

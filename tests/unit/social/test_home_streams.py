@@ -33,12 +33,14 @@ class Home:
 
     def __init__(self, *posts: int) -> None:
         self.posts = set(posts)
-        self.pages = 0
+        self.reads = 0
+        self.after_read: Callable[[], object] = lambda: None
 
     async def home(self, user: str, limit: int, cursor: int | None) -> dict[str, Any]:
-        self.pages += 1
+        self.reads += 1
         below = [n for n in sorted(self.posts, reverse=True) if cursor is None or n < cursor]
         data = [{"post_id": f"po_{n:03}", "created_at": f"{n:03}"} for n in below[:limit]]
+        self.after_read()
         return {"data": data, "next_cursor": below[limit - 1] if len(below) > limit else None}
 
 
@@ -96,14 +98,26 @@ def test_what_stood_below_the_newest_page_is_no_news_when_what_stood_above_it_go
     assert found == [[], [], [500]]
 
 
+def test_what_is_hidden_before_a_look_has_ended_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at more than a page reads more than once: what it tells is what the last of these reads allowed."""
+    home, many = Home(*range(30)), range(100, 100 + 2 * PAGE)
+    newest = max(many)
+
+    def come() -> None:
+        home.posts.update(many)
+        home.after_read = lambda: home.posts.discard(newest)
+
+    assert told(monkeypatch, home, come) == [[], list(many[:-1])]
+
+
 def test_a_stream_goes_on_behind_a_post_some_pages_down_and_a_look_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(*range(999))
     assert told(monkeypatch, home, after="po_950") == [list(range(951, 999))]
-    home.pages = 0
+    home.reads = 0
     assert told(monkeypatch, home, after="po_none") == [list(range(999 - PAGE, 999))], (
         "the newest page, where it is gone"
     )
-    assert home.pages <= 2 * limits.HOME_STREAM_PAGES_MAX
+    assert home.reads <= 4
     assert told(monkeypatch, Home(1, 2), after="") == [[1, 2]]
 
 
