@@ -66,6 +66,46 @@ def test_each_sender_has_its_room_in_each_partition_for_the_first_ones(
     assert found == first
 
 
+def test_what_people_decided_on_takes_no_room_and_what_waits_for_them_does(
+    usage: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "USAGE_REFUSED_KEPT_MAX", 2)
+    came(usage, 0, "a", range(9))
+    sets = 'update usage_refused set state = %s where "offset" = %s'
+    for offset, state in enumerate(("asked", "open")):
+        usage.change(sets, state, offset)
+    came(usage, 0, "a", range(10, 12))
+    assert there(usage) == {(0, "a"): [0, 1]}
+    for offset, state in enumerate(("counted", "discarded")):
+        usage.change(sets, state, offset)
+    came(usage, 0, "a", range(20, 29))
+    assert there(usage) == {(0, "a"): [0, 1, 20, 21]}
+    for offset, state in ((20, "repeated"), (21, "contradicted")):
+        usage.change(sets, state, offset)
+    came(usage, 0, "a", [30])
+    assert there(usage) == {(0, "a"): [0, 1, 20, 21, 30]}
+
+
+_MANY = """insert into usage_refused (refused_id, partition, "offset", reason, sender, said_tenant, record_key, said, is_whole,
+                           bytes, appended_at, state, decided_at)
+select format('ur_%%s_%%s_%%s', p, s, n), p, n, 'r', s, '', '', '', true, 0, now(), 'discarded', now() - n * interval '1 second'
+from generate_series(0, 1) p, unnest(array['', 'a']) s, generate_series(1, %s) n"""
+
+
+def test_of_what_is_decided_the_newest_stay_of_each_sender_in_each_partition(usage: Refusing) -> None:
+    """What waits for people is none of it."""
+    usage.change(_MANY, 1_000)
+    came(usage, 0, "a", range(5_000, 5_003))
+    with owner_connection.connect(usage.metering_dsn, "keeping") as connection:
+        assert keeping.remove(connection) == 0
+        usage.change("delete from usage_refused where partition = 1 or sender = ''")
+        newer = """update usage_refused set state = 'counted', decided_at = now() + interval '1 minute'
+                   where "offset" in (5001, 5002)"""
+        usage.change(newer)
+        assert keeping.remove(connection) == 2
+    assert there(usage) == {(0, "a"): [*range(1, 999), 5_000, 5_001, 5_002]}
+
+
 def test_what_is_older_than_35_days_goes_however_it_was_decided_unless_it_is_still_to_be_judged(
     usage: Refusing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,8 @@ from unnest(%(tenants)s::text[], %(sources)s::text[], %(event_ids)s::text[], %(d
 on conflict do nothing;
 
 -- name: refused_insert
--- Records that do not count, while their sender has room in the partition: kept for people. Index usage_refused_bound.
+-- Records that do not count, while their sender has room in the partition: kept for people, who make room by what they
+-- decide. Index usage_refused_bound.
 insert into usage_refused (refused_id, partition, "offset", reason, sender, said_tenant, record_key, said, fields, is_whole,
                            bytes, appended_at)
 select t.refused_id, t.partition, t."offset", t.reason, t.sender, t.said_tenant, t.record_key, t.said,
@@ -60,7 +61,8 @@ from (select u.*, row_number() over (partition by u.partition, u.sender order by
                as u (refused_id, partition, "offset", reason, sender, said_tenant, record_key, said, fields, is_whole, bytes,
                      appended_at)) t
 left join (select k.partition, k.sender, count(*) as n from usage_refused k
-           where k.partition = any(%(partitions)s::int[]) group by k.partition, k.sender) k
+           where k.partition = any(%(partitions)s::int[]) and k.state in ('open', 'asked')
+           group by k.partition, k.sender) k
     on k.partition = t.partition and k.sender = t.sender
 where t.place + coalesce(k.n, 0) <= %(kept_max)s
 on conflict do nothing;
