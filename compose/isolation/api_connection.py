@@ -9,12 +9,17 @@ from __future__ import annotations
 import http.client
 import json
 import select
-from typing import Any, Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from msgspec import Struct
 
+from compose import limits
 from schemas.errors import Unavailable
+
+if TYPE_CHECKING:
+    import socket
 
 _SUCCESS: Final = range(200, 300)
 _SERVER_ERROR: Final = range(500, 600)
@@ -50,6 +55,7 @@ class ApiConnection:
 
     def __init__(self, base_url: str, timeout_s: float) -> None:
         place = urlsplit(base_url)
+        self._timeout_s = timeout_s
         self._connection = http.client.HTTPConnection(place.hostname or "", place.port or 80, timeout=timeout_s)
 
     def request(
@@ -76,6 +82,25 @@ class ApiConnection:
             raise Unavailable(f"the API does not answer: {type(error).__name__}") from error
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
 
+    def listened(
+        self, path: str, *, until: str, headers: dict[str, str], params: dict[str, str] | None = None
+    ) -> Answer:
+        """What comes of an answer without end, over a connection of its own, which is closed.
+
+        It is read until ``until`` is there and nothing more comes for a moment, or for as long and as far as
+        ``limits.ISOLATION_STREAM_S`` and ``_BYTES`` say. Raises Unavailable without an answer.
+        """
+        connection = http.client.HTTPConnection(self._connection.host, self._connection.port, timeout=self._timeout_s)
+        try:
+            connection.request("GET", f"{path}?{urlencode(params)}" if params else path, headers=headers)
+            answer = connection.getresponse()
+            text = _heard(answer, connection.sock, until.encode()).decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(f"the API does not answer: {type(error).__name__}") from error
+        finally:
+            connection.close()
+        return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
+
     def close(self) -> None:
         """Disconnects; the next request connects again."""
         self._connection.close()
@@ -91,3 +116,19 @@ class ApiConnection:
 
 def _encoded(document: dict[str, Any]) -> bytes:
     return json.dumps(document).encode()
+
+
+def _heard(answer: http.client.HTTPResponse, place: socket.socket | None, until: bytes) -> bytes:
+    """All of an answer that ends; of another one what came in time."""
+    heard, ends_at = b"", time.monotonic() + limits.ISOLATION_STREAM_S
+    while len(heard) < limits.ISOLATION_STREAM_BYTES and (left := ends_at - time.monotonic()) > 0:
+        if place is not None:  # of an answer that ends with its connection there is none
+            place.settimeout(min(left, limits.ISOLATION_STREAM_QUIET_S) if until in heard else left)
+        try:
+            part = answer.read1(limits.ISOLATION_STREAM_BYTES - len(heard))
+        except TimeoutError:
+            break
+        if not part:
+            break
+        heard += part
+    return heard

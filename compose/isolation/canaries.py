@@ -7,6 +7,7 @@ import hmac
 import itertools
 import time
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 METERED: Final = "isolation_canary"  # the dimension of their usage
+STAFF: Final = ""  # in place of a tenant that asks
 _OPERATED_BY: Final = "m_isolation_monitor"
 _SUBJECT: Final = "isolation_monitor"
 _MEMBER: Final = ("resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin")
+_OPERATES: Final = ("tenants:admin", "support")
 _MADE: Final = (200, 201)
 #: of a tenant that never serves again
 _SHREDDED: Final = "shredded"
@@ -70,15 +73,35 @@ class Doors:
         self._http.close()
 
     def ask(self, tenant_id: str, method: str, path: str, *, done: int = 200, **more: Any) -> Answer:
-        """What a member of a tenant is answered; "" is staff. Raises Unavailable when nobody answers, or not yet.
+        """What a member of a tenant is answered, or staff. Raises Unavailable when nobody answers, or not yet.
 
         ``done``: an answer that tells that all is done, whatever it means elsewhere.
         """
+        return self._answered(tenant_id, method, path, partial(self._http.request, method, path), done=done, **more)
+
+    def _answered(
+        self, tenant_id: str, method: str, path: str, asked: Callable[..., Answer], *, done: int = 200, **more: Any
+    ) -> Answer:
         headers = {"Authorization": f"Bearer {self._token(tenant_id)}", **more.pop("headers", {})}
-        answer = self._http.request(method, path, headers=headers, **more)
+        answer = asked(headers=headers, **more)
         if answer.is_server_error or (answer.status_code in _NOT_NOW and answer.status_code != done):
             raise Unavailable(f"{method} {path}: {answer.status_code}")
         return answer
+
+    def listen(self, tenant_id: str, path: str, until: str, **more: Any) -> Answer:
+        """As ``ask``, of an answer without end: what comes of it until a text is there, and a moment longer.
+
+        Raises Unavailable as ``ask`` does.
+        """
+        return self._answered(tenant_id, "GET", path, partial(self._http.listened, path, until=until), **more)
+
+    def done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """What came of a command that is carried out once for its key. Raises Unavailable when it was not."""
+        answer = self.ask(tenant_id, method, path, json={"idempotency_key": key, "payload": payload})
+        if answer.status_code not in _MADE:
+            raise Unavailable(f"{method} {path}: {answer.status_code}")
+        result: dict[str, Any] = answer.json()["result"]
+        return result
 
     def remembered(self, key: tuple[str, ...], ask: Callable[[], T], *, anew: bool = False) -> T:
         """What was found by this key within the last minute, or is by asking now. Raises what ``ask`` does."""
@@ -104,16 +127,16 @@ class Doors:
         return tenant_id
 
     def _looked_at(self, tenant_id: str) -> tuple[str, str]:
-        state = self.ask("", "GET", f"/v1/tenants/{tenant_id}").json().get("state")
+        state = self.ask(STAFF, "GET", f"/v1/tenants/{tenant_id}").json().get("state")
         return tenant_id, _SHREDDED if self._is_shredded(tenant_id) else state
 
     def _made(self, name: str, key: str) -> str:
         payload = {"name": f"Isolation canary {name}"}
-        made = self.remembered(("tenant", key), lambda: self._done("", "POST", "/v1/tenants", key, payload))
+        made = self.remembered(("tenant", key), lambda: self.done(STAFF, "POST", "/v1/tenants", key, payload))
         return str(made["tenant_id"])
 
     def _is_shredded(self, tenant_id: str) -> bool:
-        keys = self.ask("", "GET", f"/v1/tenants/{tenant_id}/keys").json().get("data", [])
+        keys = self.ask(STAFF, "GET", f"/v1/tenants/{tenant_id}/keys").json().get("data", [])
         return bool(keys) and all(key["state"] == "destroyed" for key in keys)
 
     def canary(self, tenant_id: str) -> Canary:
@@ -123,7 +146,7 @@ class Doors:
         self.remembered(("entitled", tenant_id), lambda: self._entitle(tenant_id, subject))
         resource = self.remembered(
             ("resource", tenant_id),
-            lambda: self._done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker}),
+            lambda: self.done(tenant_id, "POST", "/v1/resources", f"marked-{marker[:8]}", {"marker": marker}),
         )
         return Canary(tenant_id, resource["resource_id"], marker, subject)
 
@@ -153,21 +176,12 @@ class Doors:
     def _entitle(self, tenant_id: str, subject: str) -> None:
         """What it may says its subject, too: where nobody has anything, an answer could show nothing of another's."""
         said = {"entitlements": {METERED: {"kind": "static", "value": subject}}}
-        self._done("", "PUT", f"/v1/tenants/{tenant_id}/entitlements", f"canary-entitled-{tenant_id}", said)
-
-    def _done(self, tenant_id: str, method: str, path: str, key: str, payload: dict[str, Any]) -> dict[str, Any]:
-        answer = self.ask(tenant_id, method, path, json={"idempotency_key": key, "payload": payload})
-        if answer.status_code not in _MADE:
-            raise Unavailable(f"{method} {path}: {answer.status_code}")
-        result: dict[str, Any] = answer.json()["result"]
-        return result
+        self.done(STAFF, "PUT", f"/v1/tenants/{tenant_id}/entitlements", f"canary-entitled-{tenant_id}", said)
 
     def _token(self, tenant_id: str) -> str:
         known = self._tokens.get(tenant_id)
         if known is None or known[1] < time.monotonic():
-            kind, name, scopes = (
-                ("tenant", tenant_id, _MEMBER) if tenant_id else ("merchant", _OPERATED_BY, ("tenants:admin",))
-            )
+            kind, name, scopes = ("tenant", tenant_id, _MEMBER) if tenant_id else ("merchant", _OPERATED_BY, _OPERATES)
             token = issue_token(
                 self._issuer,
                 name,

@@ -17,6 +17,7 @@ import psycopg
 import structlog
 
 from compose import limits as compose_limits
+from compose.isolation import belongings
 from compose.isolation.canaries import Doors
 from compose.isolation.database_lints import LINT as DATABASES
 from compose.isolation.database_lints import DatabaseLints
@@ -24,6 +25,7 @@ from compose.isolation.object_probes import object_probes
 from compose.isolation.own_probes import own_probes
 from compose.isolation.placement_probes import PlacementProbes
 from compose.isolation.route_probes import route_probes
+from compose.isolation.sse_probes import sse_probes
 from compose.isolation.statements import statement_probes
 from compose.isolation.store_probes import AnalyticsProbe, store_probes
 from schemas import errors
@@ -127,6 +129,8 @@ class Monitor:
         tenants = [doors.tenant(name) for name in ("a", "b")]
         connection.execute(SQL["canaries"].encode(), {"ids": tenants})
         one, two = map(doors.canary, tenants)
+        for canary in (one, two):
+            belongings.ensure(doors, canary)
         yield from self._egress.probes((one, two))
         yield from self._probed(doors, *((two, one) if self._rounds % 2 else (one, two)))
 
@@ -141,6 +145,7 @@ class Monitor:
         yield from self._analytics.ask(asks, other)
         yield from self._streams.probes((asks, other))
         yield from self._counters.probes(asks, other)
+        yield from sse_probes(doors, asks, other)  # last: one that says nothing in time ends the round
 
     def _keep(self, connection: psycopg.Connection[Any], found: Found) -> None:
         if found.evidence is None:

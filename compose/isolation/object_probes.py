@@ -36,15 +36,31 @@ _Row = tuple[str, str, str]  # kind, tenant, object
 def object_probes(doors: Doors, dsn: str, asks: Canary, other: Canary) -> Iterator[Found]:
     """All of them; which objects, is remembered for a minute. ``dsn``: as the ingress reads. Raises Unavailable."""
     named = {"asks": asks.tenant_id, "other": other.tenant_id}
-    there = doors.remembered(("objects", asks.tenant_id), lambda: objects(dsn, "objects_of_others", named))
+    anybodys = doors.remembered(("objects", asks.tenant_id), lambda: objects(dsn, "objects_of_others", named))
+    there = dict.fromkeys([*own_objects(doors, dsn, other), *anybodys])
     for kind, tenant_id, object_id in there:
-        for route in ROUTES[kind]:
+        for route, below in _asked(kind, tenant_id, asks):
 
-            def ask(id_: str, route: str = route, tenant_id: str = tenant_id) -> Answer:
-                return doors.ask(asks.tenant_id, "GET", route.format(tenant=tenant_id, id=id_))
+            def ask(id_: str, route: str = route, below: str = below) -> Answer:
+                return doors.ask(asks.tenant_id, "GET", route.format(tenant=below, id=id_))
 
-            found = compared(doors, asks, route, object_id, ask, other)
+            place = route.replace("{tenant}", "{own}") if below == asks.tenant_id else route
+            found = compared(doors, asks, place, object_id, ask, other)
             yield found._replace(probe=f"object {found.probe}")
+
+
+def _asked(kind: str, tenant_id: str, asks: Canary) -> Iterator[tuple[str, str]]:
+    """Where one is asked for: below whose it is, and below who asks, as if it were its own."""
+    for route in ROUTES[kind]:
+        yield route, tenant_id
+        if _TENANT in route:
+            yield route, asks.tenant_id
+
+
+def own_objects(doors: Doors, dsn: str, canary: Canary) -> list[_Row]:
+    """A canary's own, which ones is remembered for a minute. Raises Unavailable."""
+    named = {"asks": canary.tenant_id}
+    return doors.remembered(("own objects", canary.tenant_id), lambda: objects(dsn, "objects_of_own", named))
 
 
 def objects(dsn: str, statement: str, named: dict[str, Any]) -> list[_Row]:

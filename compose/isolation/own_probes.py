@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compose.isolation.answers import given
-from compose.isolation.object_probes import ROUTES, objects
+from compose.isolation.object_probes import ROUTES, own_objects
 from compose.isolation.route_probes import BELOW
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ def own_probes(doors: Doors, dsn: str, asks: Canary, other: Canary) -> Iterator[
     for below in BELOW:
         path = f"/v1/tenants/{asks.tenant_id}{below}"
         yield _own(path, doors.ask(asks.tenant_id, "GET", path), asks, other)
-    named = {"asks": asks.tenant_id}
-    there = doors.remembered(("own objects", asks.tenant_id), lambda: objects(dsn, "objects_of_own", named))
-    for kind, tenant_id, object_id in there:
+    for kind, tenant_id, object_id in own_objects(doors, dsn, asks):
         for route in ROUTES[kind]:
             path = route.format(tenant=tenant_id, id=object_id)
             yield _own(path, doors.ask(asks.tenant_id, "GET", path), asks, other)

@@ -106,14 +106,18 @@ def _lists(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
 
 def _cursors(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:
     """A place in a list is its reader's, and as it was written."""
-    own, theirs = (
-        doors.remembered(("cursor", one.tenant_id), partial(_cursor, doors, one.tenant_id)) for one in (asks, other)
-    )
+    own, theirs = (event_cursor(doors, one) for one in (asks, other))
     for which, cursor in {"another tenant's": theirs, "altered": ("B" if own[0] == "A" else "A") + own[1:]}.items():
         answer = doors.ask(asks.tenant_id, "GET", "/v1/events", params={"limit": "1", "cursor": cursor})
         seen = _seen(which, answer.text, other)
         is_refused = answer.status_code == HTTPStatus.BAD_REQUEST
         yield seen if seen.is_leak or is_refused else Found(which, f"it was taken: {answer.status_code}")
+
+
+def event_cursor(doors: Doors, canary: Canary) -> str:
+    """A place in its events, the same for a minute. Raises Unavailable."""
+    found: str = doors.remembered(("cursor", canary.tenant_id), partial(_cursor, doors, canary.tenant_id))
+    return found
 
 
 def _cursor(doors: Doors, tenant_id: str) -> str:

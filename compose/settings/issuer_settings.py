@@ -18,7 +18,7 @@ from schemas.tenancy.desk_operations import GRANTED_SCOPES
 _LOOPBACKS = frozenset({LOOPBACK, "localhost", "::1"})
 _SERVICES_SCOPES = frozenset({"limits:read"})
 _MONITOR_SCOPES = frozenset(
-    {"resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin", "tenants:admin"}
+    {"resources:read", "resources:write", "usage:read", "usage:write", "tenant:admin", "tenants:admin", "support"}
 )
 
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
+from compose.isolation.object_probes import SQL as OBJECTS
 from schemas.tenancy.usage_topic import USAGE
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.tenancy import secrets_file
@@ -50,6 +51,8 @@ class Planted:
             hmac.new(key, f"isolation {what} {self.two}".encode(), hashlib.sha256).hexdigest()
             for what in ("canary", "usage")
         )
+        self._before: dict[str, Any] = {}
+        self._moved: list[tuple[Any, ...]] = []
         self._log = system.settings.the_home().logs / "planted.log"
 
     def _change(self, statement: str, *given: str) -> None:
@@ -60,6 +63,40 @@ class Planted:
         theirs = "(select entitlements from tenant_entitlement where tenant_id = %s)"
         said, given = (theirs, (self.two, self.one)) if is_planted else ("'{}'", (self.one,))
         self._change(f"update tenant_entitlement set entitlements = {said} where tenant_id = %s", *given)
+
+    def _swapped(self, table: str, column: str, is_planted: bool) -> None:
+        """In what is the first one's stands what was said of the second one, while it is planted."""
+        both = f"select tenant_id, {column} from {table} where tenant_id = any(%s)"
+        if is_planted:
+            self._before = dict(self._connection.execute(both.encode(), ([self.one, self.two],)).fetchall())
+        said = self._before[self.two if is_planted else self.one]
+        self._connection.execute(
+            f"update {table} set {column} = %s where tenant_id = %s".encode(),
+            (said, self.one),
+        )
+
+    def invoice(self, is_planted: bool) -> None:
+        """As if it were found without its tenant."""
+        self._swapped("tenant_invoice", "document", is_planted)
+
+    def grant(self, is_planted: bool) -> None:
+        self._swapped("support_grant", "reason", is_planted)
+
+    def stream(self, is_planted: bool) -> None:
+        """As if events were read without whose they are. Its resource's stays, which its own stream is known by."""
+        if is_planted:
+            theirs = (
+                b"select topic, partition, seq from outbox where scope = %s and position('rs_'::bytea in payload) = 0"
+            )
+            self._moved = self._connection.execute(theirs, (f"tenant:{self.two}",)).fetchall()
+            assert self._moved
+        scope = f"tenant:{self.one if is_planted else self.two}"
+        with self._connection.transaction():
+            self._connection.execute(b"set local session_replication_role = replica")
+            for place in self._moved:
+                self._connection.execute(
+                    b"update outbox set scope = %s where topic = %s and partition = %s and seq = %s", (scope, *place)
+                )
 
     def log(self, is_planted: bool) -> None:
         """A line of a process."""
@@ -95,6 +132,21 @@ class Planted:
             client.close()
 
 
+def owned(connection: psycopg.Connection[Any], planted: Planted) -> list[str]:
+    """What both canaries have by now, of what is made by and by."""
+    of_each = OBJECTS["objects_of_own"].encode()
+    found = [row[0] for one in (planted.one, planted.two) for row in connection.execute(of_each, {"asks": one})]
+    return [kind for kind in found if kind in ("billing_run", "export", "grant", "invoice")]
+
+
+#: the probe that has to find it, where others may, too
+PROBES = {
+    "invoice": "own /v1/invoices/%/document",
+    "grant": "own /v1/tenants/{tenant}/support_grants/%",
+    "stream": "stream",
+}
+
+
 @pytest.mark.parametrize(
     ("where", "evidence"),
     [
@@ -102,6 +154,9 @@ class Planted:
         ("log", "a canary's payload is in planted.log"),
         ("event", None),
         ("row", "another tenant's usage is seen"),
+        ("invoice", "what is another tenant's is in the answer"),
+        ("grant", "another tenant's marker or id is in the answer"),
+        ("stream", "what is another tenant's is in the answer"),
     ],
 )
 def test_a_leak_is_noticed_wherever_it_comes_out(system: PublicSystem, where: str, evidence: str | None) -> None:
@@ -121,11 +176,15 @@ def test_a_leak_is_noticed_wherever_it_comes_out(system: PublicSystem, where: st
             connection.execute("update isolation_violation set resolved_at = now() where resolved_at is null")
             return status_of(ops)
 
+        becomes(lambda: owned(connection, planted), 2 * ["invoice", "billing_run", "export", "grant"], 90)
         plant(True)
         try:
             becomes(lambda: tenant.http.get("/v1/resources").json().get("code"), "safe_mode")
             found = [said for (said,) in connection.execute(open_.encode())]  # whichever probe came to it first
             assert wanted in found
+            probed = "select count(*) > 0 from isolation_violation where resolved_at is null and probe like %s"
+            named = (PROBES.get(where, "%"),)
+            becomes(lambda: connection.execute(probed.encode(), named).fetchall(), [(True,)])
             assert all("canary" in said or "another" in said or planted.two in said for said in found)
         finally:
             plant(False)

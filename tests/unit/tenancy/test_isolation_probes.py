@@ -109,6 +109,8 @@ def test_an_object_of_each_kind_is_asked_for_by_one_whose_it_is_not(
     there = [(kind, "tn_c", f"{kind}_1") for kind in ROUTES]
     assert re.findall(r"\(select '(\w+)'", OTHERS["objects_of_others"]) == [*ROUTES]
     doors.remembered(("objects", ONE.tenant_id), lambda: there)
+    theirs = [(kind, TWO.tenant_id, f"{kind}_2") for kind in ROUTES]
+    doors.remembered(("own objects", TWO.tenant_id), lambda: theirs)
     paths: list[str] = []
 
     def found(reached: str = "") -> list[str]:
@@ -120,8 +122,11 @@ def test_an_object_of_each_kind_is_asked_for_by_one_whose_it_is_not(
         return [one.probe for one in object_probes(doors, "", ONE, TWO) if one.is_leak]
 
     assert found() == []
-    real = [path for path in dict.fromkeys(paths) if path.partition("_1")[1]]
-    assert len(real) == sum(map(len, ROUTES.values())) == 10
+    real = [path for path in dict.fromkeys(paths) if re.search("_[12](/|$)", path)]
+    below = [route for routes in ROUTES.values() for route in routes if "{tenant}" in route]
+    assert len(real) == 2 * (10 + len(below)), real
+    for owner in (ONE.tenant_id, "tn_c", TWO.tenant_id):  # below its own tenant too, and the other's own
+        assert len([path for path in real if f"/{owner}/" in path]) == (2 if owner == ONE.tenant_id else 1) * len(below)
     for path in real:
         assert len(found(path)) == 1, path
 
@@ -139,7 +144,9 @@ class Turns(Monitor):
 def test_each_canary_asks_in_turn_and_again_where_its_round_was_not_done() -> None:
     monitor, asked = Turns(), []
     connection: Any = SimpleNamespace(execute=lambda *_: None)
-    canaries: Any = SimpleNamespace(tenant=lambda name: name, canary={"a": ONE, "b": TWO}.__getitem__)
+    canaries: Any = SimpleNamespace(
+        tenant=lambda name: name, canary={"a": ONE, "b": TWO}.__getitem__, remembered=lambda *_: None
+    )
     for is_done in (True, False, True, True):
         asked += list(monitor._asked(connection, canaries))
         monitor._rounds += is_done
