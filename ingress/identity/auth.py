@@ -1,7 +1,7 @@
 """Who calls: bearer JWTs, verified with the issuer's public keys. Who a caller is and its scopes come only from here.
 
 How a token is signed is in ``signed_token``, in whose name it speaks in ``claims``. Times are checked with a bounded
-skew; a token of the home's own issuer ends at its ``exp``.
+skew; a token that our own clock gave out, by the home's own issuer or to support, ends at its ``exp``.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Authenticator:
         self.issuer = issuer
         self._audiences = frozenset(audiences)
         self._clock = clock
-        #: how long its tokens are taken after their end; our own clock gives out those of the home's own issuer
-        self._late_s = 0 if issuer == ISSUER else limits.CLOCK_SKEW_MAX_S
+        #: how long its tokens are taken after their end; our own clock gives out those of callers here and of support
+        self._late_s = 0 if issuer in (ISSUER, SUPPORT_ISSUER) else limits.CLOCK_SKEW_MAX_S
         self._scopes_max = scopes_max
         self._further = {other.issuer: other for other in further}
         self._denials = denials

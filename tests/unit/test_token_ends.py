@@ -11,6 +11,7 @@ import pytest
 from ingress.identity.auth import Authenticator
 from ingress.identity.issuer import AUDIENCE, ISSUER
 from ingress.identity.jwks import KeySource
+from ingress.trust import SUPPORT_ISSUER
 from schemas import errors, limits
 from tests.each import each
 from tests.unit.test_ingress_auth import keys, signed
@@ -36,12 +37,12 @@ def test_a_remembered_token_still_expires(keys: KeyFolder) -> None:
     asyncio.run(play())
 
 
-@each(("issuer", "late_s"), [(ISSUER, 0), ("https://issuer.example", limits.CLOCK_SKEW_MAX_S)])
+@each(("issuer", "late_s"), [(ISSUER, 0), (SUPPORT_ISSUER, 0), ("https://issuer.example", limits.CLOCK_SKEW_MAX_S)])
 def test_a_token_of_our_own_ends_when_it_says_and_others_have_another_clock(
     keys: KeyFolder, issuer: str, late_s: int
 ) -> None:
     made_at = int(time.time())
-    token = "Bearer " + signed(keys, lambda claims: claims.update(iss=issuer), now=made_at)
+    token = "Bearer " + signed(keys, lambda claims: claims.update(iss=issuer, grant_id="sg_1"), now=made_at)
     now = [0.0]
 
     async def taken(at: float, *, is_remembered: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dataflows.tenancy.domain.support_grant import SupportGrant, of_row, rendered
 from ingress.http.pages import NewestFirst
 from ingress.identity.issuer import KeyFolder, issue_token
+from ingress.identity.signed_token import claims_said
 from ingress.trust import SUPPORT_ISSUER
 from schemas import errors
 from schemas.tenancy import limits
@@ -54,7 +55,10 @@ class SupportAccess:
         )
 
     def token(self, grant: SupportGrant, person: str) -> dict[str, Any]:
-        """A token for who asked for an active grant. Raises NotFound for anybody else, GrantInactive, Unavailable."""
+        """A token for who asked for an active grant, and when it ends: with the grant, or before.
+
+        Raises NotFound for anybody else, GrantInactive, Unavailable.
+        """
         if person != grant.requester:
             raise errors.NotFound
         now = time.time_ns() // 1_000
@@ -62,11 +66,12 @@ class SupportAccess:
             raise errors.GrantInactive
         if self._issuer is None:
             raise errors.Unavailable("There is no issuer of support here.")
-        ttl_s = min(limits.SUPPORT_TOKEN_MAX_S, max(1, (grant.expires_at - now) // _SECOND_US))
+        ttl_s = min(limits.SUPPORT_TOKEN_MAX_S, -(-grant.expires_at // _SECOND_US) - now // _SECOND_US)
         further = {"grant_id": grant.grant_id, "act": {"sub": person}}
         named = {"kind": "tenant", "subject": person, "issuer": SUPPORT_ISSUER, "further": further}
         token = issue_token(self._issuer, grant.tenant_id, grant.scopes, ttl_s, **named)  # type: ignore[arg-type] # by name
-        return {"object": "support_token", "token": token, "expires_at": instant(now + ttl_s * _SECOND_US)}
+        ends = min(grant.expires_at, claims_said(token)["exp"] * _SECOND_US)
+        return {"object": "support_token", "token": token, "expires_at": instant(ends)}
 
 
 def shown(grant: SupportGrant) -> dict[str, Any]:
