@@ -19,6 +19,7 @@ from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
 
+from dataflows.awake import AT_ONCE
 from dataflows.owner.batch import CommittedBatch, PartitionBatch
 from dataflows.owner.process import Lane, OwnerProcess
 
@@ -93,8 +94,8 @@ class _CommandsPart(StatefulSourcePartition[_KeyedRound, None]):
             raise RuntimeError("stray StopIteration") from error
         return [(_KEY, batches)] if batches else []
 
-    def next_awake(self) -> datetime | None:
-        return None
+    def next_awake(self) -> datetime:
+        return AT_ONCE
 
     def snapshot(self) -> None:
         return None

@@ -23,6 +23,7 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from confluent_kafka import KafkaError, KafkaException
 
 from dataflows import limits
+from dataflows.awake import AT_ONCE
 from dataflows.owner.drivers import run_flow
 from schemas import errors
 from sinks.streams.stand_by import StandBy
@@ -131,8 +132,8 @@ class _Part(StatefulSourcePartition[tuple[str, Batch], None], Generic[Batch]):
             raise StopIteration
         return [(f"{batch.partition:05d}", batch) for batch in self._read()]
 
-    def next_awake(self) -> datetime | None:
-        return None
+    def next_awake(self) -> datetime:
+        return AT_ONCE
 
     def snapshot(self) -> None:
         return None
