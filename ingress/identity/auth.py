@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ingress import limits as ingress_limits
 from ingress.http.requests import strict_json
@@ -218,14 +218,20 @@ class Authenticator:
         self._refuse_expired(expires_at)
         not_before = time_in(claims, "nbf")
         if issued_at > now + skew or (not_before is not None and not_before > now + skew):
-            raise errors.Unauthenticated("The token is not valid yet.")
+            self._refuse_by_our_clock("The token is not valid yet.")
         if expires_at - issued_at > limits.TOKEN_TTL_MAX_S:
             raise errors.Unauthenticated("The token lives longer than allowed.")
         return expires_at, issued_at
 
     def _refuse_expired(self, expires_at: float) -> None:
         if self._clock() >= expires_at + self._late_s:
-            raise errors.Unauthenticated("The token has expired.")
+            self._refuse_by_our_clock("The token has expired.")
+
+    def _refuse_by_our_clock(self, why: str) -> NoReturn:
+        """By one that is wrong good tokens are bad: their callers try again, and give up only what is refused."""
+        if self._denials is not None:
+            self._denials.require_clock()
+        raise errors.Unauthenticated(why)
 
 
 def says_grant(authorization: str | None) -> bool:

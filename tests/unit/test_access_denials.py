@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,15 +14,19 @@ from starlette.routing import Route
 
 from ingress import limits
 from ingress.http import problems
+from ingress.identity.auth import Authenticator
 from ingress.identity.caller import Caller
 from ingress.identity.denials import Denials
 from ingress.identity.ended import EndedWhenDenied
+from ingress.identity.issuer import AUDIENCE, ISSUER, KeyFolder, issue_token
+from ingress.identity.jwks import KeySource
 from schemas import errors
 from schemas.operators import access_denial
 from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -152,6 +157,33 @@ def test_by_a_clock_that_is_far_off_the_database_s_nobody_is_let_in(off_s: int) 
             clock.now += limits.ACCESS_DENIED_STALE_MAX_S + 0.1
         await denials.require(caller())
         denials.require_clock()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("off_s", [-3600, 3600])
+def test_by_a_clock_that_is_far_off_no_good_token_is_called_bad(tmp_path: Path, off_s: int) -> None:
+    """Else its caller would give up, as for a token that has expired."""
+    keys = KeyFolder(tmp_path / "keys")
+    keys.ensure()
+    token = "Bearer " + issue_token(keys, "m_1", ttl_s=600)
+
+    async def play() -> None:
+        rows, wall = Rows(), Clock()
+        rows.time_s = time.time()
+        wall.now = rows.time_s + off_s
+        denials = Denials(rows, Clock(), wall)
+        proven = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,), denials=denials, clock=wall)
+        with suppress(errors.Unavailable):
+            await denials.require(caller())
+        with pytest.raises(errors.Unavailable, match="clock of this server"):
+            await proven.caller(token)
+        wall.now = rows.time_s
+        await denials._read_now()
+        assert (await proven.caller(token)).merchant == "m_1"
+        wall.now = rows.time_s + 700
+        with pytest.raises(errors.Unauthenticated, match="expired"):
+            await proven.caller(token)
 
     asyncio.run(play())
 
