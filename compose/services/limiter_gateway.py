@@ -63,6 +63,10 @@ class SnapshotToken:
             self._until = time.time() + _TOKEN_LIFE_S
         return self._token
 
+    def forget(self) -> None:
+        """The next one is made anew: what this one says of times is wrong, if the clock was."""
+        self._until = 0.0
+
 
 def run(settings: Settings, instance: int) -> None:
     """Decides until SIGTERM, then gives its leases back. StackError when the port is taken."""
@@ -93,7 +97,8 @@ async def _serve(settings: Settings, instance: int) -> None:
     quotas = OwnerQuotas(kafka, "limiter-gateway", instance)
     limiter = Limiter(store, recorder, name, quotas, gateways_everywhere(settings))
     remembered = settings.the_home().data("limiter") / f"revision-{instance}"
-    published = PublishedOverHttp(addresses.base_url, SnapshotToken(issuer))
+    token = SnapshotToken(issuer)
+    published = PublishedOverHttp(addresses.base_url, token, token.forget)
     follower = SnapshotFollower(
         published,
         keys.verifying_keys,
@@ -153,8 +158,10 @@ async def _listen(
 
 
 def _why_not_ready(store: ShardedStore, follower: SnapshotFollower, listening: asyncio.Event) -> str | None:
-    if store.unfit or not follower.is_ready:
-        return store.unfit or "no policy snapshot, or none that is valid"
+    if lacks := store.unfit or store.clock_off:
+        return lacks
+    if not follower.is_ready:
+        return "no policy snapshot, or none that is valid"
     return None if listening.is_set() else "does not listen yet"
 
 

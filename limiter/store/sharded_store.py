@@ -130,6 +130,15 @@ class ShardedStore:
         return self.refused_calls_before + sum(store.refused_calls for store in list(self.stores.values()))
 
     @property
+    def clock_off(self) -> str | None:
+        """That our clock is far off the first such shard's: calendars, snapshots and what we send owners go by ours."""
+        for name, store in list(self.stores.items()):
+            off_s = store.clock_ahead_s or 0.0
+            if abs(off_s) > limits.LIMIT_CALENDAR_SKEW_S:
+                return f"the clock of this gateway is {off_s:+.0f} s off that of shard {name}: set it"
+        return None
+
+    @property
     def unfit(self) -> str | None:
         """Why a gateway is not ready: the first shard that must not be trusted, or that refuses our epoch."""
         for name, store in list(self.stores.items()):

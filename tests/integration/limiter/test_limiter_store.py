@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from importlib import resources
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 from prometheus_client import CollectorRegistry
 
+from compose.services.limiter_gateway import _why_not_ready
 from limiter.edge.metrics import ShardMetrics
 from limiter.policy.level import level_of
 from limiter.store.sharded_store import ShardedStore
@@ -177,14 +180,18 @@ def test_a_clock_that_is_wrong_is_told_of(server: CounterServer) -> None:
             proxy.clock_ahead_s = 600
             await store.compare_clocks()
             after = told_s()
+            lacks = _why_not_ready(store, SimpleNamespace(is_ready=True), asyncio.Event())  # type: ignore[arg-type] # all it asks
             proxy.clock_ahead_s = 0
             await store.compare_clocks()
             in_the_end = told_s()
+            assert store.clock_off is None
             await store.close()
         assert at_first is not None
         assert after is not None
         assert 600 - PATIENT_S < at_first <= 600
         assert -600 <= after < PATIENT_S - 600
         assert in_the_end == 0
+        assert lacks is not None, "its gateway is not ready"
+        assert re.fullmatch(r"the clock of this gateway is -\d+ s off that of shard main: set it", lacks)
 
     asyncio.run(test())
