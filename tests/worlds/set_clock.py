@@ -1,4 +1,4 @@
-"""A clock of its own for one process of a test, which is set while it runs; the machine's stays as it is."""
+"""A clock of its own for one process of a test, which it sets while it runs; the machine's stays as it is."""
 
 from __future__ import annotations
 
@@ -16,16 +16,11 @@ needs_set_clock = pytest.mark.skipif(
 
 
 class SetClock:
-    """Right at first. Who starts with ``environment`` has it, and so have its children."""
+    """Right at first. Who starts with ``environment`` has it, and sets it by the seconds (int64) in ``file``."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "clock_off"
         self.file.write_bytes(bytes(8))
         library = folder / "set_clock.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _SOURCE, "-ldl", "-lpthread"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _SOURCE, "-ldl"], check=True)
         self.environment = {"LD_PRELOAD": str(library), "CLOCK_OFF": str(self.file)}
-
-    def set(self, off_s: int) -> None:
-        """Sets it so many seconds ahead of the machine's, or behind it."""
-        with self.file.open("r+b") as file:
-            file.write(off_s.to_bytes(8, sys.byteorder, signed=True))
