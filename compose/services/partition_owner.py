@@ -37,6 +37,7 @@ class PartitionOwner:
         self._dsn = addresses.postgres_dsns[service.owner_role]
         self._kafka = addresses.kafka_of(owner_process(service))
         self._process: OwnerProcess | None = None
+        self._failed = ""  # what the run before the present one ended of
         self._periodic: list[PeriodicTask] = []
         signal.signal(signal.SIGTERM, lambda *_: self.stop.set())
         signal.signal(signal.SIGINT, lambda *_: self.stop.set())
@@ -54,25 +55,32 @@ class PartitionOwner:
         """Owns partitions until ``stop``, then drains. Raises what ``supervise`` raises."""
         owner_id = f"{name}-{socket.gethostname()}-{os.getpid()}-{instance}"
         where = (self._kafka, self._dsn, service, owner_id, self.stop, self._keys)
-        supervise(*where, driver=driver, group=group, on_start=self._made)
+        supervise(*where, driver=driver, group=group, on_start=self._made, on_failure=self._fails)
         for periodic in self._periodic:
             periodic.stop()
 
     def _made(self, process: OwnerProcess) -> None:
         self._process = process
 
+    def _fails(self, reason: str) -> None:
+        self._failed = reason
+
     def _started(self) -> bool | str:
         # A spare owner without a partition has started too: it is in the group and will be given some.
         if self._process is not None and self._process.reader.joined:
             return True
         away = (periodic.why_away for periodic in self._periodic)
-        return next(filter(None, away), "not in the consumer group yet")
+        again = f"not in the consumer group again: {self._failed}" if self._failed else "not in the consumer group yet"
+        return next(filter(None, away), again)
 
     def _alive(self) -> bool | str:
         return True if self._process is None else self._process.hanging() or True
 
     def _ready(self) -> bool | str:
-        still = self._process.standing_still() if self._process is not None else {}
+        process = self._process
+        if process is not None and process.failure is not None:  # its lanes end, and then it starts over
+            return f"starts over: {process.failure}"
+        still = process.standing_still() if process is not None else {}
         if not still:
             return self._started()
         return "; ".join(f"partition {partition} stands still: {why}" for partition, why in sorted(still.items()))

@@ -40,11 +40,13 @@ def supervise(
     driver: Driver = "bytewax",
     group: str | None = None,
     on_start: Callable[[OwnerProcess], None] | None = None,
+    on_failure: Callable[[str], None] | None = None,
 ) -> None:
     """Owns partitions until ``stop`` is set, then drains and returns.
 
     Raises every error that is not a passing one. Passing errors are retried for ever with jittered backoff, so that
     nobody has to act when a database is back. A broken invariant halts only its partition, for every owner.
+    ``on_failure`` hears what each passing error says.
     """
     failures, size, named = 0, TransactionSize(), group or service.declared.owner_group
     while not stop.is_set():
@@ -60,6 +62,8 @@ def supervise(
             failures += 1
             RESTARTS.labels(type(error).__name__).inc()
             log.warning("owner_restarts", cause=type(error).__name__, error=str(error).strip(), failures=failures)
+            if on_failure is not None:
+                on_failure(str(error).strip())
         finally:
             if process is not None:
                 _close(process)
