@@ -84,6 +84,8 @@ class Doors:
     ) -> Answer:
         headers = {"Authorization": f"Bearer {self._token(tenant_id)}", **more.pop("headers", {})}
         answer = asked(headers=headers, **more)
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            del self._tokens[tenant_id]  # what it says of times is wrong, if the clock was
         if answer.is_server_error or (answer.status_code in _NOT_NOW and answer.status_code != done):
             raise Unavailable(f"{method} {path}: {answer.status_code}")
         return answer

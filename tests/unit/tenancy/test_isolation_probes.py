@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import re
 import socketserver
 import threading
@@ -363,3 +364,20 @@ def test_a_record_under_anothers_key_is_evidence_and_proof_where_nobody_else_can
     found = misplaced(topic, key, value, (ONE, TWO))
     assert (None if found is None else found.is_leak) is is_leak
     assert found is None or (topic in (found.evidence or "") and "marker" not in (found.evidence or ""))
+
+
+def test_a_token_that_is_refused_is_not_sent_again(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a clock that was ahead would be refused for as long as that was: half an hour of rounds without an end."""
+    numbers, sent = itertools.count(), list[str]()
+
+    def answer(_method: str, _path: str, *, headers: dict[str, str]) -> httpx.Response:
+        sent.append(headers["Authorization"])
+        return httpx.Response(401 if len(sent) == 1 else 200, json={})
+
+    monkeypatch.setattr(canaries, "issue_token", lambda *_, **__: f"token {next(numbers)}")
+    monkeypatch.setattr(doors._http, "request", answer)
+    with pytest.raises(Unavailable):
+        doors.ask("tn_a1", "GET", "/v1/usage")
+    for _ in range(2):
+        doors.ask("tn_a1", "GET", "/v1/usage")
+    assert sent == ["Bearer token 0", "Bearer token 1", "Bearer token 1"]
