@@ -131,7 +131,11 @@ def test_what_is_far_more_once_it_is_decompressed_ends_nobody(
     owned: OwnedTopics, compression: str, records: int, megabytes: int, refused: str
 ) -> None:
     """A topic takes a megabyte of a compressed batch, whatever that would be; no signature is looked for in it."""
-    dense = {"compression.type": compression, "message.max.bytes": 10**9, "batch.size": 10**9, "linger.ms": 500}
+    dense = {"compression.type": compression, "message.max.bytes": 10**9, "batch.size": 10**9}
+    dense |= {
+        "linger.ms": 600_000,
+        "message.timeout.ms": 900_000,
+    }  # all in one batch, however long it takes to fill it: a flush waits for no more
     producer = Producer(owned.kafka.producer("stranger", **dense))
     for _ in range(records):
         producer.produce(owned.kafka.topic(owned.commands), bytes(megabytes * 1024 * 1024), "x", PARTITION)

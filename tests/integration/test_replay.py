@@ -315,16 +315,20 @@ def test_a_check_of_all_is_the_word_on_every_checkpoint_before_it(stage: Stage) 
                 checkpoints.Checkpoint(name=name, scenario="s", operation_id="o", projection_checkpoint=[], owner="me"),
             )
 
+        def judged(begun_at: datetime, gaps: int) -> list[str]:  # of ours: other tests took some before
+            found = checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=gaps)
+            return [name for name in found if name in ("a", "b")]
+
         def said(*names: str) -> list[str]:
             return [checkpoints.checkpoint_read(connection, name)["reconciliation_status"] for name in names]
 
         took("a")
         begun_at = checkpoints.database_time(connection)
         took("b")  # while the check ran: it has not seen what came of it
-        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=2) == ["a"]
+        assert judged(begun_at, gaps=2) == ["a"]
         assert said("a", "b") == ["gaps", "pending"]
-        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=1) == []
+        assert judged(begun_at, gaps=1) == []
         begun_at = checkpoints.database_time(connection)
-        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=0) == ["a", "b"]
-        assert checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=3) == []
+        assert judged(begun_at, gaps=0) == ["a", "b"]
+        assert judged(begun_at, gaps=3) == []
         assert said("a", "b") == ["clean", "clean"]

@@ -39,6 +39,7 @@ def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) ->
             authenticator=SimpleNamespace(caller=nobody, principal=nobody),
             audit=SimpleNamespace(suspicious=None),
             denials=None,  # nobody here shows a token
+            caller_at_console=None,  # or comes to a page
             services=(),
         )
         app: Any = create_app(ingress)
