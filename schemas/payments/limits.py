@@ -222,6 +222,11 @@ REPAIR_LOOP_INTERVAL_MAX_S: Final = 60  # while owners do not decide
 REPAIR_LOOP_GRACE_S: Final = 15  # the ingress that heard the approval waits for the owner itself
 REPAIR_LOOP_DECISION_WAIT_S: Final = 3  # of one round; what is not decided then is sent again by the next
 REPAIR_LOOP_STATEMENT_TIMEOUT_MS: Final = 10_000
+CASE_SWEEP_INTERVAL_S: Final = 3_600  # money that waits for too long has its case within this
+CASE_SWEEP_STUCK_S: Final = 6 * CASE_SWEEP_INTERVAL_S  # without one that succeeded; then readiness says so
+CASE_SWEEP_RETRY_S: Final = 5  # after one that failed, or while another process is at it; then twice as long, up to:
+CASE_SWEEP_RETRY_MAX_S: Final = 300
+CASE_SWEEP_STATEMENT_TIMEOUT_MS: Final = 300_000  # it reads every account and a week of the ledger
 #: for how long a processor may send an event again that it has no receipt for (their documentation; the longest counts)
 PROVIDER_RETRY_HORIZON_S: Final = {
     "stripe": 3 * 86_400,

@@ -1,4 +1,4 @@
-"""What is said of partitions that stand still until an operator looks at them."""
+"""What is said of partitions, and of other work, that stands still until an operator looks at it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class StandsStill(str):
-    """Why some partitions stand still, of a process that does all else: it has started; a new start mends nothing."""
+    """Why partitions or other work stand still, of a process that does all else: it has started; no start mends it."""
 
     __slots__ = ()
 

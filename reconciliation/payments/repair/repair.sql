@@ -13,8 +13,8 @@ select c.id, c.kind, c.reference, c.processor, c.state, c.evidence, c.opened_at,
 from repair_case c where c.id = %(id)s;
 
 -- name: aged_open
--- `millrace cases sweep`: money that waits for longer than the horizon gets a case, one for each account. What is left of
--- a balance after all that came within the horizon is what is older.
+-- A sweep: money that waits for longer than the horizon gets a case, one for each account. What is left of a balance after
+-- all that came within the horizon is what is older. Sorted, as those below: two sweeps at once wait, and never crosswise.
 insert into repair_case (id, kind, reference, processor, evidence)
 select 'case_' || substr(encode(sha256(convert_to('aged' || a.account_id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
        'aged_balance', a.account_id, nullif(split_part(a.account_id, ':', 2), a.currency),
@@ -31,11 +31,12 @@ from (
 where a.aged > 0
   and not exists (select 1 from repair_case o
                   where o.state <> 'resolved' and o.reference = a.account_id)
+order by a.account_id
 on conflict do nothing
 returning id, reference;
 
 -- name: aged_payouts_open
--- `millrace cases sweep`: a payout to a merchant of which no bank has said anything for too long. Index payout_pending.
+-- A sweep: a payout to a merchant of which no bank has said anything for too long. Index payout_pending.
 insert into repair_case (id, kind, reference, evidence)
 select 'case_' || substr(encode(sha256(convert_to('payout' || p.id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
        'aged_payout', p.id,
@@ -43,11 +44,12 @@ select 'case_' || substr(encode(sha256(convert_to('payout' || p.id || clock_time
 from payout p
 where p.state = 'pending' and p.created_at < now() - make_interval(days => %(payout_horizon_days)s)
   and not exists (select 1 from repair_case o where o.state <> 'resolved' and o.reference = p.id)
+order by p.id
 on conflict do nothing
 returning id, reference;
 
 -- name: aged_disputes_open
--- `millrace cases sweep`: a dispute that ended otherwise than lost, and whose money the processor did not give back. Of one
+-- A sweep: a dispute that ended otherwise than lost, and whose money the processor did not give back. Of one
 -- that persons have answered for since, nothing more is asked. Index dispute_money_away.
 insert into repair_case (id, kind, reference, processor, evidence)
 select 'case_' || substr(encode(sha256(convert_to('dispute' || d.id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
@@ -59,8 +61,23 @@ where d.funds = 'withdrawn' and d.state in ('won', 'prevented', 'warning_closed'
   and d.updated_at < now() - make_interval(days => %(horizon_days)s)
   and not exists (select 1 from repair_case o
                   where o.reference = d.id and (o.state <> 'resolved' or o.resolved_at >= d.updated_at))
+order by d.id
 on conflict do nothing
 returning id, reference;
+
+-- name: sweep_turn
+-- The sweep that runs by itself: whether it is this process's turn, until its transaction ends.
+select pg_try_advisory_xact_lock(%(lock)s);
+
+-- name: sweep_last
+-- When it was last done, as Unix time, and how long ago; both null when never. Read after the lock was taken: the one who
+-- had it before has committed by then. Primary key.
+select extract(epoch from r.done_at)::float8, extract(epoch from clock_timestamp() - r.done_at)::float8
+from scheduled_run r where r.name = 'case_sweep';
+
+-- name: sweep_done
+-- Its end: the time of the last one, and a row of the audit log.
+select case_sweep_done(%(process)s, %(opened)s);
 
 -- name: repairs_page
 -- `millrace repair list`: newest first.
