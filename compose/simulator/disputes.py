@@ -60,10 +60,11 @@ class OpenDispute:
         connection.execute(QUERIES["dispute_insert"], (*dispute.row, now_ms))
         connection.execute(QUERIES["capture_give_back"], (0, body.amount, capture.provider_ref))
         _note_for_settlement(connection, "dispute", dispute, -dispute.amount, dispute.fee, now_ms)
+        due = {"evidence_due_by_ms": now_ms + limits.SIMULATOR_EVIDENCE_MS}
         if self.tells:
-            _tell(connection, dispute, "dispute.created", "needs_response", "none", now_ms)
-            _tell(connection, dispute, "dispute.funds_withdrawn", "needs_response", "withdrawn", now_ms)
-        return dispute.view("needs_response", "withdrawn")
+            _tell(connection, dispute, "dispute.created", "needs_response", "none", now_ms, due)
+            _tell(connection, dispute, "dispute.funds_withdrawn", "needs_response", "withdrawn", now_ms, due)
+        return dispute.view("needs_response", "withdrawn") | due
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,15 @@ def _new_id(connection: sqlite3.Connection, capture: Capture) -> str:
     return "sdp_" + hashlib.sha256(f"{capture.provider_ref}:{count}".encode()).hexdigest()[:24]
 
 
-def _tell(connection: sqlite3.Connection, dispute: _Dispute, kind: str, status: str, funds: str, now_ms: int) -> None:
+def _tell(
+    connection: sqlite3.Connection,
+    dispute: _Dispute,
+    kind: str,
+    status: str,
+    funds: str,
+    now_ms: int,
+    due: dict[str, int] | None = None,
+) -> None:
     data = {
         "dispute_id": dispute.dispute_id,
         "reference": dispute.reference,
@@ -148,6 +157,7 @@ def _tell(connection: sqlite3.Connection, dispute: _Dispute, kind: str, status: 
         "reason": dispute.reason,
         "status": status,
         "funds": funds,
+        **(due or {}),
     }
     event = webhooks.Event(
         type=kind,

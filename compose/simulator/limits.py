@@ -25,6 +25,7 @@ SIMULATOR_REFUND_FAILS_AFTER_MS: Final = 2_000  # of the card whose refunds fail
 SIMULATOR_CLOCK_MS: Final = 500  # how often the book is asked for refunds whose time to fail has come
 SIMULATOR_DUE_REFUNDS_MAX: Final = 500  # refunds that fail in one commit
 SIMULATOR_DISPUTE_FEE_MINOR: Final = 1_500
+SIMULATOR_EVIDENCE_MS: Final = 7 * 86_400_000  # from the opening of a dispute until evidence comes too late
 SIMULATOR_FEE_BPS: Final = 60  # what it keeps of a capture, rounded half up
 SIMULATOR_WEBHOOK_BATCH_MAX: Final = 64  # deliveries under way before what came of them is booked
 SIMULATOR_WEBHOOK_LANES: Final = 4  # connections to the receiver; what is about one reference goes over one

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from compose.stripe_simulator.book import Answer, Transaction
 
 _FEE: Final = 1_500
+_EVIDENCE_S: Final = 7 * 86_400  # from the opening on
 _VERDICTS: Final = frozenset({"won", "lost"})
 
 
@@ -23,7 +24,8 @@ def open_dispute(made: Transaction, intent: Object, amount: int, reason: str) ->
     dispute: Object = {
         "id": name, "object": "dispute", "payment_intent": intent["id"], "charge": intent["latest_charge"],
         "metadata": {}, "amount": amount, "currency": intent["currency"], "reason": reason, "status": "needs_response",
-        "evidence": {}, "evidence_details": {"submission_count": 0}, "balance_transactions": [], "created": made.now,
+        "evidence": {}, "evidence_details": {"due_by": made.now + _EVIDENCE_S, "submission_count": 0},
+        "balance_transactions": [], "created": made.now,
     }  # fmt: skip
     made.tell("charge.dispute.created", made.keep(dispute))
     taken = balance.book_line(made, "dispute", name, intent | {"metadata": {}}, -amount, _FEE)
@@ -40,7 +42,8 @@ def update(made: Transaction, name: str, form: Object) -> Answer:
     dispute["metadata"] |= form.get("metadata") or {}
     dispute["evidence"] |= form.get("evidence") or {}
     if form.get("submit", "true") == "true":
-        dispute |= {"status": "under_review", "evidence_details": {"submission_count": 1}}
+        dispute["status"] = "under_review"
+        dispute["evidence_details"] |= {"submission_count": 1}
     made.tell("charge.dispute.updated", made.keep(dispute))
     return HTTPStatus.OK, dispute
 

@@ -146,6 +146,13 @@ DISPUTE: Final[Fields] = {
     "currency": Field(types.CURRENCY, "ISO 4217"),
     "fee": Field(types.COUNT, "minor units", 0),
     "reason": Field(types.TEXT, "the network's", None, nullable=True),
+    "evidence_due_by": Field(
+        types.TIME_US,
+        "by when the processor wants the evidence, microseconds since the epoch; only with a status that asks for some",
+        None,
+        nullable=True,
+        since=2,
+    ),
 }
 DISPUTE_EVIDENCE: Final[Fields] = {
     "dispute": Field(types.ID, "the dispute that it is about"),

@@ -208,6 +208,16 @@ class Dispute(Struct, kw_only=True):
         dict[str, str] | None, Column("what the merchant says about it", written=UPDATED, shown=None)
     ] = None
     evidence_state: Annotated[EvidenceState | None, Column("draft or submitted", written=UPDATED)] = None
+    evidence_due_by: Annotated[
+        int | None,
+        Column(
+            "by when the processor wants evidence, microseconds since the epoch; null = it wants none, or did not say",
+            time=True,
+            written=MOVES,
+            analytical=True,
+            since=8,
+        ),
+    ] = None
 
 
 class RiskReason(Struct, frozen=True):

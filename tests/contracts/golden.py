@@ -108,6 +108,7 @@ _DISPUTE: Final[dict[str, Any]] = {
     **_TIMES,
     "evidence": {"receipt": "Beleg Nr. 7"},
     "evidence_state": "draft",
+    "evidence_due_by": 1_800_600_000_000_000,
 }
 _TXN: Final[dict[str, Any]] = {
     "txn_id": 2**60,
@@ -170,6 +171,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
             **_MOST,
             "fee": 15_000,
             "reason": "fraudulent",
+            "evidence_due_by": 1_800_600_000_000_000,
         },
     },
     "RecordSettlementLine": _ENVELOPE
@@ -242,7 +244,7 @@ RECORDS: Final[dict[str, dict[str, Any]]] = {
         "event_id": "evt_p0007000000000001",
         "aggregate_key": "pi_golden",
         "event_type": "payment_system_committed",
-        "schema_version": 7,
+        "schema_version": 8,
         "trace_id": "0123456789abcdef0123456789abcdef",
         "seq": 1,
         "occurred_at": 1_800_000_000_000_002,

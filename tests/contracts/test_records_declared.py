@@ -106,6 +106,8 @@ def test_a_mark_becomes_the_columns_in_their_order() -> None:
     assert text.startswith("select p.id, p.account_id, ")
     assert "(extract(epoch from p.created_at) * 1000000)::bigint" in text
     shown = column_lists.expanded("select {{shown Dispute d}} from dispute d")
-    assert shown.endswith("::bigint, null, d.evidence_state from dispute d")  # no answer shows the evidence
+    assert shown.endswith(
+        ", null, d.evidence_state, (extract(epoch from d.evidence_due_by) * 1000000)::bigint from dispute d"
+    )  # no answer shows the evidence
     with pytest.raises(KeyError, match="0 services declare a record Nothing"):
         column_lists.expanded("{{read Nothing n}}")

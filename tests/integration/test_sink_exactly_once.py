@@ -91,6 +91,14 @@ def test_views_of_refunds_and_disputes(drained: Stage) -> None:
     assert all(0 <= rate <= 1 for row in rates for rate in row)
 
 
+def test_the_deadline_of_a_dispute_is_there_until_it_ends(drained: Stage) -> None:
+    said = {(c.dispute.version, c.dispute.evidence_due_by) for c in drained.world.commits if c.dispute}
+    assert {due for _, due in said} > {None}, "some have one"
+    query = "select distinct version, toUnixTimestamp64Micro(evidence_due_by) from disputes"
+    assert {(version, due) for version, due in drained.clickhouse_rows(query)} == said
+    assert drained.clickhouse_rows("select count() from disputes_current where evidence_due_by is not null") == [(0,)]
+
+
 def test_views_of_merchants_money(drained: Stage) -> None:
     """What merchants' accounts hold, day by day, and their payouts: as the ledger and the newest payouts say."""
     held: dict[tuple[str, str, str], int] = defaultdict(int)

@@ -13,7 +13,7 @@ from sinks.clickhouse.metering import Metered
 from sinks.clickhouse.payments import rows
 from sinks.clickhouse.payments.metering import metered
 from sinks.clickhouse.payments.service import SINKS
-from sinks.clickhouse.payments.tables import PAYMENT_INTENTS, REFUNDS
+from sinks.clickhouse.payments.tables import DISPUTES, PAYMENT_INTENTS, REFUNDS
 from sinks.clickhouse.services import SINKS as ALL_SINKS
 from sinks.clickhouse.social.service import SINKS as SOCIAL
 from sinks.clickhouse.tables import TableRows
@@ -113,6 +113,17 @@ def test_a_refund_of_an_old_event_has_a_row_without_what_nobody_kept() -> None:
         assert rendering.payment_event_body(codec.decode_event(old).body)["refund"]["state"] == "failed"
     place = REFUNDS.columns.index("pending_reason")
     assert [row[place] for row in made["refunds"]] == [None, None, "insufficient_funds"]
+
+
+def test_a_dispute_of_an_old_event_has_a_row_without_a_deadline() -> None:
+    made = SINKS[0].no_rows()
+    for version in (7, 8):
+        event = codec.decode_event((golden.FOLDER / f"PaymentSystemCommitted.v{version}.bin").read_bytes())
+        rows.add_event(made, 0, event)
+        shown = rendering.payment_event_body(event.body)["dispute"]["evidence_due_by"]
+        assert shown == (None if version == 7 else "2027-01-22T06:40:00.000000Z")
+    place = DISPUTES.columns.index("evidence_due_by")
+    assert [row[place] for row in made["disputes"]] == [None, 1_800_600_000_000_000]
 
 
 def test_every_commit_and_every_capture_is_metered_once() -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 START_US = 1_790_000_000_000_000
 _SPENT = 40  # at least what ``account_used`` spends
+_FAR_AWAY_US = 4_000_000_000_000_000  # in the year 2096: no dispute of a world is due
 _CURRENCIES = (("USD", 2), ("EUR", 2), ("JPY", 0), ("KWD", 3))
 _PAIRS = {f"{source}/{target}": ("1", 1) for source, _ in _CURRENCIES for target in ("GBP", "KRW")}
 _RATES = rates_of(_PAIRS, START_US - 1, life_s=10**8)
@@ -159,15 +160,10 @@ class CommittedWorld:
 
     def disputed(self, intent_id: str, amount: int, status: str, funds: str) -> None:
         """A fact about the dispute of a payment."""
-        payload: dict[str, object] = {
-            "provider_ref": f"dis_{intent_id}",
-            "status": status,
-            "funds": funds,
-            "amount": amount,
-            "currency": self._payments[intent_id].intent.currency,
-            "fee": 15,
-            "reason": "fraudulent",
-        }
+        payload: dict[str, object] = {"provider_ref": f"dis_{intent_id}", "status": status, "funds": funds}
+        payload |= {"amount": amount, "currency": self._payments[intent_id].intent.currency, "fee": 15}
+        payload |= {"reason": "fraudulent"}
+        payload |= {"evidence_due_by": _FAR_AWAY_US if status == "needs_response" else None}
         scope = f"processor:{self._payments[intent_id].intent.processor}"
         self._commit("record_dispute", scope, intent_id, payload, f"dis_{intent_id}:{status}:{funds}")
 

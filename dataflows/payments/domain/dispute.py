@@ -6,6 +6,9 @@ taken back. An appeal follows a loss and takes its place; a second loss is the s
 new. Money is posted when ``funds`` moves, never because of ``state``; only a loss of withdrawn money clears its hold,
 and an appeal against it restores the hold. Source: reference 3.4 and 3.5.
 
+A deadline for evidence belongs to the state that asks for it and ends with that state. Of several the latest holds,
+whichever came first: processors extend them.
+
 What counts as disputed, for ``intent.amount_disputed``, the cap of refunds and invariants 7 and 8: a dispute counts
 while its money is, or may become, the payer's. So it counts when it needs a response, is under review (first or on
 appeal), is lost, or is an inquiry whose funds were withdrawn. It does not count when it is a mere inquiry (usually
@@ -59,7 +62,7 @@ def decide_dispute(payment: Payment, command: Command, context: Context) -> Deci
         return Rejection("contradicts_dispute", "The dispute is about another amount.", {"amount": known.amount})
     before = known or _unheard_of(payment, command, context, dispute_id)
     after = _joined(before, fact, context)
-    if known is not None and (after.state, after.funds) == (known.state, known.funds):
+    if known is not None and _what_facts_say(after) == _what_facts_say(known):
         return _nothing_new(known, fact)
     others = sum(counted(d) for d in payment.disputes.values() if d.id != dispute_id)
     return Decision(
@@ -75,6 +78,10 @@ def counted(dispute: Dispute) -> int:
         return 0
     counts = dispute.state in _LIVE or (dispute.state in _INQUIRY and dispute.funds == "withdrawn")
     return dispute.amount if counts else 0
+
+
+def _what_facts_say(dispute: Dispute) -> tuple[str, str, int | None]:
+    return dispute.state, dispute.funds, dispute.evidence_due_by
 
 
 def _nothing_new(known: Dispute, fact: dict[str, Any]) -> Rejection:
@@ -117,17 +124,27 @@ def _joined(dispute: Dispute, fact: dict[str, Any], context: Context) -> Dispute
     """
     state: DisputeState = max(dispute.state, fact["status"], key=STATE_RANK.__getitem__)
     funds: DisputeFunds = max(dispute.funds, fact["funds"], key=FUNDS_RANK.__getitem__)
+    state = "won" if _is_won(state, funds) else state
     is_asked_again = state in RESPONSE_DUE and state != dispute.state
     return structs.replace(
         dispute,
-        state="won" if _is_won(state, funds) else state,
+        state=state,
         funds=funds,
         fee=fact["fee"] if dispute.funds == "none" else dispute.fee,
         reason=dispute.reason or fact["reason"],
         version=dispute.version + 1,
         updated_at=context.now,
+        evidence_due_by=_due_by(dispute, fact, state),
         evidence_state="draft" if is_asked_again and dispute.evidence_state else dispute.evidence_state,
     )
+
+
+def _due_by(dispute: Dispute, fact: dict[str, Any], state: DisputeState) -> int | None:
+    """The latest deadline that was said of this state; None once nothing is asked."""
+    known = dispute.evidence_due_by if dispute.state == state else None
+    said = fact.get("evidence_due_by") if fact["status"] == state else None  # older commands say nothing of it
+    found = [due for due in (known, said) if due is not None]
+    return max(found) if found and state in RESPONSE_DUE else None
 
 
 def _is_won(state: DisputeState, funds: DisputeFunds) -> bool:

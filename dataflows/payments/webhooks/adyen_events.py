@@ -83,6 +83,7 @@ def _dispute(event_type: str, item: dict[str, Any]) -> Finding:
         currency=fields.text(amount, "currency").upper(),
         fee=0,  # comes with the settlement
         reason=fields.optional_text(item, "reason"),
+        evidence_due_by=fields.zoned_time(fields.part(item, "additionalData"), "defensePeriodEndsAt"),
     )
 
 

@@ -13,8 +13,9 @@ _TRACE_LENGTH: Final = 32
 
 
 def dispute_key(found: DisputeChange) -> str:
-    """The identity of a state of a dispute and its money."""
-    return f"{found.provider_ref}:{found.status}:{found.funds}"
+    """The identity of a state of a dispute and its money, and of the deadline for evidence where one is told."""
+    due = "" if found.evidence_due_by is None else f":{found.evidence_due_by}"
+    return f"{found.provider_ref}:{found.status}:{found.funds}{due}"
 
 
 def command_of(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from schemas.fields import validation
 from schemas.limits import AMOUNT_MINOR_MAX
 from schemas.payments.limits import WEBHOOK_REFERENCE_LENGTH_MAX
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND_US: Final = 1_000_000
 
 
 class Surprise(Exception):
@@ -45,6 +50,28 @@ def optional_url(of: dict[str, Any], name: str) -> str | None:
     """An address that a payer can be sent to; one that is none says nothing, and hides nothing else."""
     value = of.get(name)
     return value if isinstance(value, str) and validation.web_address(value) is None else None
+
+
+def unix_time(of: dict[str, Any], name: str) -> int | None:
+    """Whole seconds since the epoch as microseconds. What is no time of ours says nothing, and hides nothing else."""
+    value = of.get(name)
+    return _time_us(value * _SECOND_US) if type(value) is int else None
+
+
+def zoned_time(of: dict[str, Any], name: str) -> int | None:
+    """An ISO 8601 time as microseconds since the epoch; one without its offset is none, which hides nothing else."""
+    value = of.get(name)
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    if found is None or found.tzinfo is None:
+        return None
+    return _time_us((found - _EPOCH) // _MICROSECOND)
+
+
+def _time_us(value: int) -> int | None:
+    return value if validation.time_us(value) is None else None
 
 
 def currency(of: dict[str, Any], name: str) -> str | None:

@@ -33,6 +33,7 @@ class DisputeChange(Struct, frozen=True, kw_only=True):
     currency: str
     fee: int
     reason: str | None
+    evidence_due_by: int | None = None  # by when it wants evidence, microseconds since the epoch
     charge_ref: str | None = None  # the processor's name of the charge: what it is about when nothing of ours is on it
 
 

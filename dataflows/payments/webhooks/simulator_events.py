@@ -59,7 +59,7 @@ def _outcome(status: str, data: dict[str, Any]) -> Finding:
 
 def _dispute(data: dict[str, Any]) -> Finding:
     intent_id = fields.optional_text(data, "reference")
-    dispute = fields.text(data, "dispute_id")
+    dispute, due_ms = fields.text(data, "dispute_id"), fields.optional_amount(data, "evidence_due_by_ms")
     if intent_id is None:
         return Unknown(dispute)
     return DisputeChange(
@@ -71,4 +71,5 @@ def _dispute(data: dict[str, Any]) -> Finding:
         currency=fields.text(data, "currency").upper(),
         fee=fields.optional_amount(data, "fee") or 0,
         reason=fields.optional_text(data, "reason"),
+        evidence_due_by=None if due_ms is None else due_ms * _MS_US,
     )

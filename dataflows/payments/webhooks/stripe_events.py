@@ -126,6 +126,8 @@ def _dispute(found: dict[str, Any]) -> Finding:
         currency=currency,
         fee=fee,
         reason=fields.optional_text(found, "reason"),
+        # 0: the bank takes no evidence
+        evidence_due_by=fields.unix_time(fields.part(found, "evidence_details"), "due_by") or None,
     )
 
 

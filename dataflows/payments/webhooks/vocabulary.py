@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from dataflows.payments.domain.dispute import RESPONSE_DUE
 from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_events
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
@@ -64,6 +65,8 @@ def _checked_outcome(found: AttemptOutcome) -> Finding:
 def _checked_dispute(found: DisputeChange) -> Finding:
     if found.intent_id and not _INTENT_ID.fullmatch(found.intent_id):
         return Unknown(found.intent_id)
+    if found.status not in RESPONSE_DUE:  # processors go on telling a deadline that is past
+        found = structs.replace(found, evidence_due_by=None)
     return _refused("record_dispute", dispute_payload(found)) or found
 
 
@@ -106,4 +109,5 @@ def dispute_payload(found: DisputeChange) -> dict[str, Any]:
         "currency": found.currency,
         "fee": found.fee,
         "reason": found.reason,
+        "evidence_due_by": found.evidence_due_by,
     }

@@ -171,6 +171,8 @@ def dispute(row: Row) -> Entry:
             ("provider reference", row["provider_ref"]),
             ("reason", row["reason"]),
             ("fee", row["fee"]),
+            ("evidence", row["evidence_state"]),
+            ("evidence due by", row["evidence_due_by"]),
             ("version", row["version"]),
             ("last change", row["updated_at"]),
         ),

@@ -54,14 +54,22 @@ def produce(
     assert why_not_delivered(kafka, Producer(kafka.producer("test-facts")), [letter]) is None
 
 
-def tell(public: PublicSystem, intent: dict[str, Any], ref: str, *, amount: int, status: str, funds: str) -> None:
+def tell(
+    public: PublicSystem,
+    intent: dict[str, Any],
+    ref: str,
+    *,
+    amount: int,
+    status: str,
+    funds: str,
+    due_by: int | None = None,
+) -> None:
     """What the processor says about a dispute. Its name for it is made unique with the payment's."""
     ref = f"{ref}_{intent['id']}"
     payload = {"provider_ref": ref, "status": status, "funds": funds, "amount": amount, "currency": intent["currency"]}
-    payload |= {"fee": 0, "reason": "fraudulent"}
-    produce(
-        public, "record_dispute", f"processor:{intent['processor']}", f"{ref}:{status}:{funds}", intent["id"], payload
-    )
+    payload |= {"fee": 0, "reason": "fraudulent", "evidence_due_by": due_by}
+    key = f"{ref}:{status}:{funds}:{due_by}"
+    produce(public, "record_dispute", f"processor:{intent['processor']}", key, intent["id"], payload)
 
 
 def disputes(merchant: Merchant, **params: Any) -> list[dict[str, Any]]:
@@ -101,6 +109,25 @@ def test_a_dispute_is_the_merchants_from_its_first_word_to_its_end(
     foreign = stranger.http.get(f"{DISPUTES}/{opened['id']}")
     missing = stranger.http.get(f"{DISPUTES}/dp_unknown")
     assert (foreign.status_code, foreign.content) == (404, missing.content)
+
+
+def test_the_deadline_for_evidence_is_the_merchants_to_see_in_reads_lists_and_events(
+    public: PublicSystem, merchant: Merchant
+) -> None:
+    """It was extended once; what came late changes nothing back; it ends with what it is the deadline of."""
+    intent = paid(merchant, 8_000)
+    said = {"amount": 5_000, "status": "needs_response", "funds": "withdrawn"}
+    for due_by in (4_000_000_000_000_001, 4_000_000_060_000_000, 4_000_000_000_000_000):
+        tell(public, intent, "dsp", **said, due_by=due_by)
+    tell(public, intent, "dsp", amount=5_000, status="under_review", funds="withdrawn", due_by=4_000_000_060_000_000)
+    (ended,) = eventually(lambda: [d for d in disputes(merchant) if d["state"] == "under_review"], 20)
+    told = [e["body"]["dispute"] for e in merchant.http.get("/v1/events").json()["data"] if e["body"].get("dispute")]
+    assert [(d["version"], d["evidence_due_by"]) for d in told] == [
+        (1, "2096-10-02T07:06:40.000001Z"),
+        (2, "2096-10-02T07:07:40.000000Z"),
+        (3, None),
+    ]
+    assert merchant.http.get(f"{DISPUTES}/{ended['id']}").json() == told[-1] == ended
 
 
 def test_pages_of_disputes(public: PublicSystem, merchant: Merchant, stranger: Merchant) -> None:

@@ -58,6 +58,9 @@ def test_a_dispute_is_told_from_its_opening_to_its_end(
 
     becomes(lambda: [(e["type"], e["data"]["status"], e["data"]["funds"]) for e in events()], told)
     for event in events():
+        is_asked = event["data"]["status"] == "needs_response"
+        due_by_ms = event["data"].pop("evidence_due_by_ms", None)
+        assert due_by_ms == (answer.json()["evidence_due_by_ms"] if is_asked else None)
         assert event["data"] | {"status": "", "funds": ""} == {
             "dispute_id": dispute_id,
             "reference": reference,

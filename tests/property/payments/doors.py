@@ -42,6 +42,7 @@ PLACE: Final = partition_for(INTENT, PARTITIONS)
 AMOUNT: Final = 10_000
 REFUNDS: Final = (1_500, 2_500)
 DISPUTED: Final = {"dis_1": 2_000, "dis_2": 1_000}
+DUE_MS: Final = 1_900_000_000_000
 OPEN: Final = frozenset({"created", "pending", "unknown", "requires_action", "manual_review"})
 DOUBTS: Final = ("unknown", "pending")
 _CODES: Final = {"failed": "expired_card", FAILED_LATER: "expired_card", "voided": "expired"}
@@ -265,6 +266,7 @@ class World:
         return _webhook("dispute.updated", {
             "dispute_id": name, "reference": INTENT, "status": state, "funds": funds, "amount": DISPUTED[name],
             "currency": "usd", "fee": 1_500, "reason": "fraudulent",
+            "evidence_due_by_ms": DUE_MS + len(funds),  # it was extended when the funds were taken
         })  # fmt: skip
 
     def _lines(self, number: int, finding: str) -> list[Command]:

@@ -119,6 +119,7 @@ class History:
             amount = 1 + intent["amount"] * (a % 2) // 2
             payload = {"provider_ref": f"dis_{intent['id']}_{a % 2}", "status": status, "funds": funds}
             payload |= {"amount": amount + (a == 7), "currency": intent["currency"], "fee": 15 * (a % 3)}
+            payload |= {"evidence_due_by": 1_000 + a if b % 2 else None}
             self._command(
                 "record_dispute", who, {**payload, "reason": None}, scope=f"processor:{self._teller(intent, 0)}"
             )

@@ -216,7 +216,7 @@ class Parts:
             state = max(d["state"], state, key=STATES.index)
             funds = max(d["funds"], funds, key=FUNDS.index)
             state = "won" if _is_back(state, funds) else state
-            if (state, funds) == (d["state"], d["funds"]):
+            if (state, funds, _due(d, p, state)) == (d["state"], d["funds"], d["evidence_due_by"]):
                 is_after_the_win = STATES.index(p["status"]) > STATES.index("won")
                 is_again = is_after_the_win and (p["funds"], d["funds"]) == ("withdrawn", "reinstated")
                 return "contradicts_dispute" if is_again else "stale_fact"
@@ -224,12 +224,14 @@ class Parts:
         d = self.disputes.setdefault(
             dispute_id,
             {"id": dispute_id, "intent_id": i["id"], "merchant_id": i["merchant_id"], "amount": p["amount"],
-             "currency": i["currency"], "fee": p["fee"], "reason": p["reason"], "version": 0, "evidence_state": None},
+             "currency": i["currency"], "fee": p["fee"], "reason": p["reason"], "version": 0, "evidence_state": None,
+             "state": "", "evidence_due_by": None},
         )  # fmt: skip
         self.banks[dispute_id] = processor
         state = "won" if _is_back(state, funds) else state
         if state.endswith("needs_response") and state != was_state and d["evidence_state"]:
             d["evidence_state"] = "draft"
+        d.update(evidence_due_by=_due(d, p, state))
         d.update(state=state, funds=funds, version=d["version"] + 1, reason=d["reason"] or p["reason"])
         if was_funds == "none":
             d["fee"] = p["fee"]
@@ -316,3 +318,10 @@ def _counts(d: dict[str, Any]) -> bool:
     if d["state"] in ("needs_response", "under_review", "appeal_needs_response", "appeal_under_review", "lost"):
         return True
     return d["funds"] == "withdrawn" and d["state"] in ("warning_needs_response", "warning_under_review")
+
+
+def _due(d: dict[str, Any], p: dict[str, Any], state: str) -> int | None:
+    """The last moment that anybody named while the dispute asked for this."""
+    named = [x["evidence_due_by"] for x, of in ((d, d["state"]), (p, p["status"])) if of == state]
+    asks = state in ("warning_needs_response", "needs_response", "appeal_needs_response")
+    return max((due for due in named if due is not None), default=None) if asks else None

@@ -105,7 +105,7 @@ def end(world: World) -> dict[str, Any]:
                    intent.cancellation_reason),
         "attempts": [(a.status, a.settled_line, a.error_code, a.provider_ref) for _, a in sorted(payment.attempts.items())],
         "refunds": {r.id: (r.state, r.failure_reason, r.pending_reason) for r in payment.refunds.values()},
-        "disputes": {d.id: (d.state, d.funds, d.fee) for d in payment.disputes.values()},
+        "disputes": {d.id: (d.state, d.funds, d.fee, d.evidence_due_by) for d in payment.disputes.values()},
     }  # fmt: skip
 
 

@@ -199,15 +199,16 @@ def told(payment: Payment, which: str) -> Command:
             return cases.failed_later(payment, int(number))
         case ["settled", number]:
             return cases.line(payment, int(number), fee=77)
-        case [status, funds, ref]:
-            return cases.dispute(status, funds, amount=2_000, ref=ref)
+        case [status, funds, ref, *due]:
+            return cases.dispute(status, funds, amount=2_000, ref=ref, evidence_due_by=int(due[0]) if due else None)
     raise ValueError(which)
 
 
 TRUE_FACTS = (
     *("refunded 2", "refunded 2", "failed_later 2", "refunded 3", "settled 1"),
     *("needs_response none dis_1", "needs_response withdrawn dis_1", "lost withdrawn dis_1"),
-    *("won reinstated dis_2", "needs_response withdrawn dis_2"),
+    *("won reinstated dis_2", "needs_response withdrawn dis_2 60"),
+    *("warning_needs_response none dis_3 90", "needs_response none dis_3 30", "needs_response none dis_3 20"),
 )
 
 
@@ -247,5 +248,5 @@ def comparable(payment: Payment) -> dict[str, Any]:
         ),
         "attempts": [(a.status, a.settled_line, a.error_code) for _, a in sorted(payment.attempts.items())],
         "refunds": {r.id: (r.state, r.failure_reason) for r in payment.refunds.values()},
-        "disputes": {d.id: (d.state, d.funds, d.fee) for d in payment.disputes.values()},
+        "disputes": {d.id: (d.state, d.funds, d.fee, d.evidence_due_by) for d in payment.disputes.values()},
     }

@@ -124,7 +124,7 @@ def test_a_dispute_in_our_words() -> None:
     assert command.idempotency_key == "sdp_1:needs_response:withdrawn"
     assert command.payload == {
         name: DISPUTE[name] for name in ("status", "funds", "amount", "currency", "fee", "reason")
-    } | {"provider_ref": "sdp_1"}
+    } | {"provider_ref": "sdp_1", "evidence_due_by": None}
 
 
 @pytest.mark.parametrize("status", ["created", "pending", "unknown", "failed"])
