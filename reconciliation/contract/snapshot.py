@@ -58,6 +58,7 @@ def parameters(
         "events_grace_s": reconciliation_limits.CHECK_EVENTS_GRACE_S,
         "horizon_days": payments_limits.SETTLEMENT_HORIZON_DAYS,
         "payout_horizon_days": payments_limits.PAYOUT_HORIZON_DAYS,
+        "dispute_due_days": payments_limits.DISPUTE_DUE_UNSEEN_DAYS,
         "roles": list(ROLES),
         "monitored_s": monitored_s,
         "monitor_round_s": reconciliation_limits.CHECK_MONITOR_ROUND_S,

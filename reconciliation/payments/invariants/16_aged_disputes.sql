@@ -9,4 +9,5 @@ from dispute d
 where d.funds = 'withdrawn' and d.state in ('won', 'prevented', 'warning_closed')
   and d.updated_at < now() - %(horizon_days)s * interval '1 day'
   and not exists (select 1 from repair_case c
-                  where c.reference = d.id and (c.state <> 'resolved' or c.resolved_at >= d.updated_at))
+                  where c.reference = d.id and c.kind <> 'dispute_due'
+                    and (c.state <> 'resolved' or c.resolved_at >= d.updated_at))

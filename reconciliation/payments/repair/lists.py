@@ -29,14 +29,15 @@ def case_show(connection: psycopg.Connection, case_id: str) -> dict[str, Any]:
 
 
 def aged_cases_open(connection: psycopg.Connection) -> list[dict[str, Any]]:
-    """Opens a case for all money that waits for too long, once for each.
+    """Opens a case for all that waits for too long, once for each.
 
-    That is every balance of suspense, rounding or payouts, every payout to a merchant, and every dispute that ended
-    otherwise than lost without its money coming back.
+    That is every balance of suspense, rounding or payouts, every payout to a merchant, every dispute that ended
+    otherwise than lost without its money coming back, and every dispute without an answer whose deadline is near.
     """
     balances = _rows(connection, "aged_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
     payouts = _rows(connection, "aged_payouts_open", payout_horizon_days=limits.PAYOUT_HORIZON_DAYS)
-    return balances + payouts + _rows(connection, "aged_disputes_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
+    ended = _rows(connection, "aged_disputes_open", horizon_days=limits.SETTLEMENT_HORIZON_DAYS)
+    return balances + payouts + ended + _rows(connection, "disputes_due_open", due_days=limits.DISPUTE_DUE_DAYS)
 
 
 def repairs_list(connection: psycopg.Connection, *, every_state: bool = False) -> list[dict[str, Any]]:

@@ -8,8 +8,11 @@ where (%(every_state)s or c.state <> 'resolved') and (%(kind)s::text is null or 
 order by c.opened_at desc, c.id desc limit %(limit)s;
 
 -- name: case_by_id
--- `millrace cases show`. Primary key.
-select c.id, c.kind, c.reference, c.processor, c.state, c.evidence, c.opened_at, c.resolved_at, c.resolved_by, c.note
+-- `millrace cases show`. Primary key. Of a dispute whose deadline was near also how it stands now: it may have its answer.
+select c.id, c.kind, c.reference, c.processor, c.state,
+       c.evidence || coalesce((select jsonb_build_object('state_now', d.state, 'evidence_state_now', d.evidence_state)
+                               from dispute d where c.kind = 'dispute_due' and d.id = c.reference), '{}') as evidence,
+       c.opened_at, c.resolved_at, c.resolved_by, c.note
 from repair_case c where c.id = %(id)s;
 
 -- name: aged_open
@@ -60,7 +63,28 @@ from dispute d
 where d.funds = 'withdrawn' and d.state in ('won', 'prevented', 'warning_closed')
   and d.updated_at < now() - make_interval(days => %(horizon_days)s)
   and not exists (select 1 from repair_case o
-                  where o.reference = d.id and (o.state <> 'resolved' or o.resolved_at >= d.updated_at))
+                  where o.reference = d.id and o.kind <> 'dispute_due'
+                    and (o.state <> 'resolved' or o.resolved_at >= d.updated_at))
+order by d.id
+on conflict do nothing
+returning id, reference;
+
+-- name: disputes_due_open
+-- A sweep: a dispute that wants an answer soon, or wanted it, and of which no processor has taken evidence.
+-- One case for each deadline: what persons closed is asked again when another one nears. Index dispute_evidence_due.
+insert into repair_case (id, kind, reference, processor, evidence)
+select 'case_' || substr(encode(sha256(convert_to('due' || d.id || clock_timestamp(), 'UTF8')), 'hex'), 1, 26),
+       'dispute_due', d.id, d.processor,
+       jsonb_build_object('merchant', d.merchant_id, 'payment_intent', d.intent_id, 'state', d.state, 'amount', d.amount,
+                          'currency', d.currency, 'provider_ref', d.provider_ref, 'evidence_state', d.evidence_state,
+                          'evidence_due_by', d.evidence_due_by)
+from dispute d
+where d.state in ('warning_needs_response', 'needs_response', 'appeal_needs_response')
+  and d.evidence_state is distinct from 'submitted'
+  and d.evidence_due_by < now() + make_interval(days => %(due_days)s)
+  and not exists (select 1 from repair_case o
+                  where o.reference = d.id and o.kind = 'dispute_due'
+                    and (o.state <> 'resolved' or (o.evidence->>'evidence_due_by')::timestamptz = d.evidence_due_by))
 order by d.id
 on conflict do nothing
 returning id, reference;

@@ -116,6 +116,9 @@ PLANTED: dict[str, list[str]] = {
     "payouts_in_transit": ["update payout set amount = amount + 1 where state = 'pending'"],
     "aged_payouts": ["update repair_case set state = 'resolved' where kind = 'aged_payout'"],
     "aged_disputes": ["update dispute set state = 'won' where state = 'lost' and funds = 'withdrawn'"],
+    "disputes_due": [
+        "update dispute set state = 'needs_response', evidence_due_by = now() where state = 'lost' and funds = 'withdrawn'"
+    ],
     "exchanges": ["update ledger_entry set account_id = 'fx_clearing:EUR' where account_id = 'platform_fee_income:EUR'"],
     "settled": [f"update processor_attempt set settled_line = null where operation_id = {SETTLED}"],
     "7": [f"update payment_intent set amount_received = amount_received - 1 where id = {SUCCEEDED}"],
