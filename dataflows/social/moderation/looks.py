@@ -1,12 +1,13 @@
 """Looks whether a decision has arrived where its object is shown: what is still there, or nothing.
 
-Posts are shown by one rule alone, so each consumer is asked by that rule; the media origin is asked over HTTP, with the
-URLs that were good before, signed ones too.
+Posts are shown by one rule alone, so each consumer is asked by that rule; the media origin, and each cache in front of
+it, is asked over HTTP, with the URLs that were good before, signed ones too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
@@ -22,6 +23,7 @@ from sinks.postgres import database_clock
 from sinks.postgres.sql_files import queries
 
 SQL: Final = queries("dataflows.social.moderation", "looks.sql")
+ORIGIN: Final = "media_origin"
 
 
 class Due(Struct):
@@ -50,14 +52,17 @@ class Looks:
             "homes": self._readable,
             "search": self._found,
             "notifications": self._notified,
-            "media_origin": self._served,
+            ORIGIN: self._served,
         }
 
     def seen(self, due: Due) -> str:
         """What is still there that the decision takes away; "" when there is nothing."""
-        if due.is_superseded and due.consumer != "media_origin":
-            return ""  # another decision is in force, and is looked at itself
-        return self._by_consumer[due.consumer](due)
+        if due.consumer in self._caches.edges:
+            return self._kept(due.consumer, due.object_id, due.age_s)
+        look = self._by_consumer.get(due.consumer)
+        if look is None or (due.is_superseded and due.consumer != ORIGIN):
+            return ""  # a cache that was taken away; or another decision is in force, and is looked at itself
+        return look(due)
 
     def _posts(self, due: Due) -> list[str]:
         given = {"object_id": due.object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
@@ -90,27 +95,38 @@ class Looks:
         return f"{count} notifications" if count else ""
 
     @property
-    def has_caches(self) -> bool:
-        """Whether what was hidden can be anywhere but at the origin."""
-        return self._caches.are_there
+    def edges(self) -> Sequence[str]:
+        """The caches in front of the origin: each is a consumer of every decision."""
+        return list(self._caches.edges)
 
     def _served(self, due: Due) -> str:
-        return self.served(due.object_id, due.age_s)
+        """By the origin itself, past its caches."""
+        return self._shown(due.object_id, self._origin.uploads_url)[0]
 
-    def served(self, object_id: str, age_s: float) -> str:
-        """Every older URL of the media is asked for, and, where they are hidden, the present ones too.
+    def kept(self, object_id: str, age_s: float) -> str:
+        """What any cache may still have of what a change of this age hid."""
+        return next(filter(None, (self._kept(edge, object_id, age_s) for edge in self._caches.edges)), "")
 
-        Caches are purged before each look, and believed when nothing from before the change, of that age, can reach
-        them any more.
+    def _kept(self, edge: str, object_id: str, age_s: float) -> str:
+        """A cache is purged before it is looked at, and believed when no fetch from before the change can reach it."""
+        self._caches.purge_edge(edge, object_id)
+        seen, media = self._shown(object_id, self._caches.edges[edge])
+        if not seen and media and self._caches.may_fill(age_s):
+            return f"{media[0]} may be on its way into a cache"
+        return seen
+
+    def _shown(self, object_id: str, url: str) -> tuple[str, list[str]]:
+        """What answers at this address of an object's media, and all of these.
+
+        Every older URL is asked for, and, where they are hidden, the present ones too.
         """
+        place, media = replace(self._origin, url=url), list[str]()
         given = {"object_id": object_id, "limit": social_limits.PROPAGATION_MEDIA_MAX}
         signed_until = database_clock.now_s(self._connection) + limits.MEDIA_VIEW_TTL_S
-        self._caches.purge(object_id)
         for media_id, version, is_served, names in self._connection.execute(SQL["media_of_object"], given).fetchall():
+            media.append(media_id)
             newest = version - 1 if is_served else version
-            shown = first_shown(self._http, urls_of(self._origin, media_id, newest, names, signed_until))
+            shown = first_shown(self._http, urls_of(place, media_id, newest, names, signed_until))
             if shown is not None:
-                return f"{media_id} under version {shown}"
-            if self._caches.may_fill(age_s):
-                return f"{media_id} may be on its way into a cache"
-        return ""
+                return f"{media_id} under version {shown}", media
+        return "", media

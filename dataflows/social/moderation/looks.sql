@@ -15,6 +15,14 @@ from moderation_propagation p join moderation_decision d using (decision_id)
 where p.state = 'pending' and p.next_at <= clock_timestamp()
 order by p.next_at limit %(limit)s;
 
+-- name: propagation_edges
+-- Caches in front of the origin that a decision has to reach, too: those that have no row yet. Primary key.
+insert into moderation_propagation (decision_id, consumer, object_id, effect)
+select p.decision_id, e.edge, p.object_id, p.effect
+from moderation_propagation p cross join unnest(%(edges)s::text[]) as e (edge)
+where p.decision_id = %(decision_id)s and p.consumer = %(consumer)s
+on conflict do nothing returning consumer;
+
 -- name: propagation_seen
 -- One look: nothing is left where it was, or when it is looked at again. Primary key.
 update moderation_propagation

@@ -14,10 +14,11 @@ from typing import Any, Final
 import httpx
 import psycopg
 import structlog
+from msgspec import structs
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media.origin_looks import looking_client
-from dataflows.social.moderation.looks import SQL, Due, Looks
+from dataflows.social.moderation.looks import ORIGIN, SQL, Due, Looks
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.records import Command
@@ -71,6 +72,8 @@ class Propagation:
                 self._session.pause(limits.PROPAGATION_POLL_S)
 
     def _look(self, connection: psycopg.Connection[Any], looks: Looks, due: Due) -> None:
+        if due.consumer == ORIGIN:
+            self._look_at_edges(connection, looks, due)
         try:
             seen = looks.seen(due)
         except _NO_ANSWER:
@@ -81,12 +84,18 @@ class Propagation:
         if seen:
             _log.warning("decision_not_arrived", decision=due.decision_id, consumer=due.consumer, tries=due.attempts)
 
+    def _look_at_edges(self, connection: psycopg.Connection[Any], looks: Looks, due: Due) -> None:
+        """Caches have rows before the origin can be seen to have obeyed: so nothing is verified without them."""
+        given = {"decision_id": due.decision_id, "consumer": ORIGIN, "edges": looks.edges}
+        for (edge,) in connection.execute(SQL["propagation_edges"], given).fetchall():
+            self._look(connection, looks, structs.replace(due, consumer=edge, attempts=0))
+
     def _hide(self, connection: psycopg.Connection[Any], looks: Looks) -> list[tuple[Any, ...]]:
         """Purges what was hidden, again until no cache can have it; what there was to look at."""
         rows = connection.execute(SQL["hidden_due"], {"limit": limits.PROPAGATION_AT_ONCE}).fetchall()
         for object_id, attempts, hidden_at, age_s in rows:
             try:
-                seen = looks.served(object_id, age_s) if looks.has_caches else ""
+                seen = looks.kept(object_id, age_s)
             except _NO_ANSWER:
                 seen = _AWAY
             given = {"object_id": object_id, "hidden_at": hidden_at, "seen": seen, "wait_s": _wait_s(attempts)}

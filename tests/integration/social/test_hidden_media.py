@@ -1,9 +1,12 @@
-"""What hides media other than a decision is purged from caches at once, and looked after until none can have it; and what
-an erasure proves of media asks for the URLs that they had."""
+"""What hides media is purged from caches at once, and looked after until none can have it, of decisions cache by cache; and
+what an erasure proves of media asks for the URLs that they had."""
 
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,7 @@ from dataflows.social.config import SocialConfig
 from dataflows.social.erasure.crawler import SQL as ERASING
 from dataflows.social.erasure.crawler import Crawler
 from dataflows.social.media.caches import MediaCaches
+from dataflows.social.moderation.looks import ORIGIN
 from dataflows.social.moderation.looks import SQL as LOOKS
 from dataflows.social.moderation.propagation import Propagation
 from dataflows.worker.contract import WorkerPlace
@@ -28,6 +32,8 @@ from tests.worlds.media_cache import NOT_THERE, Edge, cached_origin
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from schemas.social.media_origin import MediaOrigin
 
 pytestmark = [pytest.mark.servers]
 OWNER = "u_hides"
@@ -48,6 +54,16 @@ HIDING = {
     2: "update post set state = 'deleted', text = '', media_ids = '{}' where post_id = 'po_2'",
     3: "update media set scan_state = 'deleted', manifest = null where media_id = 'md_3'",
 }
+#: what a decision about a medium writes, as far as the media origin is meant
+DECIDED = (
+    "insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, moderator, version, created_at)"
+    f" values ('mo_1', 'md_1', '{OWNER}', 'remove', 'x', 1, 'u_m', 1, 1)",
+    "insert into moderation_current (object_id, effect, decision_id, epoch) values ('md_1', 'remove', 'mo_1', 1)",
+    "insert into moderation_propagation (decision_id, consumer, object_id, effect) values ('mo_1', 'media_origin', 'md_1', 'remove')",
+)
+VERIFIED = ("verified", None)
+LOOK_NOW = "update moderation_propagation set next_at = clock_timestamp() where state = 'pending'"
+INVARIANT = resources.files("reconciliation.social") / "invariants/social_propagation.sql"
 HIDING_ALL = "update author set is_private = true"
 OTHERS = ["update post set text = 'x', version = 2 where post_id = 'po_4'", "update author set followers = 1"]
 
@@ -58,6 +74,30 @@ def edge(tmp_path: Path) -> Iterator[Edge]:
         yield made
 
 
+@contextmanager
+def looked_after(folder: Path, media: MediaOrigin) -> Iterator[psycopg.Connection]:
+    """A database with a user's media, and the worker that looks after them."""
+    with servers.world(folder / "home") as world:
+        addresses = world.settings.addresses()
+        place = WorkerPlace(
+            name="social_propagation",
+            kafka=world.settings.kafka_as(of_worker("social_propagation")),
+            postgres_dsn=addresses.postgres_dsns["millrace_social_propagation"],
+            client_id="propagation-test",
+            of_services=(SocialConfig(media=media),),
+        )
+        worker = Propagation(place)
+        thread = threading.Thread(target=worker.run)
+        with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
+            connection.execute(SEED.encode())
+            thread.start()
+            try:
+                yield connection
+            finally:
+                worker.stop()
+                thread.join()
+
+
 def known_by(media_id: str) -> str:
     return cache_keys(media_id, media_id.replace("md_", "po_"), OWNER)
 
@@ -66,42 +106,63 @@ def test_a_copy_ends_when_its_medium_is_hidden_and_is_looked_after_until_none_ca
     edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 600)  # a fetch that began before could come for so long
-    with servers.world(tmp_path / "home") as world:
-        addresses = world.settings.addresses()
-        place = WorkerPlace(
-            name="social_propagation",
-            kafka=world.settings.kafka_as(of_worker("social_propagation")),
-            postgres_dsn=addresses.postgres_dsns["millrace_social_propagation"],
-            client_id="propagation-test",
-            of_services=(SocialConfig(media=edge.place),),
-        )
-        worker = Propagation(place)
-        thread = threading.Thread(target=worker.run)
-        with psycopg.connect(addresses.postgres_superuser_dsn, autocommit=True) as connection:
-            connection.execute(SEED.encode())
-            edge.origin.headers = LASTING
-            edge.origin.keys = known_by
-            thread.start()
-            try:
-                paths = {n: f"/media/md_{n}/1/full" for n in range(1, 5)}
-                assert {edge.get(path).status_code for path in paths.values()} == {200}
-                for other in OTHERS:
-                    connection.execute(other.encode())
-                edge.origin.status, edge.origin.headers = 404, NOT_THERE
-                for n, statement in HIDING.items():
+    with looked_after(tmp_path, edge.place) as connection:
+        edge.origin.headers = LASTING
+        edge.origin.keys = known_by
+        paths = {n: f"/media/md_{n}/1/full" for n in range(1, 5)}
+        assert {edge.get(path).status_code for path in paths.values()} == {200}
+        for other in OTHERS:
+            connection.execute(other.encode())
+        edge.origin.status, edge.origin.headers = 404, NOT_THERE
+        for n, statement in HIDING.items():
+            connection.execute(statement.encode())
+            becomes(lambda path=paths[n]: edge.get(path).status_code, 404, what=statement)  # type: ignore[misc]
+        assert edge.get(paths[4]).status_code == 200  # nothing was hidden of it: its copy is there
+        connection.execute(HIDING_ALL.encode())
+        becomes(lambda: edge.get(paths[4]).status_code, 404, what=HIDING_ALL)
+        left = "select count(*), min(seen) from media_hidden"
+        becomes(lambda: connection.execute(left).fetchone(), (4, "md_1 may be on its way into a cache"))
+        monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", -limits.MEDIA_CACHE_SLACK_S)
+        connection.execute("update media_hidden set next_at = clock_timestamp()")
+        becomes(lambda: connection.execute(left).fetchone(), (0, None))
+
+
+def test_each_cache_is_a_consumer_of_a_decision_and_one_that_stands_still_is_told_as_it_is(
+    edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two caches, one of which answers nobody: the origin and the other one are verified, and the decision is not."""
+    monkeypatch.setattr(limits, "PROPAGATION_FETCH_S", 1.0)
+    monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", 600)
+    origin = f"http://127.0.0.1:{edge.origin.server_port}"
+    with cached_origin(tmp_path / "other") as other:
+        place = replace(edge.place, uploads_url=origin, caches=(edge.url, other.url))
+        with looked_after(tmp_path, place) as connection:
+            path = "/media/md_1/1/full"
+            for one in (edge, other):
+                one.origin.headers, one.origin.keys = LASTING, known_by
+                assert one.get(path).status_code == 200
+                one.origin.status, one.origin.headers = 404, NOT_THERE
+
+            def reached() -> dict[str, tuple[str, str | None]]:
+                rows = connection.execute("select consumer, state, seen from moderation_propagation").fetchall()
+                return {name: (state, seen) for name, state, seen in rows}
+
+            with other.frozen():
+                for statement in DECIDED:
                     connection.execute(statement.encode())
-                    becomes(lambda path=paths[n]: edge.get(path).status_code, 404, what=statement)  # type: ignore[misc]
-                assert edge.get(paths[4]).status_code == 200  # nothing was hidden of it: its copy is there
-                connection.execute(HIDING_ALL.encode())
-                becomes(lambda: edge.get(paths[4]).status_code, 404, what=HIDING_ALL)
-                left = "select count(*), min(seen) from media_hidden"
-                becomes(lambda: connection.execute(left).fetchone(), (4, "md_1 may be on its way into a cache"))
+                way = ("pending", "md_1 may be on its way into a cache")
+                still = {ORIGIN: VERIFIED, "media_cache-0": way, "media_cache-1": ("pending", "no answer")}
+                becomes(reached, still)
+                assert edge.get(path).status_code == 404, "it was purged at once"
                 monkeypatch.setattr(limits, "MEDIA_CACHE_FETCH_S", -limits.MEDIA_CACHE_SLACK_S)
-                connection.execute("update media_hidden set next_at = clock_timestamp()")
-                becomes(lambda: connection.execute(left).fetchone(), (0, None))
-            finally:
-                worker.stop()
-                thread.join()
+                connection.execute(LOOK_NOW)
+                becomes(reached, still | {"media_cache-0": VERIFIED})
+                connection.execute("update moderation_decision set created_at = 1")
+                amiss = connection.execute(INVARIANT.read_bytes()).fetchall()
+                assert "media_cache-1" in {detail for _, detail, _, _ in amiss}
+            connection.execute(LOOK_NOW)
+            becomes(reached, dict.fromkeys(still, VERIFIED))
+            assert other.get(path).status_code == 404
 
 
 def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
