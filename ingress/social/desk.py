@@ -26,27 +26,32 @@ class Desk:
         self._posts = posts
 
     async def case(self, moderator: str, object_id: str) -> Json:
-        """An object with all that was said and decided of it; its post, where the moderator may see it.
+        """An object with all that was said and decided of it; its post and versions, where the moderator may see it.
 
-        Of a medium, whose it is and which post has it.
+        Of a medium, whose it is and which post has it. ``policies`` are those that were decided by of late.
         """
         cases = await self._store.records("desk_case", {"id": object_id})
         media = await self._store.records("desk_medium", {"id": object_id}) if object_id.startswith("md_") else []
+        post, versions = await self._post(moderator, object_id)
         return {
             "case": cases[0] if cases else None,
             "reports": await self._store.records("desk_reports", {"id": object_id, **_ROWS}),
             "rulings": await self._store.records("desk_rulings", {"id": object_id, **_ROWS}),
-            "post": await self._post(moderator, object_id),
+            "post": post,
+            "versions": versions,
+            "policies": [one["policy_version"] for one in await self._store.records("desk_policies", _ROWS)],
             "medium": media[0] if media else None,
         }
 
-    async def _post(self, moderator: str, object_id: str) -> Json | None:
+    async def _post(self, moderator: str, object_id: str) -> tuple[Json | None, list[Json]]:
         if not object_id.startswith("po_"):
-            return None
+            return None, []
         try:
-            return await self._posts.get(moderator, object_id, is_moderator=True)
+            post = await self._posts.get(moderator, object_id, is_moderator=True)
+            versions = await self._posts.versions(moderator, object_id, limits.PAGE_LIMIT_DEFAULT, None)
         except (errors.NotFound, errors.Gone):
-            return None
+            return None, []
+        return post, versions["data"]
 
     async def appeals(self) -> list[Json]:
         """Those that wait, the oldest first."""

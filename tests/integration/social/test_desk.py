@@ -118,6 +118,28 @@ def test_a_case_from_the_report_to_the_reversed_appeal(
     becomes(board, {"good"}, 60)
 
 
+def test_versions_stand_side_by_side_and_the_policy_of_late_is_at_hand(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    """What was said for fewer stays with them: a moderator reads what its own user may."""
+    judge, post = moderator(visitors, public, "u_judge"), ann.post("First <i>words</i>")
+    path = f"{DESK}/objects/{post}"
+    assert "Version 1" not in judge.get(path).text, "one version is the post itself"
+    for version, (text, visibility) in enumerate((("For friends", "followers"), ("Third words", "public")), 1):
+        ann.done(f"/app/posts/{post}/edit", text=text, visibility=visibility, version=str(version))
+    page = judge.get(path).text
+    assert re.findall(r'aria-label="Text of version (\d)">([^<]*)<', page) == [
+        ("3", "Third words"),
+        ("1", "First &lt;i&gt;words&lt;/i&gt;"),
+    ]
+    for policy in ("987654321", "5"):
+        said = {"decision": "label", "label": "x", "reason": "y", "policy_version": policy}
+        assert pressed(judge, f"{path}/decide", **said) == 303
+    page = judge.get(path).text
+    assert re.findall(r'<option value="(\d+)">', page)[:2] == ["5", "987654321"]
+    assert re.search(r'name="policy_version" list="policies"[^>]* value="5"', page)
+
+
 def ready_medium(user: PageUser) -> str:
     """A picture of the user's that no post has."""
     data = picture()
