@@ -75,6 +75,7 @@ def paths() -> Json:
         "/v1/users/{user_id}": _read("get_user", "Another user", [_USER_ID], "User", ("not_found",)),
         "/v1/posts/{post_id}": _read("get_post", "A post that the caller may see", [_POST_ID], "Post", ("not_found",)),
         "/v1/posts/{post_id}/versions": _page("list_post_versions", "Its versions, newest first", [_POST_ID]),
+        "/v1/posts/{post_id}/replies": _page("list_post_replies", "Its direct answers, oldest first", [_POST_ID]),
         "/v1/timelines/home": _page("get_home", "One's own posts, the followed's, their reposts", schema="HomePage"),
         "/v1/timelines/home/stream": _stream(),
         "/v1/timelines/public": _page("get_public_timeline", "What all users may see, newest first"),

@@ -47,6 +47,14 @@ async def list_versions(request: Request, post_id: str) -> Response:
     return calling.json(await parts_of(request).get(Posts).versions(user, post_id, *calling.place(request)))
 
 
+@router.get("/v1/posts/{post_id}/replies")
+async def list_replies(request: Request, post_id: str) -> Response:
+    """Its direct answers, oldest first, as far as the caller may see them."""
+    user = await user_of(request, READ)
+    calling.require_id(post_id)
+    return calling.json(await parts_of(request).get(Timelines).replies(user, post_id, *calling.place(request)))
+
+
 @router.get("/v1/timelines/home")
 async def home(request: Request) -> Response:
     """The caller's home."""

@@ -74,6 +74,12 @@ class Timelines:
         given = {"root_id": root_id}
         return await self._listed("timeline_thread", f"thread:{root_id}", viewer, limit, cursor, given, first=OLDEST)
 
+    async def replies(self, viewer: str, post_id: str, limit: int, cursor: str | None) -> Json:
+        """Direct answers to a post, oldest first. Raises NotFound and Gone as for the post itself."""
+        await self._posts.root_of(viewer, post_id)
+        given = {"post_id": post_id}
+        return await self._listed("timeline_replies", f"replies:{post_id}", viewer, limit, cursor, given, first=OLDEST)
+
     async def _listed(
         self,
         query: str,

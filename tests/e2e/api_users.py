@@ -46,7 +46,7 @@ def of_users(world: ApiWorld) -> None:
         user.does("POST", "/v1/posts", {"text": "A post", "visibility": "public"})["post_id"] for _ in range(2)
     )
     world.about({"post_id": post}, "edit_post", "get_post", "like_post", "unlike_post")
-    world.about({"post_id": post}, "list_post_versions", "get_thread")
+    world.about({"post_id": post}, "list_post_versions", "list_post_replies", "get_thread")
     world.about({"post_id": gone}, "delete_post")
     world.about(
         {"user_id": them}, "follow", "unfollow", "get_follow", "mute", "unmute", "get_user", "get_user_timeline"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 OTHERS_SEE, PAGE_MAX = ("public", "followers"), examples(gate=20, proof=100)
 _PLANTED_POSTS = """
-insert into post (post_id, author_id, visibility, text, version, state, media_ids, root_id, is_pushed, created_at)
-select t.post_id, %(author)s, t.visibility, %(word)s, 1, 'published', '{}', %(root)s, t.is_pushed, t.at
+insert into post (post_id, author_id, visibility, text, version, state, media_ids, reply_to, root_id, is_pushed, created_at)
+select t.post_id, %(author)s, t.visibility, %(word)s, 1, 'published', '{}', %(root)s, %(root)s, t.is_pushed, t.at
 from unnest(%(ids)s::text[], %(visibilities)s::text[], %(pushed)s::bool[], %(times)s::bigint[])
      as t (post_id, visibility, is_pushed, at)
 """

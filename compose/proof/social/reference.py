@@ -86,6 +86,11 @@ class Reference:
         found = {name: sum(p == post_id and u not in self.suspended for u, p in who) for name, who in done.items()}
         return found | {"replies": sum(self.posts[p].reply_to == post_id for p in self.seen(viewer))}
 
+    def replies(self, viewer: str, post_id: str) -> set[str] | None:
+        """The direct answers that the viewer sees; None where nobody ever answered."""
+        answers = {other for other, post in self.posts.items() if post.reply_to == post_id}
+        return answers & set(self.seen(viewer)) if answers else None
+
     def own(self, user: str) -> set[str]:
         """What an export has."""
         return {post_id for post_id, post in self.posts.items() if post.author == user and not post.is_deleted}

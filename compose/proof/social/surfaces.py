@@ -137,6 +137,9 @@ class Surfaces:
                 found[f"{viewer} parent of {post_id}"] = parent
         if sorted(user.ids(f"/v1/timelines/thread/{post_id}")) != sorted(model.thread(viewer, post_id)):
             found[f"{viewer} thread of {post_id}"] = model.thread(viewer, post_id)
+        answers = model.replies(viewer, post_id)
+        if answers is not None and sorted(user.ids(f"/v1/posts/{post_id}/replies")) != sorted(answers):
+            found[f"{viewer} replies to {post_id}"] = sorted(answers)
         urls = [rendition["url"] for one in shown["media"] for rendition in one["renditions"]]
         if bool(urls) != model.is_served(post_id):
             found[f"{viewer} media of {post_id}"] = shown["media"]

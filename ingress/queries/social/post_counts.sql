@@ -1,5 +1,5 @@
 -- What a post has had. Of few likes and reposts those of users who are there are counted; how many many are, the counters say,
--- with those of the suspended. Of replies as many as the viewer may see, among so many. Primary keys; post_replies.
+-- with those of the suspended. Of replies as many as the viewer may see, among so many. Primary keys; post_answers.
 select case when known.likes > %(most)s::int then known.likes else
            (select count(*) from reaction r join author a on a.user_id = r.user_id and a.state = 'active'
             where r.post_id = %(id)s::text and r.kind = 'like' and r.state = 'active') end,

@@ -189,7 +189,7 @@ def test_a_walk_of_any_list_meets_each_post_that_may_be_seen_once(system: Public
     author.read("/v1/me")
     fan.follow(author)
     root = stranger.post("root")["post_id"]
-    thread, public = f"/v1/timelines/thread/{root}", "/v1/timelines/public"
+    answers, public = (f"/v1/timelines/thread/{root}", f"/v1/posts/{root}/replies"), "/v1/timelines/public"
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
         planted = Planted(connection, author.name, root, examples(gate=120, proof=10_000))
         for_all = [one for one, visibility in planted.visibilities.items() if visibility == "public"][::-1]
@@ -198,7 +198,7 @@ def test_a_walk_of_any_list_meets_each_post_that_may_be_seen_once(system: Public
         for user, shown in ((fan, for_fans), (stranger, for_all)):
             assert planted.walked(user, f"/v1/timelines/user/{author.name}") == shown
             assert planted.walked(user, "/v1/search", q=planted.word) == shown
-            assert planted.walked(user, thread) == shown[::-1]
+            assert [planted.walked(user, path) for path in answers] == [shown[::-1]] * 2
             assert planted.walked(user, public) == for_all
         connection.execute("delete from post where author_id = %s and text = %s", [author.name, planted.word])
 

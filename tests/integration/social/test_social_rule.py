@@ -268,6 +268,15 @@ def test_counts_of_a_post_read_no_more_than_is_counted_one_by_one(stack: World) 
         assert connection.execute(looked.read_bytes()).fetchall() == [("po_few", "repost", 3, 4)]
 
 
+def test_a_page_of_answers_reads_as_many_as_it_shows(stack: World) -> None:
+    others = f"{_POSTS} select 'x' || n, 'u_9', 'public', '', 1, 'published', 'x', false, n / 9 from generate_series(1, 50000) n"
+    with planted(stack, *_LIKED, others, "analyze") as connection:
+        asked = {"post_id": "po_many", "viewer": "u_1", "at": 2_000, "id": "re_many2000", "count": 24}
+        found = connection.execute(text_of("timeline_replies").encode(), asked).fetchall()
+        assert [row[4] for row in found] == [f"re_many{n}" for n in range(2_001, 2_025)]
+        assert rows_read(connection, text_of("timeline_replies"), asked, "post") <= 24
+
+
 _DECISIONS = """insert into moderation_decision
     (decision_id, object_id, author_id, decision, reason, policy_version, expires_at, supersedes, moderator, version, created_at)"""
 #: one that is over, one that is not yet, one of before times were checked; 5,000 that were over long ago, each superseded
