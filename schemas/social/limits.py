@@ -109,6 +109,7 @@ PROPAGATION_RETRY_MAX_S: Final = 15  # between two looks at one consumer, for ev
 PROPAGATION_MEDIA_MAX: Final = 100  # of one object, whose old URLs are asked for
 PROPAGATION_VERSIONS: Final = 3  # access versions before the present one that must be dead
 PROPAGATION_READERS: Final = 20  # followers in whose name is looked
+PROPAGATION_SECONDS_TOLD: Final = (1, 2, 5, 10, 15, 30, 60, 300)  # bounds of the metric of how long decisions took
 PROPAGATION_FETCH_S: Final = 5.0
 PROPAGATION_IDLE_S: Final = 2.0  # of a connection; Varnish ends its own after five
 USER_KEYS_CACHED_S: Final = 1  # what an ingress knows of a user's key is no older

@@ -15,6 +15,7 @@ import httpx
 import psycopg
 import structlog
 from msgspec import structs
+from prometheus_client import Histogram
 
 from dataflows.social.config import SocialConfig
 from dataflows.social.media.origin_looks import looking_client
@@ -31,6 +32,12 @@ _AWAY: Final = "no answer"
 #: of one look, which is made again later: a statement that takes too long keeps no other decision waiting
 _NO_ANSWER: Final = (httpx.HTTPError, psycopg.errors.QueryCanceled)
 _MINUTE_S: Final = 60
+_ARRIVED_S: Final = Histogram(
+    "millrace_social_propagation_seconds",
+    "From a decision to the look that saw it arrived at this consumer",
+    ["consumer"],
+    buckets=limits.PROPAGATION_SECONDS_TOLD,
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -83,6 +90,8 @@ class Propagation:
         connection.execute(SQL["propagation_seen"], given)
         if seen:
             _log.warning("decision_not_arrived", decision=due.decision_id, consumer=due.consumer, tries=due.attempts)
+        else:
+            _ARRIVED_S.labels(due.consumer).observe(due.age_s)
 
     def _look_at_edges(self, connection: psycopg.Connection[Any], looks: Looks, due: Due) -> None:
         """Caches have rows before the origin can be seen to have obeyed: so nothing is verified without them."""

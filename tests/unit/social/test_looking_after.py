@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from dataflows.social.erasure import erased_before
 from dataflows.social.erasure.erased_before import ErasedBefore
@@ -187,6 +188,24 @@ def test_a_decision_whose_look_takes_too_long_is_looked_at_again_after_the_other
         worker = Looking(error)
         worker._look(worker, worker, due)  # type: ignore[arg-type]
         assert worker.written == [("no answer", 2.0)]
+
+
+def test_how_long_a_decision_took_is_told_of_each_consumer_once_it_has_arrived() -> None:
+    due = Due("mo_1", "search", "po_1", "remove", attempts=2, is_superseded=False, author_id="u_1", age_s=7.0)
+
+    def told(consumer: str) -> tuple[float, float]:
+        found = [
+            REGISTRY.get_sample_value(f"millrace_social_propagation_seconds_{what}", {"consumer": consumer})
+            for what in ("count", "sum")
+        ]
+        return found[0] or 0.0, found[1] or 0.0
+
+    before, worker = told("search"), Looking(httpx.ReadTimeout(""))
+    worker._look(worker, worker, due)  # type: ignore[arg-type]
+    assert told("search") == before
+    arrived = SimpleNamespace(seen=lambda _: "")
+    worker._look(worker, arrived, due)  # type: ignore[arg-type]
+    assert (told("search"), told("homes")) == ((before[0] + 1, before[1] + 7.0), (0.0, 0.0))
 
 
 def test_ends_that_take_too_long_to_find_keep_nothing_else_waiting() -> None:
