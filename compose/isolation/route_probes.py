@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
 _HOUR_S: Final = 3_600
 _REPLAYED: Final = "idempotency-replayed"
-BELOW: Final = ("", "/migrations", "/billing_runs", "/billing_entries", "/entitlements", "/support_grants", "/keys")
-_LISTS: Final = ("/v1/resources", "/v1/usage_conflicts", "/v1/audit", "/v1/events", "/v1/quotas", "/v1/entitlements")
+BELOW: Final = (
+    *("", "/migrations", "/billing_runs", "/billing_entries", "/entitlements", "/quotas", "/support_grants", "/keys"),
+)
+_LISTS: Final = (
+    *("/v1/resources", "/v1/usage_conflicts", "/v1/usage_dimensions", "/v1/audit", "/v1/events", "/v1/quotas"),
+    "/v1/entitlements",
+)
 
 
 def route_probes(doors: Doors, asks: Canary, other: Canary) -> Iterator[Found]:

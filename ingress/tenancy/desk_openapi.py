@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ingress.http.openapi import commands, elements
-from ingress.http.openapi.shared import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
+from ingress.http.openapi import elements
+from ingress.http.openapi.shared import OBJECT_ID, STRING, ref
 from ingress.identity.roles import by_operators
-from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM, STATES
-from ingress.tenancy.openapi import committed, read
+from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM
+from ingress.tenancy.desk_schemas import INSTANT
+from ingress.tenancy.openapi import read
 from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS
-from schemas.fields.value_types import NOTE
 from schemas.services import OPERATIONS
-from schemas.tenancy import attribute_names, limits
-from schemas.tenancy.desk_operations import APPROVE, DESK, STAFF, SUPPORT, TENANT_ADMIN
+from schemas.tenancy import limits
+from schemas.tenancy.desk_operations import APPROVE, STAFF, SUPPORT, TENANT_ADMIN
 from schemas.tenancy.dimension import PATTERN
 from schemas.tenancy.operations import READ
-from schemas.tenancy.value_types import PRICES
 
 Json = dict[str, Any]
-_INSTANT: Final = {"type": "string", "format": "date-time"}
 _PAGE: Final = (elements.limit(), elements.CURSOR)
 _DESK: Final = (STAFF, TENANT_ADMIN)
 _GRANTS: Final = (STAFF, SUPPORT, APPROVE, TENANT_ADMIN)
-_SAID_BY_ROUTE: Final = ("person", "grant_id")
 _LATER: Final = {"Retry-After": elements.header("Seconds")}
 _ONE: Final = "application/cloudevents+json"
 _BATCH: Final = "application/cloudevents-batch+json"
@@ -39,6 +36,9 @@ def paths() -> Json:
     return {
         "/v1/usage/events": {"post": _meter()},
         "/v1/usage": read("get_tenant_usage", "Usage", "TenantUsage", scopes=("usage:read",), parameters=_asked()),
+        "/v1/usage_dimensions": read(
+            "list_usage_dimensions", "What is metered", "UsageDimensionPage", scopes=("usage:read",), parameters=_PAGE
+        ),
         "/v1/usage_conflicts": read(
             "list_usage_conflicts", "Contradictions", "UsageConflictPage", scopes=("usage:read",), parameters=_PAGE
         ),
@@ -84,6 +84,9 @@ def paths() -> Json:
             parameters=(elements.query("grant_id", OBJECT_ID, "Of one grant"), *_PAGE),
         ),
         "/v1/isolation/lift": {"post": _lift()},
+        "/v1/isolation/evidence": read(
+            "list_isolation_evidence", "What was found", "IsolationEvidencePage", scopes=(STAFF,), parameters=_PAGE
+        ),
         "/v1/isolation": read("get_isolation", "Whether tenants are apart", "Isolation", scopes=(STAFF,)),
     }
 
@@ -94,8 +97,8 @@ def _asked() -> tuple[Json, ...]:
     dimension = {"type": "string", "pattern": f"^{PATTERN}$"}
     return (
         query("dimension", dimension, "What is metered") | required,
-        query("from", _INSTANT, "The first instant") | required,
-        query("to", _INSTANT, "Behind the last instant") | required,
+        query("from", INSTANT, "The first instant") | required,
+        query("to", INSTANT, "Behind the last instant") | required,
         query("window", {"enum": list(WINDOWS)}, "Sums by these, cut to the span"),
         query("group", {"enum": list(GROUPS)}, "Sums by these, too"),
         query("timezone", STRING, "IANA name; the tenant's, if it is not said"),
@@ -176,96 +179,4 @@ def _token() -> Json:
                 (*elements.COMMON, "not_found", "grant_inactive", "too_large", "unsupported_media_type")
             ),
         },
-    }
-
-
-def components() -> Json:
-    """Schemas of what is read, and of what a person sends: who that is stands in the token."""
-    data = a_schema({"dimension": STRING, "quantity": {"type": "integer", "minimum": 0}}, closed=True)
-    event = a_schema(
-        {
-            "specversion": {"const": "1.0"},
-            "type": {"const": "millrace.usage"},
-            "id": STRING,
-            "source": STRING,
-            "time": _INSTANT,
-            "subject": STRING,
-            "data": data,
-        },
-        ["specversion", "type", "id", "source", "time", "data"],
-    ) | {"propertyNames": {"pattern": attribute_names.PATTERN}}
-    sums = a_schema({"from": _INSTANT, "to": _INSTANT, "events": INTEGER}, ["from", "to", "events"])
-    conflict = a_schema({"source": STRING, "event_id": STRING, "seen_at": _INSTANT})
-    run = a_schema({"billing_run_id": OBJECT_ID, "state": STRING, "invoice_id": TEXT_OR_NULL})
-    of_line = {
-        "kind": STRING,
-        "dimension": STRING,
-        "quantity": INTEGER,
-        "unit_price": PRICES.json["additionalProperties"],
-    }
-    line = a_schema(of_line | {"amount": INTEGER}, ["kind", "amount"])
-    entry = a_schema({"entry_id": OBJECT_ID, "kind": STRING, "reason": STRING, "created_at": _INSTANT})
-    feature = a_schema({"feature": STRING, "kind": STRING, "allowed": {"type": "boolean"}})
-    entitled = a_schema({"tenant_id": OBJECT_ID, "entitlements": {"type": "object"}, "version": INTEGER})
-    invoice = a_schema(
-        {"invoice_id": OBJECT_ID, "currency": STRING, "lines": {"type": "array", "items": line}, "total": INTEGER}
-    )
-    amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), INTEGER)
-    named = {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": STRING}
-    paid = a_schema(named | amounts | {"payment_intent": TEXT_OR_NULL, "last_payment_error": TEXT_OR_NULL})
-    payloads = {
-        f"{operation.record}Payload": commands.payload(operation, without=_SAID_BY_ROUTE)
-        for operation in DESK.values()
-        if operation.audited
-    }
-    return (
-        payloads
-        | _of_support()
-        | {
-            "UsageEvent": event,
-            "UsageAccepted": a_schema({"accepted": INTEGER}),
-            "TenantUsage": a_schema({"data": {"type": "array", "items": sums}, "as_of": _INSTANT}),
-            "UsageConflict": conflict,
-            "UsageConflictPage": page_of(ref("UsageConflict")),
-            "BillingRun": run,
-            "BillingRunPage": page_of(ref("BillingRun")),
-            "CommittedBillingRun": committed(run),
-            "Invoice": invoice,
-            "InvoiceMadeAgain": a_schema({"invoice_id": OBJECT_ID, "state": {"const": "running"}}),
-            "InvoicePayment": paid,
-            "BillingEntry": entry,
-            "BillingEntryPage": page_of(ref("BillingEntry")),
-            "CommittedBillingEntry": committed(entry),
-            "Entitlements": a_schema({"data": {"type": "array", "items": feature}}),
-            "CommittedEntitlements": committed(entitled),
-        }
-    )
-
-
-def _of_support() -> Json:
-    """Support access and isolation."""
-    of_grant = {"grant_id": OBJECT_ID, "requester": STRING, "state": STRING, "break_glass": {"type": "boolean"}}
-    masks = {"type": "array", "items": STRING}
-    asked = a_schema({"duration_s": INTEGER, "masked_fields": masks})
-    of_grant |= {"duration_s": INTEGER, "masked_fields": masks, "asked": {"anyOf": [asked, {"type": "null"}]}}
-    said_of_it = dict.fromkeys(("not_before", "expires_at", "reviewed_by", "reviewed_at", "findings"), TEXT_OR_NULL)
-    grant = a_schema(of_grant | said_of_it)
-    told = {"result": {"enum": ["done", "refused"]}, "unfinished": {"type": "boolean"}}
-    call = a_schema({"seq": INTEGER, "at": _INSTANT, "actor": STRING, "object": STRING} | told)
-    mode = a_schema(
-        {"on": {"type": "boolean"}} | dict.fromkeys(("since", "probe", "evidence", "proposed_by"), TEXT_OR_NULL)
-    )
-    counts = {"probes": INTEGER, "violations": INTEGER}
-    isolation = a_schema({"status": STRING, "as_of": TEXT_OR_NULL, "safe_mode": mode} | counts)
-    decided = a_schema({"state": {"enum": ["closed", "proposed", "lifted"]}})
-    return {
-        "SupportGrant": grant,
-        "SupportGrantPage": page_of(ref("SupportGrant")),
-        "CommittedSupportGrant": committed(grant),
-        "SupportToken": a_schema({"token": STRING, "expires_at": _INSTANT}),
-        "SupportCall": call,
-        "SupportCallPage": page_of(ref("SupportCall")),
-        "Isolation": isolation,
-        "SafeModeNote": a_schema({"note": NOTE.json}, closed=True),
-        "SafeModeDecided": a_schema({"result": decided}),
     }

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.commands import calling
+from ingress.http.pages import NewestFirst, Place
 from ingress.http.parts import parts_of
 from ingress.operators import decisions
 from ingress.tenancy.callers import require_staff
@@ -37,6 +38,17 @@ async def isolation(request: Request) -> Response:
     return calling.json(_shown(row, time.time_ns() // 1_000) | {"safe_mode": safe_mode})
 
 
+@router.get("/v1/isolation/evidence")
+async def evidence(request: Request) -> Response:
+    """All that the monitor ever found, newest first, and who has said what of it."""
+    caller = await calling.caller_of(request, STAFF)
+    require_staff(caller, STAFF)
+    name, place = "isolation_evidence_page", calling.place(request)
+    pages = parts_of(request).get(NewestFirst)
+    found = await pages.page(name, "isolation_evidence", caller.principal, {}, *place, tuple, _place_of, _found)
+    return calling.json(found)
+
+
 @router.post("/v1/isolation/lift")
 async def lift(request: Request) -> Response:
     """One person would lift it, another lifts it."""
@@ -56,4 +68,22 @@ def _shown(row: tuple[Any, ...], now_us: int) -> dict[str, Any]:
         "probes": probes or 0,
         "violations": violations,
         "lints": lints,
+    }
+
+
+def _place_of(row: tuple[Any, ...]) -> Place:
+    return row[0], ""
+
+
+def _found(row: tuple[Any, ...]) -> dict[str, Any]:
+    number, seen_at, probe, said, resolved_at, resolved_by, note = row
+    return {
+        "object": "isolation_evidence",
+        "number": number,
+        "seen_at": instant(seen_at),
+        "probe": probe,
+        "evidence": said,
+        "resolved_at": None if resolved_at is None else instant(resolved_at),
+        "resolved_by": resolved_by,
+        "note": note,
     }

@@ -10,7 +10,7 @@ from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
 
 Json = dict[str, Any]
 _OBJECT: Final = {"type": "object"}
-_LIST: Final = {"type": "array", "items": _OBJECT}
+_COUNTS_OF_READS: Final = ("match", "target_behind", "missing", "diff", "target_ahead")
 _REFUSED: Final = (
     *elements.COMMON,
     "malformed_request",
@@ -52,6 +52,10 @@ def committed(result: Json) -> Json:
     return a_schema({"result": result, "event": _OBJECT})
 
 
+def _list_of(item: Json) -> Json:
+    return {"type": "array", "items": item}
+
+
 _PAGE: Final = (elements.limit(), elements.CURSOR)
 _PLACEMENT: Final = a_schema(
     {
@@ -90,7 +94,7 @@ _MIGRATION: Final = a_schema(
     | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), INTEGER)
     | {
         "to_generation": {"type": ["integer", "null"]},
-        "dual_reads": _OBJECT,
+        "dual_reads": a_schema(dict.fromkeys(_COUNTS_OF_READS, INTEGER)),
         "reason": TEXT_OR_NULL,
         "version": INTEGER,
     }
@@ -109,6 +113,9 @@ def paths() -> Json:
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
+        "/v1/tenants/{tenant_id}/quotas": read(
+            "list_tenant_quotas", "Its limits, and what it uses", "Quotas", ("tenant_id",)
+        ),
         "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_tenant_export", "An export", "TenantExport", _EXPORT),
         "/v1/tenants/{tenant_id}/exports/{export_id}/content": read(
             "get_tenant_export_content",
@@ -140,15 +147,22 @@ def paths() -> Json:
 def components() -> Json:
     """Schemas of tenants, resources and what commands answer."""
     deletion = a_schema({"resource_id": OBJECT_ID, "version": INTEGER, "deleted": {"type": "boolean"}})
-    export = a_schema({"export_id": OBJECT_ID, "state": STRING, "resources": INTEGER, "sha256": TEXT_OR_NULL})
-    key = a_schema({"key_version": INTEGER})
+    export = a_schema(
+        {"export_id": OBJECT_ID, "tenant_id": OBJECT_ID, "state": STRING, "resources": INTEGER}
+        | {"sha256": TEXT_OR_NULL, "created_at": STRING}
+    )
+    key = a_schema({"tenant_id": OBJECT_ID, "key_version": INTEGER, "version": INTEGER})
+    key_state = {"enum": ["active", "decrypt_only", "destroyed"]}
+    quota = a_schema({"dimension": STRING, "limit": {"type": ["integer", "null"]}, "used": INTEGER})
     return {
         "Tenant": _TENANT,
         "TenantPage": page_of(ref("Tenant")),
         "TenantResource": _RESOURCE,
         "ResourcePage": page_of(ref("TenantResource")),
-        "TenantKeys": a_schema({"data": _LIST, "certificate_id": TEXT_OR_NULL}),
-        "Quotas": a_schema({"data": _LIST}),
+        "TenantKeys": a_schema(
+            {"data": _list_of(a_schema({"key_version": INTEGER, "state": key_state})), "certificate_id": TEXT_OR_NULL}
+        ),
+        "Quotas": a_schema({"data": _list_of(quota)}),
         "CommittedTenant": committed(_TENANT),
         "CommittedResource": committed(_RESOURCE),
         "CommittedDeletion": committed(deletion),
@@ -163,11 +177,11 @@ def components() -> Json:
                 "kind": STRING,
                 "tenant_id": OBJECT_ID,
                 "issued_at": STRING,
-                "stores": _LIST,
+                "stores": _list_of(a_schema({"store": STRING, "proof": STRING})),
             }
             | {"jws": STRING}
         ),
         "Migration": _MOVE,
         "MigrationPage": page_of(ref("Migration")),
-        "JwkSet": a_schema({"keys": _LIST}),
+        "JwkSet": a_schema({"keys": _list_of(_OBJECT)}),
     }

@@ -8,7 +8,7 @@ from starlette.middleware import Middleware
 
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
-from ingress.tenancy import desk, desk_openapi, life_routes, openapi, resource_routes, tenant_routes
+from ingress.tenancy import desk, desk_openapi, desk_schemas, life_routes, openapi, resource_routes, tenant_routes
 from ingress.tenancy.admission import TenancyAdmission
 from ingress.tenancy.config import TenancyConfig
 from ingress.tenancy.console.declared import CONSOLE
@@ -80,7 +80,7 @@ class TenancyHttp(HttpService):
     @staticmethod
     def components() -> Json:
         """Tenants, resources, quotas."""
-        return openapi.components() | desk_openapi.components()
+        return openapi.components() | desk_schemas.components()
 
 
 HTTP: Final = TenancyHttp

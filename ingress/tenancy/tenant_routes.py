@@ -12,6 +12,7 @@ from ingress.commands import calling
 from ingress.http.pages import NewestFirst
 from ingress.http.parts import parts_of
 from ingress.tenancy import callers
+from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.tenants import Tenant, rendered
 from schemas.tenancy.operations import STAFF
 
@@ -46,6 +47,13 @@ async def list_keys(request: Request, tenant_id: str) -> Response:
     _, known = await callers.of_tenant(request, tenant_id)
     data = [{"key_version": key.key_version, "state": key.state} for key in known.keys]
     return calling.json({"data": data, "certificate_id": known.shred_certificate_id})
+
+
+@router.get("/v1/tenants/{tenant_id}/quotas")
+async def list_quotas_of(request: Request, tenant_id: str) -> Response:
+    """What a tenant may use, and uses, as ``GET /v1/quotas`` tells the tenant itself."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    return calling.json(await parts_of(request).get(Quotas).of(known.tenant))
 
 
 @router.get("/v1/tenants/{tenant_id}")

@@ -22,6 +22,7 @@ def of_tenants(world: ApiWorld) -> None:
         mine, "get_tenant", "rotate_tenant_key", "list_keys", "export_tenant", "list_migrations",
         "create_billing_run", "list_billing_runs", "adjust_usage", "grant_credit", "set_entitlements",
         "get_tenant_entitlements", "request_support_grant", "list_support_grants", "list_billing_entries",
+        "list_tenant_quotas",
     )  # fmt: skip
     world.bodies["change_tenant"] = {"name": "Another name"}
     suspended, resumed, offboarded, deleted, shredded, moved, back, changed = (world.active_tenant() for _ in range(8))

@@ -93,6 +93,13 @@ async def usage(request: Request) -> Response:
     return calling.json(await parts_of(request).get(Usage).sums(known.tenant.tenant_id, asked))
 
 
+@router.get("/v1/usage_dimensions")
+async def dimensions(request: Request) -> Response:
+    """What the caller's tenant metered, and may ask the usage of."""
+    _, known = await member(request, READ)
+    return calling.json(await parts_of(request).get(Usage).dimensions(known.tenant.tenant_id, *calling.place(request)))
+
+
 @router.get("/v1/usage_conflicts")
 async def conflicts(request: Request) -> Response:
     """Events that said something else than what counts of their identity, newest first."""

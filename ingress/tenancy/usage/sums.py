@@ -111,6 +111,7 @@ class Usage:
     def __init__(self, store: Store, cursors: Cursors, questions: Questions) -> None:
         self.store = store
         self._questions = questions
+        self._cursors = cursors
         self._pages = NewestFirst(store, cursors)
 
     async def sums(self, tenant_id: str, asked: Asked) -> dict[str, Any]:
@@ -141,6 +142,18 @@ class Usage:
             raise errors.InvalidCommand([{"field": "to", "reason": reason}])
         spans = list(pairwise(edges))
         return {"data": [_row(asked, spans, row) for row in rows], "as_of": instant(now_us)}
+
+    async def dimensions(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
+        """One page of what the tenant metered, by name, each with when it was used last."""
+        name = "usage_dimensions"
+        after = self._cursors.read(tenant_id, name, cursor, str) if cursor else ""
+        rows = await self.store.rows(name, {"tenant": tenant_id, "after": after, "limit": limit + 1})
+        found, has_more = rows[:limit], len(rows) > limit
+        return {
+            "data": [{"dimension": dimension, "last_used_at": instant(at)} for dimension, at in found],
+            "has_more": has_more,
+            "next_cursor": self._cursors.write(tenant_id, name, found[-1][0]) if has_more else None,
+        }
 
     async def conflicts(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
         """One page of the events that contradicted others, newest first."""

@@ -71,6 +71,18 @@ def test_what_is_metered_under_a_name_is_priced_limited_and_corrected_under_it(
         span = {"from": (now - timedelta(hours=1)).isoformat(), "to": (now + timedelta(hours=1)).isoformat()}
         asked = {name_: at.replace("+00:00", "Z") for name_, at in span.items()}
         becomes(lambda: [one["quantity"] for one in meters.get("/v1/usage", dimension=name, **asked)["data"]], [7], 60)
+        assert caller.done("POST", "/v1/resources", {"n": 1})  # is metered, too
+        becomes(lambda: meters.get("/v1/usage_dimensions", limit=1)["has_more"], True, 60)
+        pages = [meters.get("/v1/usage_dimensions", limit=1)]
+        pages.append(meters.get("/v1/usage_dimensions", limit=1, cursor=pages[0]["next_cursor"]))
+        assert [[one["dimension"] for one in page["data"]] for page in pages] == [[name], ["resource_writes"]]
+        assert datetime.fromisoformat(pages[0]["data"][0]["last_used_at"]) == now
+        assert (pages[1]["has_more"], pages[1]["next_cursor"]) == (False, None)
+        others = Caller(public, tenancy.tenant().name, "tenant", ("usage:read",))
+        with others.http:
+            assert others.get("/v1/usage_dimensions")["data"] == []
+            stolen = others.http.get("/v1/usage_dimensions", params={"cursor": pages[0]["next_cursor"]})
+            assert stolen.status_code == 400
     corrected = {"dimension": name, "quantity": 1, "at": now.isoformat(), "reason": "not counted"}
     assert staff.done("POST", f"{path}/usage_adjustments", corrected)["entry_id"]
     assert wrong_fields(staff.send("POST", "/v1/tenants", {"name": "n", "prices": {"a b": "1"}})) == ["payload.prices"]
@@ -165,3 +177,18 @@ def test_no_route_takes_a_tenant_from_a_header_or_a_query(tenancy: Tenancy) -> N
             if (answer.status_code, answer.json().get("code")) != (400, "malformed_request"):
                 taken.append((method, path, said, answer.status_code))
     assert not taken
+
+
+def test_what_a_tenant_uses_of_its_quotas_is_read_by_staff_and_by_its_own_administrators(
+    public: PublicSystem, tenancy: Tenancy
+) -> None:
+    caller, other = tenancy.tenant(quotas={"resources": 5, "tokens": None}), tenancy.tenant()
+    caller.done("POST", "/v1/resources", {"n": 1})
+    path, own = f"/v1/tenants/{caller.name}/quotas", caller.get("/v1/quotas")
+    assert {"dimension": "resources", "limit": 5, "used": 1} in own["data"]
+    assert tenancy.staff.get(path) == caller.get(path) == own
+    foreign, nobodys = other.http.get(path), other.http.get("/v1/tenants/tn_none/quotas")
+    assert (foreign.status_code, foreign.content) == (404, nobodys.content)
+    reads = Caller(public, caller.name, "tenant", ("resources:read",))
+    with reads.http:
+        assert reads.http.get(path).json()["code"] == "forbidden"

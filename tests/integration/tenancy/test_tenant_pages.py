@@ -269,3 +269,15 @@ def test_evidence_is_resolved_by_operators_of_the_platform(public: PublicSystem,
     assert zoe.post(where, page="/console/isolation", note="again").status_code == 409
     resolved = "select resolved_by, note from isolation_violation where number = %s"
     assert public.rows(resolved, number) == [("s_zoe", "planted by hand")]
+    staff, member = (
+        Caller(public, "m_ops", "merchant", ("tenants:admin",)),
+        Caller(public, "tn_x", "tenant", ("tenants:admin",)),
+    )
+    with staff.http, member.http:
+        (told,) = [one for one in staff.get("/v1/isolation/evidence", limit=100)["data"] if one["number"] == number]
+        said = {name: told[name] for name in ("number", "probe", "evidence", "resolved_by", "note")}
+        assert said == {"number": number, "probe": "planted", "evidence": HOSTILE} | {
+            "resolved_by": "s_zoe", "note": "planted by hand"
+        }  # fmt: skip
+        assert told["seen_at"] < told["resolved_at"]
+        assert member.http.get("/v1/isolation/evidence").status_code == 403
