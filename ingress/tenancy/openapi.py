@@ -101,7 +101,7 @@ _MIGRATION: Final = a_schema(
 )
 _MOVE: Final = a_schema(
     _MIGRATION["properties"]
-    | {"fenced": {"type": "boolean"}, "resources": INTEGER}
+    | {"fenced": {"type": "boolean"}, "resources": INTEGER, "served_reads": INTEGER}
     | dict.fromkeys(("source_digest", "target_digest"), TEXT_OR_NULL)
 )
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})

@@ -74,8 +74,11 @@ def migration_document(migration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def move_document(migration: Mapping[str, Any]) -> dict[str, Any]:
-    """A move as it is read while it goes on: also whether its tenant's writes wait, and what there is to copy."""
-    further = ("fenced", "source_digest", "target_digest", "resources")
+    """A move as it is read while it goes on: also whether its tenant's writes wait, and what there is to copy.
+
+    ``served_reads``: those of ``dual_reads`` that callers asked for; the others are the mover's own comparisons.
+    """
+    further = ("fenced", "source_digest", "target_digest", "resources", "served_reads")
     return migration_document(migration) | {name: migration[name] for name in further}
 
 

@@ -166,6 +166,8 @@ def test_what_callers_read_of_both_sides_gates_a_move(tenancy: Tenancy) -> None:
         return int(tenancy.staff.get(at)["dual_reads"][kind]) - int(before["dual_reads"][kind])
 
     eventually(lambda: counted("match") > 0, 30, what="reads of both sides")
+    told = tenancy.staff.get(at)
+    assert told["served_reads"] - before["served_reads"] == told["dual_reads"]["match"] - before["dual_reads"]["match"]
     (schema,) = tenancy.system.rows("select shard_or_database from placement where placement_id = %s", move["target"])[
         0
     ]

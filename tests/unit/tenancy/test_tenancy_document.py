@@ -41,7 +41,7 @@ ASKED: Final = sums.Asked("tokens", 1, 2, "none", "subject", "UTC")
 MOVE: Final = dict.fromkeys(
     (
         *("migration_id", "tenant_id", "state", "source", "target", "from_generation", "to_generation"),
-        *("rows_per_second", "version", "fenced", "source_digest", "target_digest", "resources"),
+        *("rows_per_second", "version", "fenced", "source_digest", "target_digest", "resources", "served_reads"),
     ),
     1,
 )
