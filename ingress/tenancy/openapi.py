@@ -10,6 +10,7 @@ from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
 
 Json = dict[str, Any]
 _OBJECT: Final = {"type": "object"}
+_INTEGER_OR_NULL: Final = {"type": ["integer", "null"]}
 _COUNTS_OF_READS: Final = ("match", "target_behind", "missing", "diff", "target_ahead")
 _REFUSED: Final = (
     *elements.COMMON,
@@ -93,7 +94,7 @@ _MIGRATION: Final = a_schema(
     dict.fromkeys(("migration_id", "tenant_id", "state", "source", "target", "created_at", "updated_at"), STRING)
     | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), INTEGER)
     | {
-        "to_generation": {"type": ["integer", "null"]},
+        "to_generation": _INTEGER_OR_NULL,
         "dual_reads": a_schema(dict.fromkeys(_COUNTS_OF_READS, INTEGER)),
         "reason": TEXT_OR_NULL,
         "version": INTEGER,
@@ -104,6 +105,11 @@ _MOVE: Final = a_schema(
     | {"fenced": {"type": "boolean"}, "resources": INTEGER, "served_reads": INTEGER}
     | dict.fromkeys(("source_digest", "target_digest"), TEXT_OR_NULL)
 )
+_ROOM: Final = a_schema(
+    {"store": STRING, "mode": STRING, "state": {"enum": ["provisioning", "active", "full"]}}
+    | {"tenants": INTEGER, "tenants_max": INTEGER, "bytes": _INTEGER_OR_NULL, "bytes_max": _INTEGER_OR_NULL}
+    | {"measured_at": TEXT_OR_NULL}
+)
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
 
 
@@ -111,6 +117,7 @@ def paths() -> Json:
     """Reads of tenants."""
     return {
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
+        "/v1/placements": read("list_placements", "Where tenants may be placed", "Placements", scopes=(STAFF,)),
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/quotas": read(
@@ -153,10 +160,11 @@ def components() -> Json:
     )
     key = a_schema({"tenant_id": OBJECT_ID, "key_version": INTEGER, "version": INTEGER})
     key_state = {"enum": ["active", "decrypt_only", "destroyed"]}
-    quota = a_schema({"dimension": STRING, "limit": {"type": ["integer", "null"]}, "used": INTEGER})
+    quota = a_schema({"dimension": STRING, "limit": _INTEGER_OR_NULL, "used": INTEGER})
     return {
         "Tenant": _TENANT,
         "TenantPage": page_of(ref("Tenant")),
+        "Placements": a_schema({"data": _list_of(_ROOM)}),
         "TenantResource": _RESOURCE,
         "ResourcePage": page_of(ref("TenantResource")),
         "TenantKeys": a_schema(

@@ -103,13 +103,24 @@ def test_all_of_a_tenant_is_on_one_page(visitors: Visitors, scene: Scene) -> Non
     assert scene.tenant not in reader.get("/console/tenants?name=of%20nobody").text
 
 
-def test_what_stores_may_hold_is_on_a_board(visitors: Visitors) -> None:
+def test_what_stores_may_hold_is_on_a_board(public: PublicSystem, visitors: Visitors) -> None:
     """As the shell says it. No bound is set here: other tests bring tenants meanwhile."""
     page = visitors(f"m_{uuid.uuid4().hex[:8]}", "console:read").get("/console/capacity").text
     for store in ("tenancy_pool", "schemas", "databases"):
         assert f'<td class="id">{store}</td>' in page
     assert 'aria-label="Places of tenancy_pool that are taken"' in page
     assert "No store takes another" not in page
+    tenancy = Tenancy(public)
+    member = Caller(public, tenancy.tenant().name, "tenant", ("tenants:admin",))
+    with member.http:
+        found = {one["store"]: one for one in tenancy.staff.get("/v1/placements")["data"]}
+        assert {(name, found[name]["mode"], found[name]["state"]) for name in found} >= {
+            ("tenancy_pool", "pooled", "active"), ("schemas", "partitioned", "active"),
+            ("databases", "dedicated", "active"),
+        }  # fmt: skip
+        assert 0 < found["tenancy_pool"]["tenants"] < found["tenancy_pool"]["tenants_max"]
+        assert member.http.get("/v1/placements").status_code == 403
+    tenancy.close()
 
 
 def test_an_invoice_is_shown_line_by_line(visitors: Visitors, scene: Scene) -> None:

@@ -9,7 +9,7 @@ from dataflows.tenancy.domain.billing_entry import BillingEntry
 from dataflows.tenancy.domain.billing_run import BillingRun
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from ingress import openapi
-from ingress.tenancy import isolation_routes
+from ingress.tenancy import isolation_routes, tenant_routes
 from ingress.tenancy.billing import entitlements
 from ingress.tenancy.support import access
 from ingress.tenancy.usage import sums
@@ -89,6 +89,7 @@ def unnamed(schema: dict[str, Any], value: Any, where: str = "") -> list[str]:
         ),
         ("TenantKeys", {"data": [{"key_version": 1, "state": "active"}], "certificate_id": None}),
         ("Quotas", {"data": [{"dimension": "resources", "limit": None, "used": 1}]}),
+        ("Placements", {"data": [tenant_routes._placement("tenancy_pool", "pooled", True, None, None, 1, 2, 3)]}),
         ("Certificate", {"stores": [{"store": "postgres", "proof": "no row"}]}),
     ],
 )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ingress.tenancy.console.tenant_boards import gates, refusing, room_of, status_of
+from ingress.tenancy.tenant_routes import _placement
 from schemas.tenancy import limits
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -63,3 +64,11 @@ def test_a_store_has_room_on_the_board_where_a_tenant_would_be_taken() -> None:
     ]
     assert refusing(rows) == ["dedicated", "pooled"]
     assert refusing([*rows, a_store("pooled", 0)]) == ["dedicated"]
+    names = ("store", "mode", "is_made", "tenants_max", "bytes_max", "tenants", "bytes")
+    told = [_placement(*(row[name] for name in names), 1) for row in rows]  # type: ignore[arg-type] # in this order
+    assert [(one["tenants_max"], one["state"]) for one in told] == [
+        (pooled, "full"),
+        (pooled, "provisioning"),
+        (schemas, "active"),
+        (9, "full"),
+    ]
