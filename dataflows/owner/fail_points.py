@@ -48,6 +48,7 @@ NAMES: Final = (
     "metering_before_refused_counted",
     "invoice_before_commit",
     "move_after_page",
+    "move_after_step",
     "move_before_fence",
     "move_before_commit",
     "move_after_commit",

@@ -69,6 +69,8 @@ class Moves:
         done = False
         while True:
             stepped = self._step(move)
+            if stepped:
+                fail_points.reach("move_after_step")
             done = done or stepped
             if not (stepped or move.fenced):
                 return done
