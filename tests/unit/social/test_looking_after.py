@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from prometheus_client import REGISTRY
 
 from dataflows.social.erasure import erased_before
 from dataflows.social.erasure.erased_before import ErasedBefore
@@ -17,7 +16,7 @@ from dataflows.social.erasure.eraser import SQL as ERASING
 from dataflows.social.erasure.eraser import Eraser
 from dataflows.social.media.origin_looks import urls_of
 from dataflows.social.moderation.looks import Due
-from dataflows.social.moderation.propagation import Propagation
+from dataflows.social.moderation.propagation import _ARRIVED_S, Propagation
 from schemas.social import limits
 from schemas.social.media_origin import MediaOrigin
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, rendition_key, source_key
@@ -194,11 +193,9 @@ def test_how_long_a_decision_took_is_told_of_each_consumer_once_it_has_arrived()
     due = Due("mo_1", "search", "po_1", "remove", attempts=2, is_superseded=False, author_id="u_1", age_s=7.0)
 
     def told(consumer: str) -> tuple[float, float]:
-        found = [
-            REGISTRY.get_sample_value(f"millrace_social_propagation_seconds_{what}", {"consumer": consumer})
-            for what in ("count", "sum")
-        ]
-        return found[0] or 0.0, found[1] or 0.0
+        (metric,) = _ARRIVED_S.collect()
+        found = {one.name: one.value for one in metric.samples if one.labels == {"consumer": consumer}}
+        return found.get(f"{metric.name}_count", 0.0), found.get(f"{metric.name}_sum", 0.0)
 
     before, worker = told("search"), Looking(httpx.ReadTimeout(""))
     worker._look(worker, worker, due)  # type: ignore[arg-type]
