@@ -48,14 +48,14 @@ def audited(webhooks: WebhookWorld) -> int:
         return len(connection.execute("select from audit_log where action = 'case.sweep'").fetchall())
 
 
-@pytest.mark.parametrize("fail_point", ["begun", "opened", "done"])
+@pytest.mark.parametrize("fail_point", ["case_sweep_begun", "case_sweep_opened", "case_sweep_done"])
 def test_killed_at_any_point_and_two_at_once_open_each_case_once(
     webhooks: WebhookWorld, payout_id: str, fail_point: str
 ) -> None:
     before = audited(webhooks)
-    victim = webhooks.start(MILLRACE_FAIL_POINT=f"case_sweep_{fail_point}")
+    victim = webhooks.start(MILLRACE_FAIL_POINT=fail_point)
     assert victim.wait(patient(20)) == -signal.SIGKILL
-    is_done = fail_point == "done"
+    is_done = fail_point == "case_sweep_done"
     assert webhooks.cases(payout_id) == [("aged_payout",)] * is_done
     assert audited(webhooks) == before + is_done
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,8 @@ from tests.migrated import database_before, upgrade
 from tests.worlds.committed_world import CommittedWorld
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
@@ -32,10 +34,17 @@ MISSED = (
 )
 
 
+def payments_committed(connection: psycopg.Connection[Any]) -> None:
+    """By the writer of today, which knows a column more than that release had."""
+    connection.execute("alter table dispute add column evidence_due_by timestamptz")
+    CommittedWorld().payments_made(20).store(connection)
+    connection.execute("alter table dispute drop column evidence_due_by")
+
+
 def test_entries_of_what_was_committed_beside_the_upgrade_are_there(stack: World) -> None:
     invariant = next(one for one in invariants() if one.id == "metadata")
     with database_before(stack.addresses.postgres_superuser_dsn, MENDED_BY) as connection:
-        CommittedWorld().payments_made(20).store(connection)
+        payments_committed(connection)
         before = invariant.sql.replace(*OF_BEFORE).encode()
         assert connection.execute(before).fetchall() == []
         whole = connection.execute("select count(*) from metadata_entry").fetchone()
@@ -55,7 +64,7 @@ def test_entries_are_found_by_their_digests_after_the_upgrade_and_an_older_ingre
     invariant = next(one for one in invariants() if one.id == "metadata")
     entries = "select kind, merchant_id, key, value, created_at, id from metadata_entry order by 1, 2, 3, 4, 5, 6"
     with database_before(stack.addresses.postgres_superuser_dsn, DIGESTED_BY) as connection:
-        CommittedWorld().payments_made(20).store(connection)
+        payments_committed(connection)
         told = connection.execute(entries).fetchall()
         upgrade(connection, DIGESTED_BY)
         assert (connection.execute(entries).fetchall(), len(told) > 0) == (told, True)
