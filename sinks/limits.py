@@ -36,7 +36,7 @@ KAFKA_FETCH_WAIT_ASSIGNED_MS: Final = 5_000
 KAFKA_FETCH_FULL_WAIT_MS: Final = 20  # of a consumer that has read ahead as far as it may; by default a second
 KAFKA_IDLE_WAIT_S: Final = 0.5  # of who reads, while nothing comes: so soon it hears that it is to stop
 KAFKA_ADMIN_TIMEOUT_S: Final = 10
-KAFKA_TOPICS_TIMEOUT_S: Final = 60  # until a new topic has leaders, on a machine that starts everything at once
+KAFKA_TOPICS_TIMEOUT_S: Final = 60  # until topics have leaders and users rules, where everything starts at once
 KAFKA_RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 
 # --- servers

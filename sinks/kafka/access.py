@@ -79,7 +79,7 @@ def rules_beyond(client: dict[str, Any], users: Iterable[KafkaUser], outside: Co
     """
     declared = {rule for user in users for rule in rules_of(user)}
     with _told("does not say who may use it"):
-        found = _rules(AdminClient(client))
+        found = _rules(AdminClient(client), limits.KAFKA_ADMIN_TIMEOUT_S)
     if not found:  # so the client tells a refusal
         raise Unavailable("Kafka does not show its rules to this user.")
     return sorted(_in_words(rule) for rule in found if rule not in declared and not _is_of_outside(rule, outside))
@@ -142,7 +142,7 @@ def _give_passwords(admin: AdminClient, users: Sequence[KafkaUser]) -> None:
 
 def _known(admin: AdminClient, names: Iterable[str]) -> set[str]:
     described: Any = admin.describe_user_scram_credentials(None)  # of all: one answer, where one is asked for by name
-    return set(described.result(limits.KAFKA_ADMIN_TIMEOUT_S)) & set(names)
+    return set(described.result(limits.KAFKA_TOPICS_TIMEOUT_S)) & set(names)
 
 
 def _has(admin: AdminClient, users: Sequence[KafkaUser]) -> bool:
@@ -150,12 +150,12 @@ def _has(admin: AdminClient, users: Sequence[KafkaUser]) -> bool:
     return _known(admin, names) == names
 
 
-def _rules(admin: AdminClient) -> list[AclBinding]:
+def _rules(admin: AdminClient, within_s: float = limits.KAFKA_TOPICS_TIMEOUT_S) -> list[AclBinding]:
     any_of: Any = None  # the wheel's types know no word for it
     anything = AclBindingFilter(
         ResourceType.ANY, any_of, ResourcePatternType.ANY, any_of, any_of, AclOperation.ANY, AclPermissionType.ANY
     )
-    found: list[AclBinding] = admin.describe_acls(anything).result(limits.KAFKA_ADMIN_TIMEOUT_S)
+    found: list[AclBinding] = admin.describe_acls(anything).result(within_s)
     return found
 
 
@@ -183,7 +183,7 @@ def _withdraw(admin: AdminClient, rules: set[AclBinding]) -> None:
 
 def _settle(asked: dict[Any, Any]) -> None:
     for future in asked.values():
-        future.result(limits.KAFKA_ADMIN_TIMEOUT_S)
+        future.result(limits.KAFKA_TOPICS_TIMEOUT_S)
 
 
 def _await(is_so: Callable[[], bool]) -> None:
