@@ -7,15 +7,15 @@ of ``millrace repair resume`` may run at once, and a kill anywhere is made good 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import psycopg
 import structlog
 
 from reconciliation.payments.repair.resume import resume
+from reconciliation.payments.repair.rounds import connected, longer
 from schemas import errors
 from schemas.payments import limits as payments_limits
-from sinks import limits as sinks_limits
 
 if TYPE_CHECKING:
     import threading
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 log = structlog.get_logger()
-_SESSION: Final = f"-c synchronous_commit=on -c statement_timeout={payments_limits.REPAIR_LOOP_STATEMENT_TIMEOUT_MS}"
 
 
 class RepairLoop:
@@ -40,7 +39,7 @@ class RepairLoop:
 
     def run(self, stop: threading.Event) -> None:
         """Rounds until ``stop``; absent servers are waited out."""
-        pause_s = 0
+        pause_s = 0.0
         while not stop.wait(pause_s):
             is_done = False
             try:
@@ -49,17 +48,11 @@ class RepairLoop:
                 log.warning("repair_loop_waits", error=str(error).partition("\n")[0])
             # Sent again ever more rarely: an owner that is away has them all in its topic already.
             first = payments_limits.REPAIR_LOOP_INTERVAL_S
-            pause_s = first if is_done else min(max(first, 2 * pause_s), payments_limits.REPAIR_LOOP_INTERVAL_MAX_S)
+            pause_s = first if is_done else longer(pause_s, first, payments_limits.REPAIR_LOOP_INTERVAL_MAX_S)
 
     def round(self) -> bool:
         """Everything that has waited long enough, once; whether all was decided. Raises as psycopg, or Unavailable."""
-        with psycopg.connect(
-            self._dsn,
-            autocommit=True,
-            application_name=self._name,
-            options=_SESSION,
-            connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
-        ) as connection:
+        with connected(self._dsn, self._name, payments_limits.REPAIR_LOOP_STATEMENT_TIMEOUT_MS) as connection:
             found = resume(
                 connection,
                 self._kafka,

@@ -14,8 +14,8 @@ import structlog
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 
 from reconciliation.payments.repair.lists import aged_cases_open
+from reconciliation.payments.repair.rounds import connected, longer
 from schemas.payments import limits
-from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _SQL: Final = queries("reconciliation.payments.repair", "repair.sql")
 _LOCK: Final = 0x73776565  # "swee"
-_SESSION: Final = f"-c synchronous_commit=on -c statement_timeout={limits.CASE_SWEEP_STATEMENT_TIMEOUT_MS}"
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -80,18 +79,13 @@ class SweepLoop:
                 self._metrics.errors.inc()
                 reason = str(error).partition("\n")[0]
                 _log.warning("case_sweep_waits", kind=type(error).__name__, reason=reason)
-            retry_s = 0 if due_s is not None else _longer(retry_s)
+            first_s, most_s = limits.CASE_SWEEP_RETRY_S, limits.CASE_SWEEP_RETRY_MAX_S
+            retry_s = 0 if due_s is not None else longer(retry_s, first_s, most_s)
             pause_s = retry_s if due_s is None else due_s
 
     def round(self) -> float | None:
         """Sweeps if it is time; in how many seconds it will be. None while another is at it. Raises as psycopg."""
-        with psycopg.connect(
-            self._dsn,
-            autocommit=True,
-            application_name=self._name,
-            options=_SESSION,
-            connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
-        ) as connection:
+        with connected(self._dsn, self._name, limits.CASE_SWEEP_STATEMENT_TIMEOUT_MS) as connection:
             with connection.transaction():
                 if not _row(connection, "sweep_turn", lock=_LOCK)[0]:
                     return None
@@ -120,10 +114,6 @@ def _due_s(connection: psycopg.Connection) -> float:
     """In how many seconds a sweep is due. A last one in the future was by a clock that was wrong: it is due."""
     age_s: float | None = _row(connection, "sweep_last")[1]
     return 0.0 if age_s is None or age_s < 0 else limits.CASE_SWEEP_INTERVAL_S - age_s
-
-
-def _longer(retry_s: float) -> float:
-    return min(max(limits.CASE_SWEEP_RETRY_S, 2 * retry_s), limits.CASE_SWEEP_RETRY_MAX_S)
 
 
 def _row(connection: psycopg.Connection, name: str, **parameters: object) -> tuple[Any, ...]:
