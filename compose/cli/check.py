@@ -16,6 +16,7 @@ from compose.stack.errors import StackError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from rich.status import Status
     from rich.table import Table
@@ -40,7 +41,7 @@ def check(
 ) -> None:
     """Compare the ledger, results, events, ClickHouse, Kafka and the processor's book; safe beside a live system.
 
-    Of all invariants together it also says in recovery checkpoints before it whether what was recovered is clean.
+    A check of all invariants also writes its verdict, clean or gaps, into every recovery checkpoint taken before it.
     """
     from reconciliation import checkpoints, limits  # noqa: PLC0415
     from reconciliation.check.run import run_check  # noqa: PLC0415 - imports every client
@@ -49,8 +50,10 @@ def check(
 
     collect_garbage_rarely()
     settings = check_settings(load_settings(), acknowledged)
-    with operator_connection() as connection:
-        begun_at = checkpoints.database_time(connection)
+    begun_at: datetime | None = None
+    if not only:
+        with operator_connection() as connection:
+            begun_at = checkpoints.database_time(connection)
     with nullcontext() if as_json else _progress() as status:
         try:
             report = run_check(
@@ -61,7 +64,7 @@ def check(
             )
         except (PlatformError, ValueError) as error:
             raise StackError(str(error)) from error
-    if not only:
+    if begun_at is not None:
         with operator_connection() as connection:
             checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=report.gaps)
     if as_json:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ingress.http.openapi import elements
-from ingress.http.openapi.shared import OBJECT_ID, STRING, ref
+from ingress.http.openapi.shared import OBJECT_ID, STRING, TIME, ref
 from ingress.identity.roles import by_operators
 from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM
-from ingress.tenancy.desk_schemas import INSTANT
 from ingress.tenancy.openapi import read
 from ingress.tenancy.usage.sums import AGGREGATIONS, GROUPS, WINDOWS
 from schemas.services import OPERATIONS
@@ -97,8 +96,8 @@ def _asked() -> tuple[Json, ...]:
     dimension = {"type": "string", "pattern": f"^{PATTERN}$"}
     return (
         query("dimension", dimension, "What is metered") | required,
-        query("from", INSTANT, "The first instant") | required,
-        query("to", INSTANT, "Behind the last instant") | required,
+        query("from", TIME, "The first instant") | required,
+        query("to", TIME, "Behind the last instant") | required,
         query("window", {"enum": list(WINDOWS)}, "Sums by these, cut to the span"),
         query("group", {"enum": list(GROUPS)}, "Sums by these, too"),
         query("timezone", STRING, "IANA name; the tenant's, if it is not said"),

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ingress.http.openapi import commands
-from ingress.http.openapi.shared import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
+from ingress.http.openapi.shared import (
+    INTEGER,
+    INTEGER_OR_NULL,
+    OBJECT_ID,
+    STRING,
+    TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
+    a_schema,
+    array_of,
+    list_of,
+    page_of,
+    ref,
+)
 from ingress.tenancy.billing.invoice_payment import STATES
 from ingress.tenancy.openapi import committed
 from schemas.fields.value_types import NOTE
@@ -14,12 +27,9 @@ from schemas.tenancy.desk_operations import DESK
 from schemas.tenancy.value_types import PRICES
 
 Json = dict[str, Any]
-INSTANT: Final = {"type": "string", "format": "date-time"}
-_INSTANT_OR_NULL: Final = {"type": ["string", "null"], "format": "date-time"}
-_INTEGER_OR_NULL: Final = {"type": ["integer", "null"]}
 _FLAG: Final = {"type": "boolean"}
 _SAID_BY_ROUTE: Final = ("person", "grant_id")
-_SPAN: Final = {"from": INSTANT, "to": INSTANT}
+_SPAN: Final = {"from": TIME, "to": TIME}
 _PRICE: Final = PRICES.json["additionalProperties"]
 
 
@@ -31,10 +41,6 @@ def components() -> Json:
         if operation.audited
     }
     return payloads | _of_usage() | _of_billing() | _of_support() | _of_isolation()
-
-
-def _list_of(item: Json) -> Json:
-    return {"type": "array", "items": item}
 
 
 def _object(name: str) -> Json:
@@ -49,7 +55,7 @@ def _of_usage() -> Json:
             "type": {"const": "millrace.usage"},
             "id": STRING,
             "source": STRING,
-            "time": INSTANT,
+            "time": TIME,
             "subject": STRING,
             "data": data,
         },
@@ -60,12 +66,12 @@ def _of_usage() -> Json:
     sums = a_schema(_SPAN | group | told | {"events": INTEGER}, ["from", "to", "events"])
     of_event = {"source": STRING, "event_id": STRING, "dimension": STRING, "quantity": INTEGER}
     conflict = _object("usage_conflict") | {"conflict_id": STRING} | of_event
-    conflict |= {"subject": TEXT_OR_NULL, "time": INSTANT, "seen_at": INSTANT}
+    conflict |= {"subject": TEXT_OR_NULL, "time": TIME, "seen_at": TIME}
     return {
         "UsageEvent": event,
         "UsageAccepted": a_schema({"accepted": INTEGER}),
-        "TenantUsage": a_schema({"data": _list_of(sums), "as_of": INSTANT}),
-        "UsageDimensionPage": page_of(a_schema({"dimension": STRING, "last_used_at": INSTANT})),
+        "TenantUsage": a_schema({"data": array_of(sums), "as_of": TIME}),
+        "UsageDimensionPage": page_of(a_schema({"dimension": STRING, "last_used_at": TIME})),
         "UsageConflict": a_schema(conflict),
         "UsageConflictPage": page_of(ref("UsageConflict")),
     }
@@ -75,15 +81,15 @@ def _of_billing() -> Json:
     money = {"currency": STRING, "prices": {"type": "object", "additionalProperties": _PRICE}}
     run = _object("billing_run") | {"billing_run_id": OBJECT_ID, "tenant_id": OBJECT_ID} | _SPAN
     run |= {"grace_s": INTEGER} | money | {"state": STRING, "invoice_id": TEXT_OR_NULL}
-    run |= {"created_at": INSTANT, "version": INTEGER}
-    metered = {"dimension": STRING, "quantity": INTEGER, "unit_price": _PRICE, "at": INSTANT}
+    run |= {"created_at": TIME, "version": INTEGER}
+    metered = {"dimension": STRING, "quantity": INTEGER, "unit_price": _PRICE, "at": TIME}
     line = {"kind": STRING} | metered | _SPAN | {"events": INTEGER, "amount": INTEGER}
     line |= {"entry_id": OBJECT_ID, "reason": STRING}  # of an adjustment
     invoice = {"invoice_id": OBJECT_ID, "billing_run_id": OBJECT_ID, "tenant_id": OBJECT_ID, "currency": STRING}
-    invoice |= _SPAN | {"lines": _list_of(a_schema(line, ["kind", "amount"])), "total": INTEGER}
-    corrected = metered | {"from": _INSTANT_OR_NULL, "to": _INSTANT_OR_NULL}
+    invoice |= _SPAN | {"lines": array_of(a_schema(line, ["kind", "amount"])), "total": INTEGER}
+    corrected = metered | {"from": TIME_OR_NULL, "to": TIME_OR_NULL}
     entry = _object("billing_entry") | {"entry_id": OBJECT_ID, "tenant_id": OBJECT_ID, "kind": STRING}
-    entry |= {"reason": STRING, "created_at": INSTANT, "version": INTEGER}
+    entry |= {"reason": STRING, "created_at": TIME, "version": INTEGER}
     entries = a_schema(entry | corrected | {"amount": INTEGER}, list(entry))
     amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), INTEGER)
     paid = _object("invoice_payment") | {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": STRING}
@@ -99,7 +105,7 @@ def _of_billing() -> Json:
         "BillingEntry": entries,
         "BillingEntryPage": page_of(ref("BillingEntry")),
         "CommittedBillingEntry": committed(ref("BillingEntry")),
-        "Entitlements": a_schema({"data": _list_of(_feature())}),
+        "Entitlements": list_of(_feature()),
         "CommittedEntitlements": committed(entitled),
     }
 
@@ -107,26 +113,26 @@ def _of_billing() -> Json:
 def _feature() -> Json:
     """What a tenant may of one kind: ``value``, or what is used and left of a metered one this month."""
     named = {"feature": STRING, "kind": {"enum": ["bool", "static", "metered"]}, "allowed": _FLAG}
-    counted = {"dimension": STRING, "limit": _INTEGER_OR_NULL, "used": INTEGER, "remaining": _INTEGER_OR_NULL}
+    counted = {"dimension": STRING, "limit": INTEGER_OR_NULL, "used": INTEGER, "remaining": INTEGER_OR_NULL}
     return a_schema(named | {"value": {"type": ["boolean", "string"]}} | counted | _SPAN, list(named))
 
 
 def _of_support() -> Json:
-    texts = _list_of(STRING)
+    texts = array_of(STRING)
     asked = a_schema({"duration_s": INTEGER, "masked_fields": texts})
     grant = _object("support_grant") | {"grant_id": OBJECT_ID, "tenant_id": OBJECT_ID, "requester": STRING}
     grant |= {"approvers": texts, "scopes": texts, "masked_fields": texts, "duration_s": INTEGER}
     grant |= {"reason": STRING, "ticket": STRING, "needs_consent": _FLAG, "break_glass": _FLAG, "state": STRING}
-    grant |= {"asked": {"anyOf": [asked, {"type": "null"}]}, "created_at": INSTANT, "version": INTEGER}
+    grant |= {"asked": {"anyOf": [asked, {"type": "null"}]}, "created_at": TIME, "version": INTEGER}
     grant |= dict.fromkeys(("consented_by", "ended_by", "not_before", "expires_at"), TEXT_OR_NULL)
     grant |= dict.fromkeys(("reviewed_by", "reviewed_at", "findings"), TEXT_OR_NULL)
-    call = {"seq": INTEGER, "at": INSTANT, "actor": STRING, "grant_id": OBJECT_ID, "action": STRING, "object": STRING}
+    call = {"seq": INTEGER, "at": TIME, "actor": STRING, "grant_id": OBJECT_ID, "action": STRING, "object": STRING}
     call |= {"result": {"enum": ["done", "refused"]}, "unfinished": _FLAG}
     return {
         "SupportGrant": a_schema(grant),
         "SupportGrantPage": page_of(ref("SupportGrant")),
         "CommittedSupportGrant": committed(ref("SupportGrant")),
-        "SupportToken": a_schema(_object("support_token") | {"token": STRING, "expires_at": INSTANT}),
+        "SupportToken": a_schema(_object("support_token") | {"token": STRING, "expires_at": TIME}),
         "SupportCall": a_schema(call),
         "SupportCallPage": page_of(ref("SupportCall")),
     }
@@ -136,8 +142,8 @@ def _of_isolation() -> Json:
     mode = a_schema({"on": _FLAG} | dict.fromkeys(("since", "probe", "evidence", "proposed_by"), TEXT_OR_NULL))
     lint = a_schema({"id": STRING, "gaps": INTEGER})
     isolation = {"status": {"enum": ["ok", "violated", "stale"]}, "as_of": TEXT_OR_NULL, "safe_mode": mode}
-    isolation |= {"probes": INTEGER, "violations": INTEGER, "lints": _list_of(lint)}
-    evidence = _object("isolation_evidence") | {"number": INTEGER, "seen_at": INSTANT, "probe": STRING}
+    isolation |= {"probes": INTEGER, "violations": INTEGER, "lints": array_of(lint)}
+    evidence = _object("isolation_evidence") | {"number": INTEGER, "seen_at": TIME, "probe": STRING}
     evidence |= {"evidence": STRING} | dict.fromkeys(("resolved_at", "resolved_by", "note"), TEXT_OR_NULL)
     decided = a_schema({"state": {"enum": ["closed", "proposed", "lifted"]}})
     return {

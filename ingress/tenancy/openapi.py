@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ingress.http.openapi import elements
-from ingress.http.openapi.shared import INTEGER, OBJECT_ID, STRING, TEXT_OR_NULL, a_schema, page_of, ref
+from ingress.http.openapi.shared import (
+    INTEGER,
+    INTEGER_OR_NULL,
+    OBJECT_ID,
+    STRING,
+    TEXT_OR_NULL,
+    a_schema,
+    array_of,
+    list_of,
+    page_of,
+    ref,
+)
 from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
 
 Json = dict[str, Any]
 _OBJECT: Final = {"type": "object"}
-_INTEGER_OR_NULL: Final = {"type": ["integer", "null"]}
 _COUNTS_OF_READS: Final = ("match", "target_behind", "missing", "diff", "target_ahead")
 _REFUSED: Final = (
     *elements.COMMON,
@@ -53,10 +63,6 @@ def committed(result: Json) -> Json:
     return a_schema({"result": result, "event": _OBJECT})
 
 
-def _list_of(item: Json) -> Json:
-    return {"type": "array", "items": item}
-
-
 _PAGE: Final = (elements.limit(), elements.CURSOR)
 _PLACEMENT: Final = a_schema(
     {
@@ -94,7 +100,7 @@ _MIGRATION: Final = a_schema(
     dict.fromkeys(("migration_id", "tenant_id", "state", "source", "target", "created_at", "updated_at"), STRING)
     | dict.fromkeys(("from_generation", "rows_per_second", "rows_copied", "rows_verified", "mismatches"), INTEGER)
     | {
-        "to_generation": _INTEGER_OR_NULL,
+        "to_generation": INTEGER_OR_NULL,
         "dual_reads": a_schema(dict.fromkeys(_COUNTS_OF_READS, INTEGER)),
         "reason": TEXT_OR_NULL,
         "version": INTEGER,
@@ -107,7 +113,7 @@ _MOVE: Final = a_schema(
 )
 _ROOM: Final = a_schema(
     {"store": STRING, "mode": STRING, "state": {"enum": ["provisioning", "active", "full"]}}
-    | {"tenants": INTEGER, "tenants_max": INTEGER, "bytes": _INTEGER_OR_NULL, "bytes_max": _INTEGER_OR_NULL}
+    | {"tenants": INTEGER, "tenants_max": INTEGER, "bytes": INTEGER_OR_NULL, "bytes_max": INTEGER_OR_NULL}
     | {"measured_at": TEXT_OR_NULL}
 )
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
@@ -160,17 +166,17 @@ def components() -> Json:
     )
     key = a_schema({"tenant_id": OBJECT_ID, "key_version": INTEGER, "version": INTEGER})
     key_state = {"enum": ["active", "decrypt_only", "destroyed"]}
-    quota = a_schema({"dimension": STRING, "limit": _INTEGER_OR_NULL, "used": INTEGER})
+    quota = a_schema({"dimension": STRING, "limit": INTEGER_OR_NULL, "used": INTEGER})
     return {
         "Tenant": _TENANT,
         "TenantPage": page_of(ref("Tenant")),
-        "Placements": a_schema({"data": _list_of(_ROOM)}),
+        "Placements": list_of(_ROOM),
         "TenantResource": _RESOURCE,
         "ResourcePage": page_of(ref("TenantResource")),
         "TenantKeys": a_schema(
-            {"data": _list_of(a_schema({"key_version": INTEGER, "state": key_state})), "certificate_id": TEXT_OR_NULL}
+            {"data": array_of(a_schema({"key_version": INTEGER, "state": key_state})), "certificate_id": TEXT_OR_NULL}
         ),
-        "Quotas": a_schema({"data": _list_of(quota)}),
+        "Quotas": list_of(quota),
         "CommittedTenant": committed(_TENANT),
         "CommittedResource": committed(_RESOURCE),
         "CommittedDeletion": committed(deletion),
@@ -185,11 +191,11 @@ def components() -> Json:
                 "kind": STRING,
                 "tenant_id": OBJECT_ID,
                 "issued_at": STRING,
-                "stores": _list_of(a_schema({"store": STRING, "proof": STRING})),
+                "stores": array_of(a_schema({"store": STRING, "proof": STRING})),
             }
             | {"jws": STRING}
         ),
         "Migration": _MOVE,
         "MigrationPage": page_of(ref("Migration")),
-        "JwkSet": a_schema({"keys": _list_of(_OBJECT)}),
+        "JwkSet": a_schema({"keys": array_of(_OBJECT)}),
     }

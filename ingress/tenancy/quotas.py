@@ -18,11 +18,11 @@ class Quotas:
     """Reads of one process."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self._store = store
 
     async def of(self, tenant: Tenant) -> dict[str, Any]:
         """Every dimension that has a limit, or is counted."""
-        used = dict(await self.store.rows("quota_usage", {"tenant_id": tenant.tenant_id}))
+        used = dict(await self._store.rows("quota_usage", {"tenant_id": tenant.tenant_id}))
         limits = limits_of(tenant.quotas)
         dimensions = sorted({RESOURCES, *used, *limits})
         return {"data": [{"dimension": d, "limit": limits.get(d), "used": used.get(d, 0)} for d in dimensions]}

@@ -14,7 +14,7 @@ from ingress.http.pages import NewestFirst
 from ingress.http.parts import parts_of
 from ingress.tenancy import callers
 from ingress.tenancy.quotas import Quotas
-from ingress.tenancy.tenants import Tenant, rendered
+from ingress.tenancy.tenants import Tenant, Tenants, rendered
 from schemas.tenancy.instants import instant
 from schemas.tenancy.operations import STAFF
 
@@ -48,8 +48,8 @@ async def list_placements(request: Request) -> Response:
     """Where tenants may be placed, and what room there is; for staff, who may be refused with ``placement_full``."""
     caller = await calling.caller_of(request, STAFF)
     callers.require_staff(caller, STAFF)
-    rows = await parts_of(request).get(Quotas).store.rows("tenant_stores", {})
-    return calling.json({"data": [_placement(*row) for row in rows]})
+    stores = await parts_of(request).get(Tenants).stores()
+    return calling.json({"data": [_placement(*row) for row in stores]})
 
 
 def _placement(store: str, mode: str, is_made: bool, *counted: Any) -> dict[str, Any]:

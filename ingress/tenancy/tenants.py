@@ -18,6 +18,8 @@ from sinks.tenancy import seals
 from sinks.tenancy.seals import TenantKey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ingress.http.store import Store
     from ingress.identity.caller import Caller
     from ingress.tenancy.safe_mode import SafeMode
@@ -124,6 +126,10 @@ class Tenants:
         if found is None:
             raise errors.NotFound
         return found
+
+    async def stores(self) -> Sequence[Sequence[Any]]:
+        """The stores of all tenants' rows, with what each holds and may hold. Raises Unavailable."""
+        return await self._store.rows("tenant_stores", {})
 
     async def active(self, caller: Caller, *, writes: bool = False, shows: bool = True) -> Known:
         """The caller's own tenant. Raises Forbidden without one, TenantNotActive where it is not served.

@@ -47,6 +47,7 @@ AMOUNT: Final[Json] = {"type": "integer", "minimum": 1, "maximum": limits.AMOUNT
 SUM: Final[Json] = {"type": "integer", "minimum": 0}
 TIME: Final[Json] = {"type": "string", "format": "date-time"}
 INTEGER: Final[Json] = {"type": "integer"}
+INTEGER_OR_NULL: Final[Json] = {"type": ["integer", "null"]}
 STRING: Final[Json] = {"type": "string"}
 TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
 TIME_OR_NULL: Final[Json] = {"type": ["string", "null"], "format": "date-time"}
@@ -98,15 +99,19 @@ _KINDS: Final[dict[Kind, Json]] = {
 }
 
 
+def array_of(item: Json) -> Json:
+    """An array of such items."""
+    return {"type": "array", "items": item}
+
+
 def list_of(item: Json) -> Json:
     """A list that comes whole, of such items."""
-    return a_schema({"data": {"type": "array", "items": item}})
+    return a_schema({"data": array_of(item)})
 
 
 def page_of(item: Json) -> Json:
     """One page of a list, of such items."""
-    items = {"type": "array", "items": item}
-    return a_schema({"data": items, "has_more": {"type": "boolean"}, "next_cursor": TEXT_OR_NULL})
+    return a_schema({"data": array_of(item), "has_more": {"type": "boolean"}, "next_cursor": TEXT_OR_NULL})
 
 
 def components() -> dict[str, Json]:
@@ -124,7 +129,7 @@ def components() -> dict[str, Json]:
                 "status": {"type": "integer"},
                 "detail": STRING,
                 "code": STRING,
-                "errors": {"type": "array", "items": error},
+                "errors": array_of(error),
                 "current_version": {"type": "integer"},
                 "current_state": STRING,
                 "capturable": {"type": "integer"},
