@@ -1,4 +1,4 @@
-"""Wires one webhook worker with the loops that finish approved repairs and that sweep cases.
+"""Wires one webhook worker with the loops that finish approved repairs, sweep cases and fetch reports.
 
 Several run side by side: Postgres shares.
 """
@@ -16,15 +16,18 @@ from dataflows.payments.webhooks.fact_producer import WebhookFactProducer
 from dataflows.payments.webhooks.inbox_store import InboxStore
 from dataflows.payments.webhooks.metrics import WebhookMetrics
 from dataflows.payments.webhooks.worker import WebhookWorker
+from reconciliation.payments.daily.loop import DailyMetrics, DailyReports
 from reconciliation.payments.repair.loop import RepairLoop
 from reconciliation.payments.repair.sweep_loop import SweepLoop, SweepMetrics
-from schemas.senders import REPAIRS, WEBHOOK_WORKER
+from reconciliation.payments.settlement.run import ReconcileSettings
+from schemas.senders import RECONCILE, REPAIRS, WEBHOOK_WORKER
 from sinks.streams.standing_still import StandsStill
 
 if TYPE_CHECKING:
     from compose.settings.settings import Settings
 
 ROLE: Final = "millrace_worker"
+_REPORTS_ROLE: Final = "millrace_settlement"
 
 
 def run(settings: Settings, instance: int) -> None:
@@ -33,7 +36,7 @@ def run(settings: Settings, instance: int) -> None:
 
 
 def build(settings: Settings, instance: int) -> RunnableService:
-    """Applies webhooks, finishes approved repairs and sweeps cases; Postgres is waited for."""
+    """Applies webhooks, finishes approved repairs, sweeps cases, fetches reports; Postgres is waited for."""
     name = f"webhook-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
@@ -51,6 +54,7 @@ def build(settings: Settings, instance: int) -> RunnableService:
         SweepMetrics(),
         on_step=lambda step: fail_points.reach(f"case_sweep_{step}"),
     )
+    reports = _daily_reports(settings, f"{name}-reports")
     stop_loops = threading.Event()
 
     def finish_repairs() -> None:
@@ -62,8 +66,10 @@ def build(settings: Settings, instance: int) -> RunnableService:
     def work() -> None:
         finishing = threading.Thread(target=finish_repairs, name="repairs")
         finishing.start()
-        # Not waited for at the end: a sweep that is cut off leaves nothing, and the next process does it.
+        # Not waited for at the end: what is cut off leaves nothing, or what is known, and the next process does it.
         threading.Thread(target=sweeps.run, args=(stop_loops,), name="sweeps", daemon=True).start()
+        if reports is not None:
+            threading.Thread(target=reports.run, args=(stop_loops,), name="reports", daemon=True).start()
         try:
             worker.run()
         finally:
@@ -75,7 +81,23 @@ def build(settings: Settings, instance: int) -> RunnableService:
     def ready() -> bool | str:
         if not worker.is_ready:
             return "Postgres is away"
-        late = sweeps.why_late()
+        late = sweeps.why_late() or (reports.why_late() if reports is not None else None)
         return True if late is None else StandsStill(late)  # a new start mends nothing
 
     return RunnableService(run=work, stop=worker.stop, ready=ready)
+
+
+def _daily_reports(settings: Settings, name: str) -> DailyReports | None:
+    """Where a processor has an hour; without one nothing of it is opened."""
+    hours = settings.processor_report_hours
+    if not hours:
+        return None
+    addresses = settings.addresses()
+    reconciling = ReconcileSettings(
+        postgres_dsn=addresses.postgres_dsns[_REPORTS_ROLE],
+        kafka=settings.kafka_of("webhook_worker", RECONCILE),
+        processors={processor: addresses.simulator_urls[processor] for processor in hours},
+    )
+    return DailyReports(
+        reconciling, hours, name, DailyMetrics(), on_step=lambda step: fail_points.reach(f"reports_{step}")
+    )

@@ -91,7 +91,7 @@ _WIRED: Final = {
     "processor_worker": KafkaAccess(
         roles=(senders.PROCESSOR_WORKER,), reads=(payments_topics.EVENTS,), groups=("processor-attempts",)
     ),
-    "webhook_worker": KafkaAccess(roles=(senders.WEBHOOK_WORKER, senders.REPAIRS)),
+    "webhook_worker": KafkaAccess(roles=(senders.WEBHOOK_WORKER, senders.REPAIRS, senders.RECONCILE)),
     "merchant_webhooks": KafkaAccess(reads=(payments_topics.EVENTS,), groups=("merchant-webhooks",)),
     "clickhouse_sink": KafkaAccess(reads=_streams(*SERVICES), groups=("sink-",)),
     "limiter_usage": KafkaAccess(reads=(limiter_topics.DECISIONS,), groups=("limiter-usage",)),

@@ -53,6 +53,8 @@ class ProcessorSettings(BaseSettings):
     #: by name, as a JSON object: where a processor other than a simulator shows its own book, as simulators do at their
     #: address; what ``millrace check`` compares with the ledger
     processor_books: dict[str, str] = Field(default_factory=dict)
+    #: by name, as a JSON object: the hour, UTC, from which its reports are fetched and reconciled each day
+    processor_report_hours: dict[str, Annotated[int, Field(ge=0, le=23)]] = Field(default_factory=dict)
     #: by name, as a JSON object: as MILLRACE_WEBHOOK_SECRETS_*, of processors whose name is more than their adapter's
     processor_webhook_secrets: dict[str, SecretStr] = Field(default_factory=dict)
 
@@ -68,7 +70,10 @@ class ProcessorSettings(BaseSettings):
                 raise ValueError(f"give 1 to {limits.PROCESSORS_MAX} processors, each once")
         return names
 
-    @field_validator("processor_urls", "processor_books", "processor_secrets", "processor_webhook_secrets")
+    @field_validator(
+        *("processor_urls", "processor_books", "processor_secrets", "processor_webhook_secrets"),
+        "processor_report_hours",
+    )
     @classmethod
     def _of_processors(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         unknown = sorted(value.keys() - set(info.data.get("processors", value)))
@@ -81,6 +86,13 @@ class ProcessorSettings(BaseSettings):
     def _are_processor_webhook_secrets(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
         for name, secret in value.items():
             read_secrets(adapter_of(name), secrets_of(secret))
+        return value
+
+    @field_validator("processor_report_hours")
+    @classmethod
+    def _give_reports(cls, value: dict[str, int]) -> dict[str, int]:
+        if silent := sorted(name for name in value if adapter_of(name) != "simulator"):
+            raise ValueError(f"{', '.join(silent)} is not asked for reports: give files to 'millrace reconcile --file'")
         return value
 
     def embedded_processors(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ class RolePasswords(BaseSettings):
     postgres_limiter_owner_password: SecretStr | None = None
     postgres_ingress_password: SecretStr | None = None
     postgres_worker_password: SecretStr | None = None
+    postgres_settlement_password: SecretStr | None = None
     postgres_leases_password: SecretStr | None = None
     postgres_tenancy_owner_password: SecretStr | None = None
     postgres_tenancy_mover_password: SecretStr | None = None

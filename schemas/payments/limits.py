@@ -227,6 +227,13 @@ CASE_SWEEP_STUCK_S: Final = 6 * CASE_SWEEP_INTERVAL_S  # without one that succee
 CASE_SWEEP_RETRY_S: Final = 5  # after one that failed, or while another process is at it; then twice as long, up to:
 CASE_SWEEP_RETRY_MAX_S: Final = 300
 CASE_SWEEP_STATEMENT_TIMEOUT_MS: Final = 300_000  # it reads every account and a week of the ledger
+REPORTS_DEADLINE_S: Final = 6 * 3_600  # after a processor's hour: without a report of that day by then it is a case
+REPORTS_RETRY_S: Final = 60  # after a day that is not over; then twice as long, up to:
+REPORTS_RETRY_MAX_S: Final = 1_800
+REPORTS_TRIES_MIN: Final = 5  # before a day without an answer is given up, however late it is
+REPORTS_CATCH_UP_DAYS: Final = 31  # days that nobody looked at; of older ones none is asked for
+REPORTS_STUCK_S: Final = REPORTS_DEADLINE_S + 7_200  # with a day that is not over; then readiness says so
+REPORTS_STATEMENT_TIMEOUT_MS: Final = 60_000
 #: for how long a processor may send an event again that it has no receipt for (their documentation; the longest counts)
 PROVIDER_RETRY_HORIZON_S: Final = {
     "stripe": 3 * 86_400,

@@ -11,6 +11,7 @@ _ROLES: Final = (
     "millrace_limiter_owner",  # partition owners of the rate limiter: quota policies and durable quotas
     "millrace_ingress",  # reads stored results, resources and events
     "millrace_worker",  # processor calls: leases and schedules
+    "millrace_settlement",  # reports of processors, fetched and reconciled without a person
     "millrace_leases",  # settlements of the rate limiter's leases
     "millrace_sink",  # ClickHouse sink: plans of blocks
     "millrace_console",  # the operator console in the ingress: reads, and ends sessions

@@ -41,7 +41,7 @@ class Intake:
 
     def fetch(self, processor: str, url: str, path: Path) -> None:
         """Every report of a processor that is new, or changed. Raises Unavailable."""
-        for report_id in listed_reports(url):
+        for report_id in [listed.report_id for listed in listed_reports(url)]:
             known = self._known(processor, report_id)
             if known is not None and known[0] == "taken_in":
                 continue

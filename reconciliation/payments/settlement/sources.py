@@ -6,7 +6,8 @@ A report is downloaded to a file before it is read, so that neither its size nor
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import httpx
 import msgspec
@@ -34,6 +35,16 @@ class Listed(msgspec.Struct, frozen=True):
     """One report of a processor's list."""
 
     report_id: str
+    created: Any = None  # a time in text; not every processor says it
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was made; None when the processor does not say so in a way that can be read."""
+        try:
+            at = datetime.fromisoformat(self.created)
+        except (TypeError, ValueError):
+            return None
+        return at if at.tzinfo else None
 
 
 class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +55,8 @@ class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
     processor: str | None = None
 
 
-def listed_reports(url: str) -> list[str]:
-    """The ids of a processor's reports, oldest first. Raises errors.Unavailable."""
+def listed_reports(url: str) -> list[Listed]:
+    """A processor's reports, oldest first. Raises errors.Unavailable."""
     try:
         answer = httpx.get(f"{url}/settlements", timeout=limits.SETTLEMENT_FETCH_TIMEOUT_S, trust_env=False)
         answer.raise_for_status()
@@ -54,10 +65,9 @@ def listed_reports(url: str) -> list[str]:
         raise Unavailable(f"the processor's reports cannot be listed: {type(error).__name__}") from error
     except msgspec.ValidationError as error:
         raise Unavailable(f"the processor's list of reports cannot be read: {error}") from error
-    ids = [report.report_id for report in reports]
-    if any(not _is_plain(report_id) for report_id in ids):
+    if not all(_is_plain(report.report_id) for report in reports):
         raise Unavailable("the processor's list of reports holds an id that is none")
-    return ids
+    return reports
 
 
 def download(url: str, report_id: str, path: Path) -> None:

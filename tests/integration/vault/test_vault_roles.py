@@ -110,6 +110,7 @@ def test_every_role_was_tried() -> None:
         "millrace_tenancy_monitor",
         "millrace_ingress",
         "millrace_worker",
+        "millrace_settlement",
         "millrace_leases",
         "millrace_sink",
         "millrace_operator",

@@ -1,0 +1,1 @@
+"""Reports of processors, fetched and reconciled each day without a person."""
