@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from limiter.edge import handshake
 from limiter.edge.request_identity import Repetitions
 from schemas import errors
 from schemas.limiter.limit_terms import terms
@@ -56,6 +57,8 @@ class QuotaMiddleware:
     ``identity_of`` (``request_identity.idempotency_key``) names retries: they consume once. A caller who repeats one
     identity for ever pays for what is past ``LIMIT_REPETITIONS_FREE_MAX``; an identity that had another cost is none.
     Where a concurrency limit governs, every try holds permits of its own, and is charged.
+    The handshake of a websocket is a GET that is charged each time, and holds its permits until the connection ends.
+    One that is refused is never accepted: 403, or the refusal's own answer where the server has the extension for it.
 
     Rule: a request that is refused never reaches the application, nor does one whose asker can be no key (400), as of
     a path that is too long. Without the counter store a policy's failure mode decides: the answer then names the policy
@@ -84,19 +87,21 @@ class QuotaMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on, or answers for the application."""
-        asker = None
-        if scope["type"] == "http" and not self._limiter.policies.is_empty:
-            asker = await self._who_asks(scope)
+        asker, is_handshake = None, scope["type"] == handshake.TYPE
+        asked = handshake.as_request(scope)
+        if asked["type"] == "http" and not self._limiter.policies.is_empty:
+            asker = await self._who_asks(asked)
         if asker is None:
             await self._app(scope, receive, send)
             return
         tenant, user, route, network = asker
-        cost = self._cost_of(scope)
+        cost = self._cost_of(asked)
         try:
             permit = secrets.token_hex(16) if self._limiter.holds_permits(tenant, user, route, network) else None
-            decided = await self._charged(asker, cost, permit, None if permit else self._identity_of(scope))
+            is_once = permit is None and not is_handshake  # a connection that is made again is no retry
+            decided = await self._charged(asker, cost, permit, self._identity_of(asked) if is_once else None)
         except errors.InvalidCommand:
-            await _no_key(send)
+            await (handshake.denied(_no_key) if is_handshake else _no_key)(scope, receive, send)
             return
         policy = self._limiter.policies.by_id(decided.policy_id)
         is_told = self._tells_what_is_left or not decided.allowed
@@ -104,11 +109,12 @@ class QuotaMiddleware:
         added = [(name.lower().encode(), value.encode()) for name, value in named.items()]
 
         async def send_with_fields(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *added]}
-            await send(message)
+            await send(handshake.with_fields(message, added))
 
-        app = self._app if decided.allowed else self._refusal(decided)
+        app = self._app
+        if not decided.allowed:
+            refusal = self._refusal(decided)
+            app = handshake.denied(refusal) if is_handshake else refusal
         try:
             await app(scope, receive, send_with_fields)
         finally:
@@ -131,7 +137,7 @@ class QuotaMiddleware:
         return await self._limiter.check(tenant, user, route, cost, permit, network)
 
 
-async def _no_key(send: Send) -> None:
+async def _no_key(_scope: Scope, _receive: Receive, send: Send) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(NO_KEY)).encode())]
     await send({"type": "http.response.start", "status": 400, "headers": headers})
     await send({"type": "http.response.body", "body": NO_KEY})
