@@ -53,6 +53,9 @@ POSTGRES_CONNECTIONS_MAX: Final = 300
 REDIS_DATABASES: Final = 256  # installations that share one server have a database each
 REDIS_MEMORY_BYTES_MAX: Final = 512 * 1024 * 1024
 
+BACKUP_FREEZE_MAX_S: Final = 20  # nothing but Postgres runs meanwhile; the supervisor kills who is silent for 25 s
+BACKUP_WAL_TIMEOUT_S: Final = 600  # for the checkpoint that begins a backup
+
 # --- the ClickHouse front
 CLICKHOUSE_CLIENTS_MAX: Final = 256  # open HTTP connections; past it the kernel's backlog holds them
 CLICKHOUSE_QUERIES_MAX: Final = 16  # running at once; the rest wait

@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "down": "Stop everything that runs in this home.",
     "status": "Show every process of this home's stack.",
     "info": "Say where everything is: addresses, topics, versions.",
+    "backup": "Copy everything that this home holds, while it runs.",
+    "restore": "Make a home of a backup.",
     "logs": "Show the log of a server or service.",
     "migrate": "Bring the Postgres schema up to date.",
     "token": "Print a bearer token of the development issuer.",
@@ -53,7 +55,7 @@ COMMANDS: Final = {
     "checkpoints": "List recovery checkpoints.",
 }
 _ROOMS: Final = {
-    "stack": ("up", "down", "status", "info", "logs", "migrate"),
+    "stack": ("up", "down", "status", "info", "backup", "restore", "logs", "migrate"),
     "credentials": ("token", "keys", "producers", "vault"),
     "payments": ("reconcile", "export", "forecast", "cases", "repair", "money"),
     "recovery": ("replay", "parked", "partitions", "checkpoints"),

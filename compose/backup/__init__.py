@@ -1,0 +1,1 @@
+"""A copy of a home whose stack runs, and the way back from it."""
