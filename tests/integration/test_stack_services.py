@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -22,6 +24,7 @@ from compose.stack.home import Home
 from compose.stack.processes import descendants
 from tests.eventually import becomes, eventually, patient
 from tests.integration.operator_shell import Operator, pids
+from tests.worlds.alerts import metrics_named
 from tests.worlds.opened_secrets import sitecustomize as opened_secrets
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ OPENED: dict[str, set[str]] = {
     "vault": {"postgres_vault_password", "vault_secret"},
     "owner": {"kafka_owner", "postgres_owner_password"},
     "processor_worker": {"kafka_processor_worker", "millrace_worker", "vault_secret"},
-    "webhook_worker": {"kafka_webhook_worker", "millrace_worker"},
+    "webhook_worker": {"kafka_webhook_worker", "millrace_worker", "millrace_settlement"},  # reports have an hour
     "merchant_webhooks": {"kafka_merchant_webhooks", "millrace_worker"},
     "clickhouse_sink": {"kafka_clickhouse_sink", "millrace_sink", "clickhouse"},
     "limiter_owner": {"kafka_limiter_owner", "millrace_limiter_owner"},
@@ -99,6 +102,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def operator(tmp_path_factory: pytest.TempPathFactory, opened: Path) -> Iterator[Operator]:
     two_of_each = {"MILLRACE_OWNER_PROCESSES": "2", "MILLRACE_INGRESS_PROCESSES": "2"}
     watched = {"PYTHONPATH": str(Path(opened_secrets.__file__).parent), "MILLRACE_TEST_OPENED_SECRETS": str(opened)}
+    two_of_each |= {"MILLRACE_PROCESSOR_REPORT_HOURS": '{"simulator": 0}'}
     marked = {f"MILLRACE_{name}": secret for name, secret in MARKED.items()}
     made = Operator(tmp_path_factory.mktemp("services") / "home", two_of_each | watched | marked)
     yield made
@@ -138,6 +142,14 @@ def test_the_world_has_every_process_and_every_address(operator: Operator, world
         becomes(lambda u=url: get(u.removesuffix("/metrics"), "/readyz"), 200, what=name)
     again = operator.run("up", "--detach", "--json")
     assert json.loads(again.stdout) == world
+
+
+def test_every_metric_that_an_alert_is_about_is_told_by_some_process(world: dict[str, Any]) -> None:
+    told: set[str] = set()
+    for url in world["ops"].values():
+        text = httpx.get(url, timeout=patient(10), trust_env=False).text
+        told |= set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    assert sorted(metrics_named() - told) == []
 
 
 def test_who_is_not_waited_for_gives_way_to_who_is(world: dict[str, Any]) -> None:
