@@ -105,6 +105,23 @@ def test_one_bad_entry_is_a_finding_and_the_rest_of_its_statement_is_one_case(wo
     assert cases == [("bank:NL00BANK", "1"), ("bank:NL00BANK/1", "4"), ("bank:NL00BANK/2", "4")]
 
 
+def test_a_finding_names_an_entry_as_the_statement_does(world: SettlementWorld) -> None:
+    """In units of its currency, with the day of its booking where the bank tells one: yen have no cents."""
+    undated = entry(700, "u").replace("<BookgDt><Dt>2026-01-03</Dt></BookgDt>", "")
+    timed = entry(5, "t").replace("<Dt>2026-01-03</Dt>", "<DtTm>2026-01-04T09:30:00+01:00</DtTm>")
+    unsound = entry(900, "v").replace("<Refs>", '<Amt Ccy="EUR">6.99</Amt><Refs>')
+    take_in(world, statement("1", 705 - 1_234 + 900, entry(-1_234, "r"), undated, timed, unsound))
+    yen = statement("2", 0, entry(1_200, "y"), balances=False).replace("EUR", "JPY").replace("12.00", "1200")
+    take_in(world, yen.replace("NL00BANK", "JP00BANK"))
+    told = [
+        row[0]
+        for row in world.sql("select detail from settlement_discrepancy where detail like 'entry of %%' order by 1")
+    ]
+    assert told[:2] == ["entry of -12.34 EUR booked on 2026-01-03: r", "entry of 0.05 EUR booked on 2026-01-04: t"]
+    assert told[2:4] == ["entry of 1200 JPY booked on 2026-01-03: y", "entry of 7.00 EUR without a booking date: u"]
+    assert told[4].startswith("entry of 9.00 EUR booked on 2026-01-03: ")
+
+
 def test_entries_that_a_published_rule_knows_are_nobodys_case(world: SettlementWorld) -> None:
     """A rule that is published later sorts what waits, when its file is given again."""
     whole = statement("1", 280, entry(300, "salary"), entry(-20, "rent"))

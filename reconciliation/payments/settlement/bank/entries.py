@@ -15,6 +15,7 @@ from reconciliation.payments.settlement.bank import batches
 from reconciliation.payments.settlement.bank.findings import SHORT, group_of
 from reconciliation.payments.settlement.commands import BANK_RETURN
 from reconciliation.payments.settlement.store import Found, execute, resolve_cases
+from schemas.fields.currency import format_minor
 from schemas.payments import limits
 from schemas.payments.policies import bank_rules
 
@@ -170,10 +171,19 @@ def _keep_entry(
         amount=judged.difference,
         currency=entry.currency,
         line_id=line_id,
-        detail=f"entry of {entry.amount} on {entry.booked_on}: {entry.contradiction or ', '.join(entry.names[:3])}",
+        detail=_as_told(entry),
     )
     taken.found.append(found)
     return False
+
+
+def _as_told(entry: Entry) -> str:
+    """An entry as it stands in the bank's own statement: whole units and cents, currency, the day it was booked."""
+    day = f"booked on {entry.booked_on[:10]}" if entry.booked_on else "without a booking date"
+    says = entry.contradiction or ", ".join(entry.names[:3])
+    return f"entry of {format_minor(entry.amount, entry.currency)} {entry.currency} {day}" + (
+        f": {says}" if says else ""
+    )
 
 
 def _payout_taken_back(connection: psycopg.Connection, entry: Entry) -> tuple[str, str] | None:
