@@ -84,6 +84,7 @@ def _of_billing() -> Json:
     run |= {"created_at": TIME, "version": INTEGER}
     metered = {"dimension": STRING, "quantity": INTEGER, "unit_price": _PRICE, "at": TIME}
     line = {"kind": STRING} | metered | _SPAN | {"events": INTEGER, "amount": INTEGER}
+    line |= {"meter_version": INTEGER, "digest": STRING}  # of usage, in invoices that say it
     line |= {"entry_id": OBJECT_ID, "reason": STRING}  # of an adjustment
     invoice = {"invoice_id": OBJECT_ID, "billing_run_id": OBJECT_ID, "tenant_id": OBJECT_ID, "currency": STRING}
     invoice |= _SPAN | {"lines": array_of(a_schema(line, ["kind", "amount"])), "total": INTEGER}

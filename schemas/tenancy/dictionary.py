@@ -103,6 +103,7 @@ TABLES: Final[dict[str, Table]] = {
             "entries": "the last billing entry that it takes up",
             "credit_left": "minor units of credit that it leaves to the next",
             "late_rule": "at which prices its late usage is: 1 of its own run, 2 of the run of the old period",
+            "meter_version": "how the usage of its lines was counted, and is proved; null = made before lines said so",
             "returned": "the void ones, by their ordinals, whose credit it gives back; null = made before that was so",
         },
     ),

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from schemas.tenancy import limits, pricing
 from schemas.tenancy.instants import instant
+from schemas.tenancy.usage_digest import METER_VERSION, digest
 
 Kind = Literal["usage", "late_usage"]
 _ORDER: Final[dict[str, int]] = {"usage": 0, "late_usage": 1}
@@ -34,6 +36,7 @@ class Used(NamedTuple):
     events: int
     price: str
     before: int = 0  # of the same period, in invoices that stand: where its tiers go on
+    proof: Mapping[str, Any] = MappingProxyType({})  # by which meter, of which events; nothing of before lines said it
 
 
 class Entry(NamedTuple):
@@ -75,6 +78,7 @@ class InvoicePlace(NamedTuple):
     entries_before: int
     credit_before: int  # that the one before left, and that void ones had taken
     late_rule: int = LATE_RULE
+    meter_version: int | None = METER_VERSION  # None = of before lines said which
 
     def asked(self) -> dict[str, Any]:
         """The parameters of the queries in ``invoices.sql``."""
@@ -118,14 +122,30 @@ def basis(
     """Of the rows of ``invoices.sql``: ``run_terms``, ``used_in_period``, ``used_late``, ``entries_taken``."""
     run = Run(*terms)
     used = [
-        Used("usage", dimension, run.from_us, run.to_us, int(sum_), events, run.prices[dimension])
-        for dimension, sum_, events in own
+        Used(
+            "usage",
+            dimension,
+            run.from_us,
+            run.to_us,
+            int(sum_),
+            events,
+            run.prices[dimension],
+            0,
+            _proof(place, words),
+        )
+        for dimension, sum_, events, *words in own
     ]
     used += [
-        Used("late_usage", dimension, begins, ends, int(sum_), events, price, int(before))
-        for dimension, begins, ends, sum_, events, before, price in late
+        Used("late_usage", dimension, begins, ends, int(sum_), events, price, int(before), _proof(place, words))
+        for dimension, begins, ends, sum_, events, before, price, *words in late
     ]
     return Basis(run, used, [Entry(*row) for row in entries], place.credit_before)
+
+
+def _proof(place: InvoicePlace, words: Sequence[Any]) -> dict[str, Any]:
+    if place.meter_version is None:
+        return {}
+    return {"meter_version": place.meter_version, "digest": digest(*words)}
 
 
 def made(basis: Basis) -> Made:
@@ -166,6 +186,7 @@ def _line(one: Used) -> dict[str, Any]:
         "events": one.events,
         "unit_price": pricing.shown(one.price),
         "amount": pricing.amount(one.price, one.quantity, one.before),
+        **one.proof,
     }
 
 

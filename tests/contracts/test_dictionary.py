@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from schemas.tenancy import dictionary
+from schemas.tenancy.usage_digest import digest as digest_of_sums
 from sinks.clickhouse import tables
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.social.service import EVENTS
@@ -33,6 +35,10 @@ WORDS = re.compile(r"^\| `(\w+)` \| ([^|]+) \|$", re.MULTILINE)
 COLUMN = re.compile(r"^\| `(\w+)` \| ([^|]+) \|", re.MULTILINE)
 QUERY = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOW = datetime.now(UTC)
+USED = [
+    (0, n, "tn_dictionary", "/meter", f"e{n}", "tokens", f"team-{n % 2}", n, NOW - timedelta(seconds=n))
+    for n in range(1, 6)
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +47,8 @@ def client(stack: World) -> Iterator[Client]:
     made = ClickHouseConnection(url=stack.settings.addresses().clickhouse_url).client()
     for sink in (*TENANCY, *SOCIAL):
         tables.apply_schema(made, sink.definitions())
-    used = [
-        (0, n, "tn_dictionary", "/meter", f"e{n}", "tokens", f"team-{n % 2}", n, NOW - timedelta(seconds=n))
-        for n in range(1, 6)
-    ]
     happened = [(0, n, f"post_{n % 2}", "published", n, NOW) for n in range(1, 6)]
-    made.insert(USAGE.name, used, column_names=USAGE.columns)
+    made.insert(USAGE.name, USED, column_names=USAGE.columns)
     made.insert(EVENTS.name, happened, column_names=EVENTS.columns)
     yield made
     made.close()
@@ -67,6 +69,18 @@ def test_columns_are_those_that_are_there(client: Client, table: str) -> None:
 @pytest.mark.parametrize("query", QUERY.findall(TEXT))
 def test_every_question_is_answered(client: Client, query: str) -> None:
     assert client.query(query).result_rows
+
+
+def test_the_digest_of_a_line_is_told_by_clickhouse_too(client: Client) -> None:
+    """Of the events of this month, by what the guide to invoices says of it."""
+    sums, begins = [0, 0], NOW.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    for _, _, *said, at in (one for one in USED if one[-1] >= begins):
+        texts = (*map(str, said), str((at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)))
+        told = hashlib.sha256("\x1f".join(texts).encode()).digest()
+        sums = [(sums[n] + int.from_bytes(told[8 * n : 8 * n + 8])) % 2**64 for n in (0, 1)]
+    (query,) = (one for one in QUERY.findall(TEXT) if "SHA256" in one)
+    ((_, _, _, digest),) = client.query(query).result_rows
+    assert digest == digest_of_sums(*sums)
 
 
 def test_tables_of_postgres_are_as_they_are_declared() -> None:

@@ -143,7 +143,7 @@ def _make(connection: OwnerConnection, tenant_id: str, number: int) -> int:
             found = _basis(connection, place)
             invoice = made(found)
             named = (tenant_id, place.ordinal, found.run.invoice_id, number, list(place.cut), place.entries)
-            stands = (*named, returned, place.late_rule, invoice.credit_left, invoice.document)
+            stands = (*named, returned, place.late_rule, place.meter_version, invoice.credit_left, invoice.document)
             connection.execute(SQL["invoice_insert"].encode(), stands)
             fail_points.reach("invoice_before_commit")
     except (psycopg.errors.UniqueViolation, psycopg.errors.SerializationFailure):  # another process was first

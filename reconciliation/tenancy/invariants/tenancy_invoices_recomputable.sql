@@ -6,7 +6,7 @@
 select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}') as before, i.entries,
        coalesce(b.entries, 0) as entries_before,
        coalesce(b.credit_left, 0) + invoice_credit_taken(i.tenant_id, i.returned) as credit_before, i.late_rule,
-       i.credit_left, i.invoice_id, i.document
+       i.meter_version, i.credit_left, i.invoice_id, i.document
 from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
 join billing_run r on r.tenant_id = i.tenant_id and r.number = i.run_number
 where not exists (

@@ -109,7 +109,9 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
         assert (lines, found["total"]) == ({"calls": ("1", 4), "tokens": ("2", 6)}, 10)
         assert changed(connection) == []
 
-        (calls, tokens) = found["lines"]  # as a process of before made it
+        for line in found["lines"]:  # as a process of before made it
+            del line["meter_version"], line["digest"]
+        (calls, tokens) = found["lines"]
         found["lines"] = [
             calls | {"dimension": "pages", "quantity": 7, "amount": 7},
             tokens | {"unit_price": "5", "amount": 15},
@@ -119,7 +121,9 @@ def test_late_usage_costs_what_its_period_did_and_invoices_of_before_stay_as_the
         assert changed(connection) == ["in_late_2"]
         unbilled = invariant("tenancy_late_usage_billed").encode()
         assert connection.execute(unbilled).fetchall() == []
-        connection.execute("update tenant_invoice set late_rule = default where invoice_id = 'in_late_2'")
+        connection.execute(
+            "update tenant_invoice set late_rule = default, meter_version = null where invoice_id = 'in_late_2'"
+        )
         assert changed(connection) == []
         passed_over = [row[1:5] for row in connection.execute(unbilled).fetchall()]
         assert passed_over == [("br_late_1", "calls", 1, 4)]

@@ -126,7 +126,7 @@ def test_what_stores_may_hold_is_on_a_board(public: PublicSystem, visitors: Visi
 def test_an_invoice_is_shown_line_by_line(visitors: Visitors, scene: Scene) -> None:
     reader = visitors(f"m_{uuid.uuid4().hex[:8]}", "console:read")
     page = reader.get(f"/console/invoices/{scene.invoice}").text
-    for shown in ("usage", "adjustment", "12.5", "&lt;script&gt;", scene.tenant):
+    for shown in ("usage", "adjustment", "12.5", "meter 1", "&lt;script&gt;", scene.tenant):
         assert shown in page
     assert HOSTILE not in page
     for path in ("/console/tenants/tn_none", "/console/invoices/in_none"):

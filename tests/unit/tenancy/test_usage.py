@@ -326,8 +326,8 @@ PLACE: Final = InvoicePlace("tn_1", 1, 1, [], [], 0, 0, 0)
 
 
 def test_an_invoice_is_the_same_bytes_in_whatever_order_its_usage_is_read() -> None:
-    own = [("tokens", 7, 1), ("calls", 3, 1)]
-    late = [("tokens", -86_400_000_000, 0, 5, 2, 100, "0.25")]
+    own = [("tokens", 7, 1, 5, 6), ("calls", 3, 1, -1, 2**70)]
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 100, "0.25", 7, 8)]
     document = made(basis(PLACE, RUN, own, late, [])).document
     assert made(basis(PLACE, RUN, own[::-1], late, [])).document == document
     found = json.loads(document)
@@ -336,27 +336,37 @@ def test_an_invoice_is_the_same_bytes_in_whatever_order_its_usage_is_read() -> N
         ("usage", "tokens", 2),  # 1.75
         ("late_usage", "tokens", 1),
     ]
+    assert [(line["meter_version"], line["digest"]) for line in found["lines"]] == [
+        (1, "f" * 16 + "0" * 16),
+        (1, f"{5:016x}{6:016x}"),
+        (1, f"{7:016x}{8:016x}"),
+    ]
+    before = json.loads(made(basis(PLACE._replace(meter_version=None), RUN, own, late, [])).document)
+    assert before["lines"] == [
+        {name: said for name, said in line.items() if name not in ("meter_version", "digest")}
+        for line in found["lines"]
+    ]
     assert (found["total"], found["from"], found["to"]) == (7, "1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z")
 
 
 def test_corrections_are_lines_of_their_own_and_credit_goes_on_from_invoice_to_invoice() -> None:
     less = ("be_1", "adjustment", "tokens", -40, "0.25", -1, -86_400_000_000, 0, None, "metered twice")
     gift = ("be_2", "credit", None, None, None, None, None, None, 30, "an outage")
-    owing = made(basis(PLACE, RUN, [("tokens", 8, 1)], [], [less]))
+    owing = made(basis(PLACE, RUN, [("tokens", 8, 1, 0, 0)], [], [less]))
     lines = json.loads(owing.document)["lines"]
     assert [(line["kind"], line["amount"]) for line in lines] == [("usage", 2), ("adjustment", -10), ("credit", 8)]
     assert (lines[1]["quantity"], lines[1]["reason"], lines[1]["to"]) == (-40, "metered twice", "1970-01-01T00:00:00Z")
     assert (owing.total, owing.credit_left) == (0, 8)  # what we would owe is credit
-    second = made(basis(PLACE._replace(credit_before=8), RUN, [("tokens", 100, 1)], [], [gift]))
+    second = made(basis(PLACE._replace(credit_before=8), RUN, [("tokens", 100, 1, 0, 0)], [], [gift]))
     assert (second.total, second.credit_left) == (0, 8 + 30 - 25)
-    third = made(basis(PLACE._replace(credit_before=13), RUN, [("tokens", 100, 1)], [], []))
+    third = made(basis(PLACE._replace(credit_before=13), RUN, [("tokens", 100, 1, 0, 0)], [], []))
     assert (third.total, third.credit_left) == (12, 0)
     assert json.loads(third.document)["lines"][-1] == {"kind": "credit", "amount": -13}
     assert [json.loads(one.document)["total"] for one in (owing, second, third)] == [0, 0, 12]
 
 
 def test_late_usage_goes_on_in_the_tiers_of_its_period() -> None:
-    late = [("tokens", -86_400_000_000, 0, 5, 2, 8, "graduated:10@2,*@1")]
+    late = [("tokens", -86_400_000_000, 0, 5, 2, 8, "graduated:10@2,*@1", 0, 0)]
     (line,) = json.loads(made(basis(PLACE, RUN, [], late, [])).document)["lines"]
     assert (line["amount"], line["unit_price"]["mode"]) == (2 * 2 + 3 * 1, "graduated")
 

@@ -57,17 +57,23 @@ order by number;
 -- name: invoice_place
 -- Of an invoice that stands: its run, its cuts, those of the one before, the credit, and what it says. Primary key.
 select i.tenant_id, i.run_number, i.ordinal, i.cut, coalesce(b.cut, '{}'), i.entries, coalesce(b.entries, 0),
-       coalesce(b.credit_left, 0) + invoice_credit_taken(i.tenant_id, i.returned), i.late_rule, i.credit_left, i.document
+       coalesce(b.credit_left, 0) + invoice_credit_taken(i.tenant_id, i.returned), i.late_rule, i.meter_version, i.credit_left,
+       i.document
 from tenant_invoice i left join tenant_invoice b on b.tenant_id = i.tenant_id and b.ordinal = i.ordinal - 1
 where i.invoice_id = %s;
 
 -- name: used_in_period
--- What was used in the period of a run, up to a cut. Index usage_event_time.
-select e.dimension, sum(e.quantity), count(*)
+-- What was used in the period of a run, up to a cut, and the sums of both halves of what digests say of its events. Index
+-- usage_event_time.
+select e.dimension, sum(e.quantity), count(*), sum(('x' || left(h.hex, 16))::bit(64)::bigint),
+       sum(('x' || substr(h.hex, 17, 16))::bit(64)::bigint)
 from billing_run r
 cross join lateral jsonb_object_keys(r.prices) as p (dimension)
 join usage_event e on e.tenant_id = r.tenant_id and e.dimension = p.dimension
     and e.occurred_at >= r.period_from and e.occurred_at < r.period_to
+cross join lateral (  -- once for each event: not taken into both sums
+    select usage_event_sha256(e.tenant_id, e.source, e.event_id, e.dimension, e.subject, e.quantity, e.occurred_at)
+    offset 0) as h (hex)
 where r.tenant_id = %(tenant)s and r.number = %(number)s and e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
 group by e.dimension;
 
@@ -90,12 +96,17 @@ billed as materialized (
 select e.dimension, (extract(epoch from b.period_from) * 1000000)::bigint,
        (extract(epoch from b.period_to) * 1000000)::bigint,
        sum(e.quantity) filter (where k.is_late), count(*) filter (where k.is_late),
-       coalesce(sum(e.quantity) filter (where not k.is_late), 0), p.price
+       coalesce(sum(e.quantity) filter (where not k.is_late), 0), p.price, sum(('x' || left(h.hex, 16))::bit(64)::bigint),
+       sum(('x' || substr(h.hex, 17, 16))::bit(64)::bigint)
 from billed b
 cross join lateral jsonb_each_text(b.prices) as p (dimension, price)
 join usage_event e on e.tenant_id = b.tenant_id and e.dimension = p.dimension
     and e.occurred_at >= b.period_from and e.occurred_at < b.period_to
 cross join lateral (select e.seq > coalesce((%(before)s::bigint[])[e.partition + 1], 0)) as k (is_late)
+cross join lateral (
+    select case when k.is_late
+        then usage_event_sha256(e.tenant_id, e.source, e.event_id, e.dimension, e.subject, e.quantity, e.occurred_at) end
+    offset 0) as h (hex)
 where e.seq <= coalesce((%(cut)s::bigint[])[e.partition + 1], 0)
 group by e.dimension, p.price, b.number, b.period_from, b.period_to
 having bool_or(k.is_late);
@@ -114,5 +125,6 @@ update invoice_again set made_at = clock_timestamp(), document = %s where tenant
 
 -- name: invoice_insert
 -- Once for each run: a second process that made it too fails at the primary key.
-insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, returned, late_rule, credit_left, document)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
+insert into tenant_invoice (tenant_id, ordinal, invoice_id, run_number, cut, entries, returned, late_rule, meter_version, credit_left,
+                            document)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
