@@ -27,6 +27,7 @@ The HTTP status of a code is decided in one table, ``ingress/http/problems.py``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 Retry = Literal["never", "same_identity"]
@@ -197,6 +198,11 @@ class QuotaExceeded(Rejected):
 
     code = "quota_exceeded"
     retry = "same_identity"
+
+    def __init__(self, message: str | None = None, /, told: Mapping[str, object] | None = None) -> None:
+        """``told``: the numbers of the limit, for the caller."""
+        super().__init__(message)
+        self.told = dict(told or {})
 
 
 class SignatureRequired(Rejected):

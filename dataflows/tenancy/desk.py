@@ -24,6 +24,7 @@ from sinks.postgres.struct_columns import Packer, columns
 
 if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
+    from dataflows.tenancy.domain.entitled import Limit
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
 READS: Final = 4
@@ -88,6 +89,10 @@ class DeskWorkspace:
         self._read = {grant_id: grant.version for grant_id, grant in self._grants.items()}
         self._new_runs: list[BillingRun] = []
         self._changed: set[str] = set()
+
+    def limits(self, tenant_id: str) -> list[Limit]:
+        """As ``EntriesWorkspace.limits``."""
+        return self._entries.limits(tenant_id)
 
     def decide(self, tenant: DeskTenant, command: Command, now: int) -> dict[str, Any] | Rejection:
         """Folds one command of the desk in: its public result, or why not."""

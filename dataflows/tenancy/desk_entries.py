@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from dataflows.tenancy.domain import billing_entry
+from dataflows.tenancy.domain.entitled import limits_of
 from schemas import identity
 from schemas.records import Command, Rejection
 from schemas.refusals import stale
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from dataflows.owner.batch import Statement
     from dataflows.tenancy.domain.billing_entry import BillingEntry
     from dataflows.tenancy.domain.billing_run import DeskTenant, Period
+    from dataflows.tenancy.domain.entitled import Limit
 
 SQL: Final = queries("sinks.postgres.queries.tenancy", "desk.sql")
 HANDLED: Final = frozenset({ADJUST_USAGE, GRANT_CREDIT, SET_ENTITLEMENTS})
+#: what a limit may refuse, or warn of
+_IS_LIMITED: Final = "create_resource"
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -32,24 +36,25 @@ class Said(Struct, frozen=True):
     """What a tenant may, as it was said last."""
 
     texts: dict[str, str]
+    versions: dict[str, int]  # since which each is what it is
     version: int
-    updated_at: int
+    updated_at: int = 0
 
 
 def reads(commands: Sequence[Command]) -> list[Statement]:
     """What these commands work on: always two statements."""
     entered = sorted({c.aggregate_key for c in commands if c.operation in (ADJUST_USAGE, GRANT_CREDIT)})
-    entitled = sorted({c.aggregate_key for c in commands if c.operation == SET_ENTITLEMENTS})
+    entitled = sorted({c.aggregate_key for c in commands if c.operation in (SET_ENTITLEMENTS, _IS_LIMITED)})
     return [(SQL["desk_entries"], (Texts(entered),)), (SQL["desk_entitlements"], (Texts(entitled),))]
 
 
 class EntriesWorkspace:
     """Over what ``reads`` returned."""
 
-    def __init__(self, partition: int, entries: Sequence[tuple[Any, ...]], versions: Sequence[tuple[Any, ...]]) -> None:
+    def __init__(self, partition: int, entries: Sequence[tuple[Any, ...]], entitled: Sequence[tuple[Any, ...]]) -> None:
         self._partition = partition
         self._numbers: dict[str, int] = dict(entries)
-        self._versions: dict[str, int] = dict(versions)
+        self._known = {tenant_id: Said(texts, versions, version) for tenant_id, version, texts, versions in entitled}
         self._new: list[BillingEntry] = []
         self._said: dict[str, Said] = {}
 
@@ -73,14 +78,21 @@ class EntriesWorkspace:
         return billing_entry.rendered(entry)
 
     def _entitle(self, tenant_id: str, command: Command, now: int) -> dict[str, Any] | Rejection:
-        current = self._versions.get(tenant_id, 0)
-        if refused := stale(command.expected_version, current):
+        before = self._known.get(tenant_id) or Said({}, {}, 0)
+        if refused := stale(command.expected_version, before.version):
             return refused
         texts: Any = command.payload["entitlements"]
-        self._versions[tenant_id] = current + 1
-        self._said[tenant_id] = Said(texts, current + 1, now)
+        current = before.version
+        stays = {name for name, text in texts.items() if before.texts.get(name) == text}
+        versions = {n: before.versions.get(n, current) if n in stays else current + 1 for n in texts}
+        self._known[tenant_id] = self._said[tenant_id] = Said(texts, versions, current + 1, now)
         shown = {"tenant_id": tenant_id, "entitlements": entitlements.shown(texts)}
         return {"object": "entitlements", **shown, "updated_at": instant(now), "version": current + 1}
+
+    def limits(self, tenant_id: str) -> list[Limit]:
+        """How many resources the tenant is entitled to, as of the commands before: known where one is to be made."""
+        known = self._known.get(tenant_id)
+        return [] if known is None else limits_of(known.texts)
 
     def writes(self) -> list[Statement]:
         """What the batch changes."""
@@ -92,6 +104,7 @@ class EntriesWorkspace:
                 Texts([tenant_id for tenant_id, _ in said]),
                 Integers([self._partition] * len(said)),
                 Texts([_encode(one.texts).decode() for _, one in said]),
+                Texts([_encode(one.versions).decode() for _, one in said]),
                 Bigints([one.version for _, one in said]),
                 Times([one.updated_at for _, one in said]),
             )

@@ -10,7 +10,7 @@ from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.tenancy.changes import Changes, Image, KeyChange
 from dataflows.tenancy.desk import DeskWorkspace
-from dataflows.tenancy.domain import capacity, migration, resource, tenant
+from dataflows.tenancy.domain import capacity, entitled, migration, resource, tenant
 from dataflows.tenancy.domain.billing_run import DeskTenant
 from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
@@ -225,12 +225,14 @@ class TenancyWorkspace:
         place = (found.tenant_id, resource.identity_of(command))
         counted = (found.tenant_id, resource.DIMENSION)
         used = self._known.used.get(counted, 0)
-        decided = resource.decide(self._known.heads.get(place), found, used, command, now)
+        limits = self._desk.limits(found.tenant_id)
+        decided = resource.decide(self._known.heads.get(place), found, used, command, now, limits)
         if isinstance(decided, Rejection):
             return decided
         self._known.heads[place] = self._changes.heads[place] = decided
         if change := resource.live_change(command):
             self._known.used[counted] = self._changes.used[counted] = used + change
+        warnings = entitled.warnings(limits, used + change) if change > 0 else []
         sealed = b"" if decided.deleted else seals.from_text(payload["sealed"])
         placement = self._known.placements[found.placement_id]
         further = None if moves is None else moves.further_placement(found.placement_id)
@@ -241,6 +243,7 @@ class TenancyWorkspace:
             "version": decided.version,
         }
         result |= {"deleted": True} if decided.deleted else {"sealed": payload["sealed"]}
+        result |= {"warnings": warnings} if warnings else {}
         return Committed(result, (self._event(found, decided),))
 
     @staticmethod

@@ -141,6 +141,8 @@ def of_error(error: errors.PlatformError) -> bytes:
         extra = {"current_version": error.current_version}
     if isinstance(error, errors.StateConflict) and error.current_state is not None:
         extra = {"current_state": error.current_state}
+    if isinstance(error, errors.QuotaExceeded) and error.told:
+        extra = error.told
     if isinstance(error, errors.TenantNotActive):
         extra = {"state": error.state}
     return render(error.code, error.public, extra)

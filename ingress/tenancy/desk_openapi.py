@@ -25,13 +25,7 @@ _ONE: Final = "application/cloudevents+json"
 _BATCH: Final = "application/cloudevents-batch+json"
 
 
-def paths() -> Json:
-    """Routes that are no commands."""
-    run = "/v1/tenants/{tenant_id}/billing_runs"
-    grant = "/v1/tenants/{tenant_id}/support_grants"
-    own = ("tenant_id",)
-    said = "true: made again from the events and the run's prices"
-    recompute = elements.query("recompute", {"enum": ["true", "false"]}, said)
+def _of_usage() -> Json:
     return {
         "/v1/usage/events": {"post": _meter()},
         "/v1/usage": read("get_tenant_usage", "Usage", "TenantUsage", scopes=("usage:read",), parameters=_asked()),
@@ -41,6 +35,17 @@ def paths() -> Json:
         "/v1/usage_conflicts": read(
             "list_usage_conflicts", "Contradictions", "UsageConflictPage", scopes=("usage:read",), parameters=_PAGE
         ),
+    }
+
+
+def paths() -> Json:
+    """Routes that are no commands."""
+    run = "/v1/tenants/{tenant_id}/billing_runs"
+    grant = "/v1/tenants/{tenant_id}/support_grants"
+    own = ("tenant_id",)
+    said = "true: made again from the events and the run's prices"
+    recompute = elements.query("recompute", {"enum": ["true", "false"]}, said)
+    return _of_usage() | {
         run: read("list_billing_runs", "Runs, newest first", "BillingRunPage", own, scopes=_DESK, parameters=_PAGE),
         f"{run}/{{billing_run_id}}": read(
             "get_billing_run", "A run", "BillingRun", (*own, "billing_run_id"), scopes=_DESK
@@ -52,6 +57,14 @@ def paths() -> Json:
             "get_tenant_entitlements", "What a tenant may", "Entitlements", own, scopes=_DESK
         ),
         "/v1/entitlements": read("list_entitlements", "What the tenant may", "Entitlements", scopes=(READ,)),
+        "/v1/entitlements/{feature}": read(
+            "require_entitlement",
+            "One feature, if the tenant may now",
+            "Entitlement",
+            ("feature",),
+            scopes=(READ,),
+            refusals=("quota_exceeded",),
+        ),
         "/v1/invoices/{invoice_id}": read("get_invoice", "An invoice", "Invoice", ("invoice_id",), scopes=_DESK),
         "/v1/invoices/{invoice_id}/document": read(
             "get_invoice_document",

@@ -24,6 +24,7 @@ from ingress.tenancy.openapi import committed
 from schemas.fields.value_types import NOTE
 from schemas.tenancy import attribute_names
 from schemas.tenancy.desk_operations import DESK
+from schemas.tenancy.entitlements import KINDS, PERIODS
 from schemas.tenancy.value_types import PRICES
 
 Json = dict[str, Any]
@@ -106,15 +107,17 @@ def _of_billing() -> Json:
         "BillingEntry": entries,
         "BillingEntryPage": page_of(ref("BillingEntry")),
         "CommittedBillingEntry": committed(ref("BillingEntry")),
-        "Entitlements": list_of(_feature()),
+        "Entitlement": _feature(),
+        "Entitlements": list_of(ref("Entitlement")),
         "CommittedEntitlements": committed(entitled),
     }
 
 
 def _feature() -> Json:
-    """What a tenant may of one kind: ``value``, or what is used and left of a metered one this month."""
-    named = {"feature": STRING, "kind": {"enum": ["bool", "static", "metered"]}, "allowed": _FLAG}
+    """What a tenant may of one kind: ``value``, or what is used and left, at once or in this period."""
+    named = {"feature": STRING, "kind": {"enum": list(KINDS)}, "allowed": _FLAG, "version": INTEGER}
     counted = {"dimension": STRING, "limit": INTEGER_OR_NULL, "used": INTEGER, "remaining": INTEGER_OR_NULL}
+    counted |= {"soft": _FLAG, "warning": _FLAG, "period": {"enum": list(PERIODS)}}
     return a_schema(named | {"value": {"type": ["boolean", "string"]}} | counted | _SPAN, list(named))
 
 

@@ -117,6 +117,8 @@ _ROOM: Final = a_schema(
     | {"measured_at": TEXT_OR_NULL}
 )
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
+_WARNED: Final = {"feature": STRING, "dimension": STRING, "limit": INTEGER, "used": INTEGER}
+_WARNINGS: Final = array_of(a_schema(_WARNED))  # of soft limits that what was made goes beyond; not there without
 
 
 def paths() -> Json:
@@ -178,7 +180,7 @@ def components() -> Json:
         ),
         "Quotas": list_of(quota),
         "CommittedTenant": committed(_TENANT),
-        "CommittedResource": committed(_RESOURCE),
+        "CommittedResource": committed(_RESOURCE | {"properties": _RESOURCE["properties"] | {"warnings": _WARNINGS}}),
         "CommittedDeletion": committed(deletion),
         "CommittedTenantExport": committed(export),
         "CommittedKey": committed(key),

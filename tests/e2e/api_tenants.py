@@ -24,6 +24,10 @@ def of_tenants(world: ApiWorld) -> None:
         "get_tenant_entitlements", "request_support_grant", "list_support_grants", "list_billing_entries",
         "list_tenant_quotas",
     )  # fmt: skip
+    desk.does(
+        "PUT", f"/v1/tenants/{world.tenant}/entitlements", {"entitlements": {"sso": {"kind": "bool", "value": True}}}
+    )
+    world.about({"feature": "sso"}, "require_entitlement")
     world.bodies["change_tenant"] = {"name": "Another name"}
     suspended, resumed, offboarded, deleted, shredded, moved, back, changed = (world.active_tenant() for _ in range(8))
     world.about({"tenant_id": changed}, "change_tenant")

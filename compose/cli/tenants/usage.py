@@ -69,7 +69,7 @@ def entitlements(
         return
     found = calls.read(token, path)
     calls.tell_page(
-        found, ("feature", "kind", "allowed", "used", "remaining"), as_json=as_json, none="nothing was said"
+        found, ("feature", "kind", "allowed", "warning", "used", "remaining"), as_json=as_json, none="nothing was said"
     )
 
 

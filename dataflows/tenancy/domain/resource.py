@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
+from dataflows.tenancy.domain import entitled
+from dataflows.tenancy.domain.entitled import Limit
 from dataflows.tenancy.domain.tenant import Tenant
 from schemas.records import Command, Denial, Rejection
 from schemas.refusals import stale, wrong_value
@@ -34,15 +37,18 @@ def identity_of(command: Command) -> str:
     return str(command.payload["resource_id"])
 
 
-def decide(head: Head | None, tenant: Tenant, used: int, command: Command, now: int) -> Head | Rejection:
-    """The head after the command, or a refusal."""
+def decide(
+    head: Head | None, tenant: Tenant, used: int, command: Command, now: int, limits: Sequence[Limit] = ()
+) -> Head | Rejection:
+    """The head after the command, or a refusal. ``limits``: those of the tenant's entitlements."""
     payload: dict[str, Any] = command.payload
     if command.operation == "create_resource":
         if head is not None:
             return Rejection("state_conflict", "The resource exists already.")
         if payload["resource_id"] != identity_of(command):
             return wrong_value("payload.resource_id", "must be that of the retry identity")
-        return stale(command.expected_version, 0) or _over(tenant, used) or _head(command, tenant, 1, now, now)
+        refused = stale(command.expected_version, 0) or _over(tenant, used) or entitled.refusal(limits, used)
+        return refused or _head(command, tenant, 1, now, now)
     if head is None or head.deleted:
         return _NOT_FOUND
     if refused := stale(command.expected_version, head.version):

@@ -13,6 +13,8 @@ from ingress.http.parts import parts_of
 from ingress.tenancy.billing.entitlements import Entitlements
 from ingress.tenancy.billing.invoices import Billing
 from ingress.tenancy.callers import member, of_tenant
+from schemas import errors
+from schemas.tenancy.entitlements import is_feature
 from schemas.tenancy.operations import READ
 
 if TYPE_CHECKING:
@@ -57,6 +59,18 @@ async def own_entitlements(request: Request) -> Response:
     return await _entitlements(request, known)
 
 
+@router.get("/v1/entitlements/{feature}")
+async def require_entitlement(request: Request, feature: str) -> Response:
+    """Whether the caller's own tenant may now: for who offers the feature. What it may not is refused."""
+    _, known = await member(request, READ)
+    if not is_feature(feature):
+        raise errors.NotFound
+    tenant = known.tenant
+    found = await parts_of(request).get(Entitlements).require(tenant.tenant_id, tenant.timezone, feature)
+    return calling.json(found, calling.NO_STORE)
+
+
 async def _entitlements(request: Request, known: Known) -> Response:
-    found, version = await parts_of(request).get(Entitlements).of(known.tenant)
+    tenant = known.tenant
+    found, version = await parts_of(request).get(Entitlements).of(tenant.tenant_id, tenant.timezone)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{version}"'})

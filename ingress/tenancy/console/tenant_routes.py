@@ -16,11 +16,13 @@ from starlette.responses import Response
 from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
+from ingress.http.parts import parts_of
 from ingress.tenancy.billing import invoice_payment
+from ingress.tenancy.billing.entitlements import Entitlements
 from ingress.tenancy.billing.invoice_routes import intent_of
 from schemas import errors
 from schemas import limits as schemas_limits
-from schemas.tenancy import entitlements, pricing
+from schemas.tenancy import pricing
 from schemas.tenancy.value_types import MODES
 
 KEY_BYTES: Final = 16
@@ -82,7 +84,7 @@ async def tenant(request: Request, tenant_id: str) -> Response:
         tenant=facts[0],
         quotas=_quotas(facts[0]["quotas"], known),
         prices={name: pricing.shown(price) for name, price in sorted(facts[0]["prices"].items())},
-        entitlements=entitlements.shown(facts[0]["entitlements"] or {}),
+        entitlements=await _entitled(request, tenant_id, zone),
         charts=charts(used, datetime.now(ZoneInfo(zone)).date()),
         runs=runs,
         entries=entries,
@@ -95,6 +97,16 @@ async def tenant(request: Request, tenant_id: str) -> Response:
         days=limits.CONSOLE_USAGE_DAYS,
         counted=limits.CONSOLE_COUNTED_MAX,
     )
+
+
+async def _entitled(request: Request, tenant_id: str, zone: str) -> list[dict[str, Any]] | None:
+    """What the tenant may now; None while that costs more than a page may."""
+    try:
+        found, _ = await parts_of(request).get(Entitlements).of(tenant_id, zone)
+    except (errors.Overloaded, errors.DependencyTimeout):
+        return None
+    told: list[dict[str, Any]] = found["data"]
+    return told
 
 
 def _quotas(said: dict[str, str], used: dict[str, int]) -> list[tuple[str, int, int | None]]:

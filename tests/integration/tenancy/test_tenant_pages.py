@@ -30,6 +30,7 @@ __all__ = ["public", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 DAY = timedelta(days=1)
+ROOM = {"kind": "limit", "dimension": "resources", "limit": 1, "soft": True}
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ def a_scene(public: PublicSystem) -> Iterator[Scene]:
     assert writer.http.post("/v1/usage/events", content=json.dumps(events), headers=kind).status_code == 202
     span = {"dimension": "tokens", "from": (TODAY - 11 * DAY).isoformat(), "to": TODAY.isoformat()}
     becomes(lambda: [row["events"] for row in member.http.get("/v1/usage", params=span).json()["data"]], [10])
-    staff.done("PUT", f"{root}/entitlements", {"entitlements": {"exports": {"kind": "bool", "value": True}}})
+    staff.done(
+        "PUT", f"{root}/entitlements", {"entitlements": {"exports": {"kind": "bool", "value": True}, "room": ROOM}}
+    )
     less = {"dimension": "tokens", "quantity": -50, "at": (TODAY - 3 * DAY).isoformat(), "reason": HOSTILE}
     staff.done("POST", f"{root}/usage_adjustments", less)
     period = {"from": (TODAY - 10 * DAY).isoformat(), "to": TODAY.isoformat(), "grace_s": 0}
@@ -90,7 +93,16 @@ def test_all_of_a_tenant_is_on_one_page(visitors: Visitors, scene: Scene) -> Non
     page = reader.get(f"/console/tenants/{scene.tenant}")
     assert page.status_code == 200, page.text
     chain = "The newest rows are one chain up to its head, link 2"
-    for shown in (scene.invoice, scene.grant, "T-7", "pooled", "exports", "resource_writes", chain):
+    for shown in (
+        scene.invoice,
+        scene.grant,
+        "T-7",
+        "pooled",
+        "exports",
+        "soft limit reached",
+        "resource_writes",
+        chain,
+    ):
         assert shown in page.text
     heights = re.findall(r'<rect x="\d+" y="([\d.]+)"', page.text)
     assert len(heights) == 2 * 30  # tokens, and our own writes

@@ -328,12 +328,16 @@ def test_what_is_no_correction(field: str, change: dict[str, Any]) -> None:
     assert [wrong["field"] for wrong in found.extra["errors"]] == [field]
 
 
+_OF_RESOURCES = {"dimension": "resources", "limit": 1}
 ALLOWED = {
     "exports": {"kind": "bool", "value": True},
     "sso": {"kind": "bool", "value": False},
     "plan": {"kind": "static", "value": "gold: plus"},
-    "tokens": {"kind": "metered", "dimension": "tokens", "limit": 10},
-    "calls": {"kind": "metered", "dimension": "calls", "limit": None},
+    "tokens": {"kind": "metered", "dimension": "tokens", "limit": 10, "soft": False, "period": "month"},
+    "calls": {"kind": "metered", "dimension": "a:5:soft", "limit": None, "soft": True, "period": "day"},
+    "hours": {"kind": "metered", "dimension": "calls:5:soft", "limit": 7, "soft": False, "period": "month"},
+    "seats": {"kind": "limit", "dimension": "resources", "limit": 3, "soft": True},
+    "room": {"kind": "limit", "dimension": "resources", "limit": None, "soft": False},
 }
 
 
@@ -343,6 +347,9 @@ def test_entitlements_travel_as_texts_and_look_as_they_were_given() -> None:
     assert entitlements.entitlements(texts) is None
     assert entitlements.texts_of(texts) == texts
     assert entitlements.shown(texts) == ALLOWED
+    assert (texts["tokens"], texts["calls"]) == ("metered:tokens:10", "metered:a:5:soft::soft:day")
+    least = {"n": {"kind": "metered", "dimension": "tokens", "limit": 10}, "m": {"kind": "limit", **_OF_RESOURCES}}
+    assert entitlements.texts_of(least) == {"m": "limit:resources:1:hard", "n": "metered:tokens:10"}
 
 
 @each(
@@ -358,6 +365,15 @@ def test_entitlements_travel_as_texts_and_look_as_they_were_given() -> None:
         {"kind": "metered", "dimension": "a b", "limit": 1},
         {"kind": "metered", "dimension": "tokens", "limit": -1},
         {"kind": "metered", "dimension": "tokens", "limit": True},
+        {"kind": "metered", "dimension": "tokens", "limit": 1, "soft": 1},
+        {"kind": "metered", "dimension": "tokens", "limit": 1, "period": "week"},
+        {"kind": "metered", "dimension": "tokens", "limit": 1, "value": 1},
+        {"kind": "limit", "dimension": "tokens", "limit": 1},
+        {"kind": "limit", "dimension": "resources", "limit": -1},
+        {"kind": "limit", "dimension": "resources", "limit": 1, "period": "day"},
+        "limit:resources:1",
+        "limit:tokens:1:soft",
+        "metered:tokens:1:soft:week",
         {"kind": "other", "value": True},
     ],
 )

@@ -19,6 +19,7 @@ from tests.each import each
 SCHEMAS: Final = openapi.document()["components"]["schemas"]
 #: whose members are named by whoever wrote them
 FREE: Final = ("quotas", "prices", "payload", "entitlements", "unit_price")
+METERED: Final = {"kind": "metered", "dimension": "a", "limit": 5, "soft": True, "period": "month"}
 RUN: Final = invoice.Run("br_1", "in_1", "tn_1", "EUR", {"tokens": "0.5"}, 1, 2)
 ENTRIES: Final = [
     invoice.Entry("be_1", "adjustment", "tokens", 3, "2", 1, None, None, None, "why"),
@@ -75,10 +76,10 @@ def unnamed(schema: dict[str, Any], value: Any, where: str = "") -> list[str]:
         ("Invoice", invoice.json.loads(invoice.made(invoice.Basis(RUN, USED, ENTRIES, 0)).document)),
         ("Isolation", isolation_routes._shown((1, 1, 0, [{"id": "keys", "gaps": 0}]), 1)),
         ("IsolationEvidencePage", {"data": [isolation_routes._found((1, 1, "list", "seen", 1, "s_1", "planted"))]}),
-        ("Entitlements", {"data": [entitlements._row("f", {"kind": "bool", "value": True}, {}, (1, 2))]}),
+        ("Entitlements", {"data": [entitlements._row("f", {"kind": "bool", "value": True}, 0, {})]}),
         (
             "Entitlements",
-            {"data": [entitlements._row("f", {"kind": "metered", "dimension": "a", "limit": 5}, {}, (1, 2))]},
+            {"data": [entitlements._row("f", METERED, 1, {"month": (1, 2)}) | {"version": 1}]},
         ),
         ("Migration", rendering.move_document(MOVE | {"created_at": 1, "updated_at": 1})),
         (

@@ -10,7 +10,7 @@ from msgspec import structs
 from dataflows.owner.service import Committed
 from dataflows.tenancy.changes import Changes
 from dataflows.tenancy.desk import DeskWorkspace
-from dataflows.tenancy.domain import capacity, migration, resource, tenant
+from dataflows.tenancy.domain import capacity, entitled, migration, resource, tenant
 from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
@@ -112,6 +112,20 @@ def test_a_hard_quota_refuses_at_its_limit_and_not_before() -> None:
     assert over.extra == {"dimension": "resources", "limit": 2, "used": 2}
     assert isinstance(create(quotas={"resources": "1"}, used=5), Denial)  # a limit below what is used
     assert isinstance(create(quotas={"resources": ""}, used=10**9), Head)
+
+
+LIMITS = entitled.limits_of(
+    {"a": "limit:resources:3:soft", "b": "limit:resources:5:hard", "c": "limit:resources::hard"}
+)
+
+
+def test_a_hard_limit_refuses_and_a_soft_one_warns_of_what_is_beyond_it() -> None:
+    said = {"resource_id": resource_of(scope_of(TENANT), "k"), "size": 3}
+    for used, refused in ((4, None), (5, {"feature": "b", "dimension": "resources", "limit": 5, "used": 5})):
+        found = resource.decide(None, made(), used, command("create_resource", said), 5, LIMITS)
+        assert (found.extra if isinstance(found, Denial) else None) == refused
+    warned = [entitled.warnings(LIMITS, used) for used in (3, 4)]
+    assert warned == [[], [{"feature": "a", "dimension": "resources", "limit": 3, "used": 4}]]
 
 
 def test_a_resource_is_written_at_the_version_that_is_expected_and_stays_deleted() -> None:

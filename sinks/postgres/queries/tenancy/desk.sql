@@ -12,8 +12,8 @@ where r.tenant_id = any(%s::text[]);
 select tenant_id, max(number) from billing_entry where tenant_id = any(%s::text[]) group by tenant_id;
 
 -- name: desk_entitlements
--- How often what a tenant may was said. Primary key.
-select tenant_id, version from tenant_entitlement where tenant_id = any(%s::text[]);
+-- What a tenant may, since which version each of it, and how often it was said. Primary key.
+select tenant_id, version, entitlements, versions from tenant_entitlement where tenant_id = any(%s::text[]);
 
 -- name: desk_grants
 -- The grants of a batch, and of tenants whose tier is said those that begin later. Its hash index; the primary key.
@@ -49,12 +49,13 @@ from unnest(%s::text[], %s::bigint[], %s::text[], %s::int[], %s::text[], %s::tex
 
 -- name: desk_entitlements_write
 -- What tenants may from now on: under the lock on their rows. Primary key.
-insert into tenant_entitlement (tenant_id, partition, entitlements, version, updated_at)
-select tenant_id, partition, entitlements::jsonb, version, updated_at
-from unnest(%s::text[], %s::int[], %s::text[], %s::bigint[], %s::timestamptz[])
-         as t (tenant_id, partition, entitlements, version, updated_at)
+insert into tenant_entitlement (tenant_id, partition, entitlements, versions, version, updated_at)
+select tenant_id, partition, entitlements::jsonb, versions::jsonb, version, updated_at
+from unnest(%s::text[], %s::int[], %s::text[], %s::text[], %s::bigint[], %s::timestamptz[])
+         as t (tenant_id, partition, entitlements, versions, version, updated_at)
 on conflict (tenant_id) do update
-set entitlements = excluded.entitlements, version = excluded.version, updated_at = excluded.updated_at;
+set entitlements = excluded.entitlements, versions = excluded.versions, version = excluded.version,
+    updated_at = excluded.updated_at;
 
 -- name: desk_grants_insert
 -- New grants; an id that exists fails the batch.
