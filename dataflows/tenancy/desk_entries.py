@@ -128,6 +128,7 @@ class EntriesWorkspace:
             Bigints([e.amount or 0 for e in new]),
             Texts([e.reason for e in new]),
             Times([e.created_at for e in new]),
+            Texts([e.made_by or "" for e in new]),
         )
 
 

@@ -65,13 +65,18 @@ def _of_usage() -> Json:
     group = {"subject": TEXT_OR_NULL, "source": STRING}  # the one that was asked for
     told = {"quantity": INTEGER, "value": {"type": ["integer", "string"]}}  # value: of an aggregation that is no sum
     sums = a_schema(_SPAN | group | told | {"events": INTEGER}, ["from", "to", "events"])
+    span = {"from": TIME_OR_NULL, "to": TIME_OR_NULL}  # the billed period that is corrected
+    correction = {"entry_id": OBJECT_ID, "quantity": INTEGER, "at": TIME, "reason": STRING, "by": TEXT_OR_NULL}
+    corrected = {"corrections": array_of(a_schema(correction | span | {"created_at": TIME}))}  # of an aggregation sum
+    total = dict.fromkeys(("metered", "corrected", "corrections", "quantity"), INTEGER)
+    corrected |= {"total": a_schema(total)}
     of_event = {"source": STRING, "event_id": STRING, "dimension": STRING, "quantity": INTEGER}
     conflict = _object("usage_conflict") | {"conflict_id": STRING} | of_event
     conflict |= {"subject": TEXT_OR_NULL, "time": TIME, "seen_at": TIME}
     return {
         "UsageEvent": event,
         "UsageAccepted": a_schema({"accepted": INTEGER}),
-        "TenantUsage": a_schema({"data": array_of(sums), "as_of": TIME}),
+        "TenantUsage": a_schema({"data": array_of(sums), "as_of": TIME} | corrected, ["data", "as_of"]),
         "UsageDimensionPage": page_of(a_schema({"dimension": STRING, "last_used_at": TIME})),
         "UsageConflict": a_schema(conflict),
         "UsageConflictPage": page_of(ref("UsageConflict")),
@@ -91,7 +96,7 @@ def _of_billing() -> Json:
     invoice |= _SPAN | {"lines": array_of(a_schema(line, ["kind", "amount"])), "total": INTEGER}
     corrected = metered | {"from": TIME_OR_NULL, "to": TIME_OR_NULL}
     entry = _object("billing_entry") | {"entry_id": OBJECT_ID, "tenant_id": OBJECT_ID, "kind": STRING}
-    entry |= {"reason": STRING, "created_at": TIME, "version": INTEGER}
+    entry |= {"reason": STRING, "by": TEXT_OR_NULL, "created_at": TIME, "version": INTEGER}
     entries = a_schema(entry | corrected | {"amount": INTEGER}, list(entry))
     amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), INTEGER)
     paid = _object("invoice_payment") | {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": STRING}

@@ -54,13 +54,28 @@ class Lives:
 
     async def moves(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
         """A page of the tenant's moves."""
-        place = self._cursors.read(tenant_id, "migrations", cursor, tuple[int, str]) if cursor else BEFORE_ALL
+        return await self._page("migrations", "migration_id", move_document, tenant_id, limit, cursor)
+
+    async def exports(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
+        """A page of the tenant's exports."""
+        return await self._page("exports", "export_id", export_document, tenant_id, limit, cursor)
+
+    async def _page(
+        self,
+        name: str,
+        id_name: str,
+        document: Callable[[dict[str, Any]], dict[str, Any]],
+        tenant_id: str,
+        limit: int,
+        cursor: str | None,
+    ) -> dict[str, Any]:
+        place = self._cursors.read(tenant_id, name, cursor, tuple[int, str]) if cursor else BEFORE_ALL
         asked = {"tenant_id": tenant_id, "created_at": place[0], "id": place[1], "limit": limit + 1}
-        found = await self._store.records("tenant_migrations_newest", asked)
+        found = await self._store.records(f"tenant_{name}_newest", asked)
         has_more, found = len(found) > limit, found[:limit]
-        last = (found[-1]["created_at"], found[-1]["migration_id"]) if has_more else None
-        following = self._cursors.write(tenant_id, "migrations", last) if last else None
-        return {"data": [move_document(m) for m in found], "has_more": has_more, "next_cursor": following}
+        last = (found[-1]["created_at"], found[-1][id_name]) if has_more else None
+        following = self._cursors.write(tenant_id, name, last) if last else None
+        return {"data": [document(one) for one in found], "has_more": has_more, "next_cursor": following}
 
     async def parts(self, export: dict[str, Any], shown: Callable[[], Awaitable[Known]]) -> AsyncIterator[bytes]:
         """The lines of an export, part after part, each only while ``shown`` tells its tenant, and by the keys of then.
@@ -78,6 +93,14 @@ class Lives:
             yield text
         if digest.hexdigest() != export["sha256"]:
             raise errors.NotFound
+
+
+@router.get("/v1/tenants/{tenant_id}/exports")
+async def list_exports(request: Request, tenant_id: str) -> Response:
+    """The tenant's exports, newest first."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    lives = parts_of(request).get(Lives)
+    return calling.json(await lives.exports(known.tenant.tenant_id, *calling.place(request)))
 
 
 @router.get("/v1/tenants/{tenant_id}/exports/{export_id}")

@@ -131,6 +131,9 @@ def paths() -> Json:
         "/v1/tenants/{tenant_id}/quotas": read(
             "list_tenant_quotas", "Its limits, and what it uses", "Quotas", ("tenant_id",)
         ),
+        "/v1/tenants/{tenant_id}/exports": read(
+            "list_tenant_exports", "Exports, newest first", "TenantExportPage", ("tenant_id",), parameters=_PAGE
+        ),
         "/v1/tenants/{tenant_id}/exports/{export_id}": read("get_tenant_export", "An export", "TenantExport", _EXPORT),
         "/v1/tenants/{tenant_id}/exports/{export_id}/content": read(
             "get_tenant_export_content",
@@ -186,6 +189,7 @@ def components() -> Json:
         "CommittedKey": committed(key),
         "CommittedMigration": committed(_MIGRATION),
         "TenantExport": export,
+        "TenantExportPage": page_of(ref("TenantExport")),
         "NdjsonText": STRING,
         "Certificate": a_schema(
             {

@@ -124,6 +124,7 @@ TABLES: Final[dict[str, Table]] = {
             "amount": "of credit: minor units",
             "reason": "why, for people",
             "created_at": "when it was said",
+            "made_by": "in whose name it was said; null = made before that was kept",
         },
     ),
     "support_grant": Table(

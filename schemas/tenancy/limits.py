@@ -66,6 +66,7 @@ USAGE_AHEAD_MAX_S: Final = 300
 USAGE_ERRORS_MAX: Final = 100  # told of one request
 USAGE_WINDOWS_MAX: Final = 10_000  # of one question
 USAGE_ROWS_MAX: Final = 10_000  # of one answer
+USAGE_CORRECTIONS_MAX: Final = 100  # told of one question, the newest; all are in its sum
 USAGE_QUESTIONS_MAX: Final = 4  # of one ingress process at once: half of its connections to Postgres
 USAGE_QUESTIONS_OF_TENANT_MAX: Final = 2
 USAGE_SPAN_MAX_S: Final = 400 * 86_400  # of one question

@@ -31,6 +31,7 @@ class BillingEntry(Struct, frozen=True, kw_only=True):
     amount: int | None = None
     reason: str
     created_at: int
+    made_by: str | None = None  # in whose name; None = made before that was kept
 
 
 def adjusted(
@@ -64,6 +65,7 @@ def adjusted(
         period=next((period for period in billed if period[0] <= at < period[1]), None),
         reason=said["reason"],
         created_at=now,
+        made_by=command.scope,
     )
 
 
@@ -78,6 +80,7 @@ def credited(tenant: DeskTenant, number: int, entry_id: str, command: Command, n
         amount=said["amount"],
         reason=said["reason"],
         created_at=now,
+        made_by=command.scope,
     )
 
 
@@ -101,6 +104,7 @@ def rendered(entry: BillingEntry) -> dict[str, Any]:
         "kind": entry.kind,
         **about,
         "reason": entry.reason,
+        "by": entry.made_by,
         "created_at": instant(entry.created_at),
         "version": entry.number,
     }

@@ -118,9 +118,22 @@ def _rendered(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _entry(row: tuple[Any, ...]) -> BillingEntry:
-    entry_id, tenant_id, number, kind, dimension, quantity, unit_price, at, begins, ends, amount, reason, created_at = (
-        row
-    )
+    (
+        entry_id,
+        tenant_id,
+        number,
+        kind,
+        dimension,
+        quantity,
+        unit_price,
+        at,
+        begins,
+        ends,
+        amount,
+        reason,
+        created_at,
+        made_by,
+    ) = row
     return BillingEntry(
         entry_id=entry_id,
         tenant_id=tenant_id,
@@ -134,6 +147,7 @@ def _entry(row: tuple[Any, ...]) -> BillingEntry:
         amount=amount,
         reason=reason,
         created_at=created_at,
+        made_by=made_by,
     )
 
 

@@ -17,6 +17,7 @@ from schemas.tenancy import limits
 from schemas.tenancy.instants import instant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from decimal import Decimal
 
     from ingress.http.cursors import Cursors
@@ -141,7 +142,11 @@ class Usage:
             reason = f"makes more than {limits.USAGE_ROWS_MAX} rows: ask for a shorter span"
             raise errors.InvalidCommand([{"field": "to", "reason": reason}])
         spans = list(pairwise(edges))
-        return {"data": [_row(asked, spans, row) for row in rows], "as_of": instant(now_us)}
+        found = {"data": [_row(asked, spans, row) for row in rows], "as_of": instant(now_us)}
+        if asked.aggregation != "sum":
+            return found
+        corrections = parameters | {"limit": limits.USAGE_CORRECTIONS_MAX}
+        return found | _explained(found["data"], await self.store.rows("usage_corrections", corrections))
 
     async def dimensions(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
         """One page of what the tenant metered, by name, each with when it was used last."""
@@ -175,6 +180,27 @@ def _row(asked: Asked, spans: list[tuple[int, int]], row: tuple[Any, ...]) -> di
     else:
         found["value"] = average(value) if asked.aggregation == "average" else int(value)
     return found
+
+
+def _explained(data: Any, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """What people corrected in the span, the newest, and of what its usage is the sum: events, and all corrections."""
+    metered, corrected = sum(row["quantity"] for row in data), int(rows[0][-1]) if rows else 0
+    counted = {"metered": metered, "corrected": corrected, "corrections": rows[0][-2] if rows else 0}
+    return {"corrections": [_correction(row) for row in rows], "total": counted | {"quantity": metered + corrected}}
+
+
+def _correction(row: Sequence[Any]) -> dict[str, Any]:
+    entry_id, quantity, at, begins, ends, reason, made_by, created_at, *_ = row
+    return {
+        "entry_id": entry_id,
+        "quantity": quantity,
+        "at": instant(at),
+        "from": None if begins is None else instant(begins),
+        "to": None if ends is None else instant(ends),
+        "reason": reason,
+        "by": made_by,
+        "created_at": instant(created_at),
+    }
 
 
 def _place(row: tuple[Any, ...]) -> Place:

@@ -72,6 +72,7 @@ def unnamed(schema: dict[str, Any], value: Any, where: str = "") -> list[str]:
         ("SupportCall", access._call((1, 1, "s_1", "sg_1", "GET /v1/resources", "", "done"))),
         ("UsageConflict", sums._conflict(("/s", "e1", "tokens", 1, None, 1, 1, "uc_1"))),
         ("TenantUsage", {"data": [sums._row(ASKED, [(1, 2)], (0, "team", 5, 1))], "as_of": ""}),
+        ("TenantUsage", sums._explained([{"quantity": 1}], [("be_1", -3, 1, None, None, "r", "m_ops", 1, 1, -3)])),
         ("TenantUsage", {"data": [sums._row(ASKED._replace(aggregation="max"), [(1, 2)], (0, "team", 5, 1))]}),
         ("Invoice", invoice.json.loads(invoice.made(invoice.Basis(RUN, USED, ENTRIES, 0)).document)),
         ("Isolation", isolation_routes._shown((1, 1, 0, [{"id": "keys", "gaps": 0}]), 1)),

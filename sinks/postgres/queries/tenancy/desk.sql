@@ -38,14 +38,14 @@ from unnest(%s::int[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::tim
 -- name: desk_entries_insert
 -- New entries; the number of one that exists fails the batch.
 insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from,
-                           period_to, amount, reason, created_at)
+                           period_to, amount, reason, created_at, made_by)
 select tenant_id, number, entry_id, partition, kind, nullif(dimension, ''), nullif(quantity, 0), nullif(unit_price, ''),
        nullif(at, '')::timestamptz, nullif(period_from, '')::timestamptz, nullif(period_to, '')::timestamptz,
-       nullif(amount, 0), reason, created_at
+       nullif(amount, 0), reason, created_at, made_by
 from unnest(%s::text[], %s::bigint[], %s::text[], %s::int[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::timestamptz[])
+            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::timestamptz[], %s::text[])
          as t (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from, period_to,
-               amount, reason, created_at);
+               amount, reason, created_at, made_by);
 
 -- name: desk_entitlements_write
 -- What tenants may from now on: under the lock on their rows. Primary key.
