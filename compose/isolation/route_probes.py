@@ -22,7 +22,7 @@ _HOUR_S: Final = 3_600
 _REPLAYED: Final = "idempotency-replayed"
 BELOW: Final = (
     *("", "/migrations", "/billing_runs", "/billing_entries", "/entitlements", "/quotas", "/support_grants", "/keys"),
-    "/exports",
+    *("/exports", "/history"),
 )
 _LISTS: Final = (
     *("/v1/resources", "/v1/usage_conflicts", "/v1/usage_dimensions", "/v1/audit", "/v1/events", "/v1/quotas"),

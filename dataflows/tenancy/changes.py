@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from dataflows.owner.batch import Statement
 from dataflows.tenancy.domain.capacity import Store
+from dataflows.tenancy.domain.history import Noted
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
@@ -65,6 +66,7 @@ class Changes:
         self.placements: dict[str, Placement] = {}
         self.stores: dict[str, Store] = {}  # that tenants were brought to
         self.tenants: dict[str, Tenant] = {}
+        self.history: list[Noted] = []
         self.keys: list[KeyChange] = []
         self.used: dict[tuple[str, str], int] = {}
         self.heads: dict[tuple[str, str], Head] = {}
@@ -100,6 +102,8 @@ class Changes:
             yield SQL["placements_insert"], columns(found)
 
     def _of_tenants(self) -> Iterable[Statement]:
+        if self.history:
+            yield SQL["history_insert"], columns(self.history)
         changed = [self.tenants[id_] for id_ in sorted(self.tenants)]
         if new := [t for t in changed if t.tenant_id not in self._tenants_read]:
             yield SQL["tenants_insert"], (Integers([self._partition] * len(new)), *columns(new))

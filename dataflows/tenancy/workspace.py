@@ -10,7 +10,7 @@ from dataflows.owner.batch import Statement
 from dataflows.owner.service import MISROUTED, Committed, NewEvent
 from dataflows.tenancy.changes import Changes, Image, KeyChange
 from dataflows.tenancy.desk import DeskWorkspace
-from dataflows.tenancy.domain import capacity, entitled, migration, resource, tenant
+from dataflows.tenancy.domain import capacity, entitled, history, migration, resource, tenant
 from dataflows.tenancy.domain.billing_run import DeskTenant
 from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
@@ -98,7 +98,7 @@ class TenancyWorkspace:
         self._known.keys[made.tenant_id] = {1: "active"}
         self._changes.placements[placement.placement_id] = placement
         self._changes.keys.append(KeyChange(made.tenant_id, "new", 1, now))
-        return self._tenant(made)
+        return self._tenant(made, command)
 
     def _life(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
         decided: Tenant | Rejection
@@ -120,9 +120,12 @@ class TenancyWorkspace:
                 decided = tenant.conflict(found, "it is being moved")
             case _:
                 return Rejection("not_found", "There is no such operation.")
-        return decided if isinstance(decided, Rejection) else self._tenant(decided)
+        return decided if isinstance(decided, Rejection) else self._tenant(decided, command)
 
-    def _tenant(self, after: Tenant) -> Committed:
+    def _tenant(self, after: Tenant, by: Command | None = None) -> Committed:
+        """``by``: what changed more of it than its version."""
+        if by is not None and (row := history.noted(self._known.tenants.get(after.tenant_id), after, by)) is not None:
+            self._changes.history.append(row)
         self._known.tenants[after.tenant_id] = after
         self._changes.tenants[after.tenant_id] = after
         placement = self._known.placements[after.placement_id]

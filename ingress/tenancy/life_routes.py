@@ -22,7 +22,7 @@ from ingress.tenancy import callers
 from ingress.tenancy.safe_mode import SafeMode
 from ingress.tenancy.tenants import Known, Tenants
 from schemas import errors
-from schemas.tenancy.rendering import export_document, move_document
+from schemas.tenancy.rendering import export_document, history_document, move_document
 from sinks.certificates import CertificateKeys
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 router: Final = APIRouter()
 _NDJSON: Final = "application/x-ndjson"
+_AFTER_ALL: Final = 2**63 - 1  # no version is as great
 
 
 class Lives:
@@ -59,6 +60,15 @@ class Lives:
     async def exports(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
         """A page of the tenant's exports."""
         return await self._page("exports", "export_id", export_document, tenant_id, limit, cursor)
+
+    async def history(self, tenant_id: str, limit: int, cursor: str | None) -> dict[str, Any]:
+        """A page of what was changed of the tenant."""
+        before = self._cursors.read(tenant_id, "history", cursor, int) if cursor else _AFTER_ALL
+        asked = {"tenant_id": tenant_id, "version": before, "limit": limit + 1}
+        found = await self._store.records("tenant_history_newest", asked)
+        has_more, found = len(found) > limit, found[:limit]
+        following = self._cursors.write(tenant_id, "history", found[-1]["version"]) if has_more else None
+        return {"data": [history_document(one) for one in found], "has_more": has_more, "next_cursor": following}
 
     async def _page(
         self,
@@ -93,6 +103,14 @@ class Lives:
             yield text
         if digest.hexdigest() != export["sha256"]:
             raise errors.NotFound
+
+
+@router.get("/v1/tenants/{tenant_id}/history")
+async def list_history(request: Request, tenant_id: str) -> Response:
+    """What was changed of the tenant, by whom and when, newest first."""
+    _, known = await callers.of_tenant(request, tenant_id)
+    lives = parts_of(request).get(Lives)
+    return calling.json(await lives.history(known.tenant.tenant_id, *calling.place(request)))
 
 
 @router.get("/v1/tenants/{tenant_id}/exports")

@@ -117,6 +117,14 @@ _ROOM: Final = a_schema(
     | {"measured_at": TEXT_OR_NULL}
 )
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
+_CHANGE: Final = {
+    "version": INTEGER,
+    "at": STRING,
+    "by": STRING,
+    "operation": TEXT_OR_NULL,
+    "request_id": TEXT_OR_NULL,
+    "changed": {"type": "object", "additionalProperties": a_schema({"from": {}, "to": {}})},
+}
 _WARNED: Final = {"feature": STRING, "dimension": STRING, "limit": INTEGER, "used": INTEGER}
 _WARNINGS: Final = array_of(a_schema(_WARNED))  # of soft limits that what was made goes beyond; not there without
 
@@ -130,6 +138,9 @@ def paths() -> Json:
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/quotas": read(
             "list_tenant_quotas", "Its limits, and what it uses", "Quotas", ("tenant_id",)
+        ),
+        "/v1/tenants/{tenant_id}/history": read(
+            "list_tenant_history", "Who changed what of it", "TenantHistoryPage", ("tenant_id",), parameters=_PAGE
         ),
         "/v1/tenants/{tenant_id}/exports": read(
             "list_tenant_exports", "Exports, newest first", "TenantExportPage", ("tenant_id",), parameters=_PAGE
@@ -190,6 +201,7 @@ def components() -> Json:
         "CommittedMigration": committed(_MIGRATION),
         "TenantExport": export,
         "TenantExportPage": page_of(ref("TenantExport")),
+        "TenantHistoryPage": page_of(a_schema(_CHANGE)),
         "NdjsonText": STRING,
         "Certificate": a_schema(
             {

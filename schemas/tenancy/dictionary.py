@@ -74,6 +74,18 @@ TABLES: Final[dict[str, Table]] = {
             "seen_at": "when it came",
         },
     ),
+    "tenant_history": Table(
+        "What of a tenant was changed, by whom and when; rows are only added",
+        _TENANT
+        | {
+            "version": "of the tenant, which the change made",
+            "at": "when, in microseconds since 1970",
+            "made_by": "in whose name; of what processes do by themselves, their role",
+            "operation": "the command; null = what processes do by themselves",
+            "request_id": "of that command",
+            "changed": "by name, what it was and what it is",
+        },
+    ),
     "billing_run": Table(
         "A period that is billed, and on which terms; never changed",
         _TENANT

@@ -82,6 +82,18 @@ def move_document(migration: Mapping[str, Any]) -> dict[str, Any]:
     return migration_document(migration) | {name: migration[name] for name in further}
 
 
+def history_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What was changed of a tenant in one of its versions, of the columns of its row."""
+    return {
+        "version": row["version"],
+        "at": moment(row["at"]),
+        "by": row["made_by"],
+        "operation": row["operation"],
+        "request_id": row["request_id"],
+        "changed": {name: {"from": was, "to": is_} for name, (was, is_) in sorted(row["changed"].items())},
+    }
+
+
 def export_document(export: Mapping[str, Any]) -> dict[str, Any]:
     """An export, of the columns of its row."""
     names = ("export_id", "tenant_id", "state", "resources", "sha256")

@@ -22,7 +22,7 @@ def of_tenants(world: ApiWorld) -> None:
         mine, "get_tenant", "rotate_tenant_key", "list_keys", "export_tenant", "list_migrations",
         "create_billing_run", "list_billing_runs", "adjust_usage", "grant_credit", "set_entitlements",
         "get_tenant_entitlements", "request_support_grant", "list_support_grants", "list_billing_entries",
-        "list_tenant_quotas", "list_tenant_exports",
+        "list_tenant_quotas", "list_tenant_exports", "list_tenant_history",
     )  # fmt: skip
     desk.does(
         "PUT", f"/v1/tenants/{world.tenant}/entitlements", {"entitlements": {"sso": {"kind": "bool", "value": True}}}

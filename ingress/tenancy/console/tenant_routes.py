@@ -57,7 +57,7 @@ async def tenant(request: Request, tenant_id: str) -> Response:
     async with visits.reading_of(request, "tenant", tenant_id) as visit:
         calling.require_id(tenant_id)
         console, own = visit.console, {"tenant": tenant_id, "limit": limits.CONSOLE_ROWS_MAX}
-        facts, quotas, runs, entries, grants, calls, chains, moves = await asyncio.gather(
+        facts, quotas, runs, entries, grants, calls, chains, moves, changes = await asyncio.gather(
             console.records("tenant_facts", tenant=tenant_id),
             console.records("tenant_quotas", **own),
             console.records("billing_runs", **own),
@@ -66,6 +66,7 @@ async def tenant(request: Request, tenant_id: str) -> Response:
             console.records("grant_calls", **own),
             console.records("grant_chain", **own),
             console.records("tenant_moves", migration=None, **own),
+            console.records("tenant_history", **own),
         )
         if not facts:
             raise errors.NotFound("There is no such tenant.")
@@ -92,6 +93,7 @@ async def tenant(request: Request, tenant_id: str) -> Response:
         calls=calls,
         chain=chains[0] if chains else None,
         moves=moves,
+        changes=changes,
         modes=[mode for mode in MODES if mode != facts[0]["mode"]],
         key=secrets.token_hex(KEY_BYTES),
         days=limits.CONSOLE_USAGE_DAYS,
