@@ -42,6 +42,11 @@ class Asking:
         """Name and statement of each query."""
         asked: list[tuple[str, list[tuple[str, ...]]]] = [
             ("authors_lock", [(user,) for user in sorted(self.locked)]),
+            ("users_of_rulings", sorted(self.rulings)),
+            ("posts_judged", [(one,) for one in sorted(self.targets)]),
+            ("media_judged", [(one,) for one in sorted(self.targets)]),
+            ("posts_of_rulings", sorted(self.rulings)),
+            ("media_of_rulings", sorted(self.rulings)),
             ("authors_read", [(user,) for user in sorted(self.authors)]),
             ("keys_read", [(user,) for user in sorted(self.keys)]),
             ("follows_read", sorted(self.follows)),
@@ -55,6 +60,7 @@ class Asking:
             ("media_room", [(user,) for user in sorted(self.media_room)]),
             ("media_of_posts", [(post,) for post in sorted(self.media_of_posts)]),
             ("objects_read", [(one, one, one) for one in sorted(self.targets)]),
+            ("objects_of_rulings", sorted(self.rulings)),
             ("reportable_read", sorted(self.reportable)),
             ("currents_read", [(one,) for one in sorted(self.targets)]),
             ("cases_of_rulings", sorted(self.rulings)),

@@ -13,8 +13,9 @@ from dataflows.social.docket import Docket
 from dataflows.social.domain import refusals
 from dataflows.social.domain.edge_decisions import followers_added
 from dataflows.social.domain.media import Media, Room
+from dataflows.social.domain.moderation import Target
 from dataflows.social.domain.post_decisions import Seen
-from dataflows.social.domain.records import Edge, Post
+from dataflows.social.domain.records import Author, Edge, Post
 from dataflows.social.rows import SQL, Held, lists
 from dataflows.social.tables import AUTHORS, BLOCKS, ERASURES, EXPORTS, FOLLOWS, MEDIA, MUTES, POSTS, REACTIONS
 from schemas import identity
@@ -70,6 +71,18 @@ class SocialBatch:
         self._added: Counter[str] = Counter()
         self._notices: dict[str, Notice] = {}
         self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
+
+    def target(self, object_id: str) -> Target | None:
+        """What moderation decides about, in the version that the commands before left."""
+        found = self.docket.targets.get(object_id)
+        if found is None:
+            return None
+        now: Post | Media | Author | None
+        if found.kind == "post":
+            now = self.posts.get(object_id)
+        else:
+            now = self.media.get(object_id) if found.kind == "media" else self.authors.get(object_id)
+        return found if now is None else structs.replace(found, version=now.version)
 
     def have_met(self, user: str, other: str) -> bool:
         """Whether the other is there for the user: active, and no block between them, as of now; as social_met says."""

@@ -19,7 +19,7 @@ class Docket:
     """The rows of moderation that a batch holds."""
 
     def __init__(self, read: Callable[[str], list[tuple[Any, ...]]]) -> None:
-        self.targets = {row[0]: Target(*row) for row in read("objects_read")}
+        self.targets = {row[0]: Target(*row) for row in [*read("objects_of_rulings"), *read("objects_read")]}
         self.reportable = {(viewer, object_id) for viewer, object_id in read("reportable_read")}
         self.currents = Held(CURRENTS, [*read("currents_read"), *read("cases_of_rulings")])
         self.cases = Held(CASES, read("cases_read"))

@@ -1,16 +1,66 @@
 -- name: objects_read
 -- What cases are about, whose it is, and whether it is gone; what is there comes first, a post before a medium, and both
 -- before a user. Primary keys.
-select distinct on (id) id, kind, author_id, is_gone from (
-    select t.id, 1 as place, 'post' as kind, p.author_id, p.state <> 'published' as is_gone
+select distinct on (id) id, kind, author_id, is_gone, version from (
+    select t.id, 1 as place, 'post' as kind, p.author_id, p.state <> 'published' as is_gone, p.version
     from unnest(%s::text[]) as t (id) join post p on p.post_id = t.id
     union all
-    select t.id, 2, 'media', m.owner_id, m.scan_state = 'deleted'
+    select t.id, 2, 'media', m.owner_id, m.scan_state = 'deleted', m.version
     from unnest(%s::text[]) as t (id) join media m on m.media_id = t.id
     union all
-    select t.id, 3, 'user', a.user_id, a.state not in ('active', 'suspended')
+    select t.id, 3, 'user', a.user_id, a.state not in ('active', 'suspended'), a.version
     from unnest(%s::text[]) as t (id) join author a on a.user_id = t.id) found
 order by id, is_gone, place;
+
+-- name: objects_of_rulings
+-- The same of what those decisions are about. Primary keys.
+with asked as (
+    select distinct d.object_id as id, d.author_id from moderation_decision d
+    where d.decision_id = any (%s::text[])
+       or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[])))
+select distinct on (id) id, kind, author_id, is_gone, version from (
+    select t.id, 'post' as kind, p.author_id, p.state <> 'published' as is_gone, p.version
+    from asked t join post p on p.post_id = t.id and p.author_id = t.author_id
+    union all
+    select t.id, 'media', m.owner_id, m.scan_state = 'deleted', m.version
+    from asked t join media m on m.media_id = t.id and m.owner_id = t.author_id
+    union all
+    select t.id, 'user', a.user_id, a.state not in ('active', 'suspended'), a.version
+    from asked t join author a on a.user_id = t.id and t.id = t.author_id) found
+order by id;
+
+-- name: posts_judged
+-- The posts that are decided about, before they are read: an edit waits until that is committed, and is waited for. In
+-- the order of ids, so that nobody waits in a circle. Primary key.
+select p.post_id from post p where p.post_id = any (%s::text[]) order by p.post_id for share of p;
+
+-- name: media_judged
+-- The same of media. Primary key.
+select m.media_id from media m where m.media_id = any (%s::text[]) order by m.media_id for share of m;
+
+-- name: users_of_rulings
+-- The same of what other decisions were about: users first, as authors_lock is. Primary keys.
+select a.user_id from author a where a.user_id in (
+    select d.object_id from moderation_decision d
+    where d.decision_id = any (%s::text[])
+       or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[])))
+order by a.user_id for no key update of a;
+
+-- name: posts_of_rulings
+-- Primary keys.
+select q.post_id from post q where q.post_id in (
+    select d.object_id from moderation_decision d
+    where d.decision_id = any (%s::text[])
+       or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[])))
+order by q.post_id for share of q;
+
+-- name: media_of_rulings
+-- Primary keys.
+select m.media_id from media m where m.media_id in (
+    select d.object_id from moderation_decision d
+    where d.decision_id = any (%s::text[])
+       or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[])))
+order by m.media_id for share of m;
 
 -- name: reportable_read
 -- Which of these objects their reporter may see. Primary keys.
@@ -39,7 +89,7 @@ from moderation_report r join (select distinct * from unnest(%s::text[], %s::tex
 -- name: rulings_read
 -- Decisions by their own ids, or by that of the appeal against them. Primary keys.
 select d.decision_id, d.object_id, d.author_id, d.decision, d.reason, d.policy_version, d.label, d.expires_at, d.supersedes,
-       d.moderator, d.version, d.created_at
+       d.moderator, d.version, d.created_at, d.object_version
 from moderation_decision d
 where d.decision_id = any (%s::text[])
    or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[]));
@@ -106,13 +156,14 @@ select 1 / (count(*) = 0)::int from unnest(%s::text[], %s::bigint[]) as t (objec
 -- name: rulings_insert
 -- Decisions; the unique (object, version) lets no two be the next one.
 insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, label, expires_at,
-                                 supersedes, moderator, version, created_at)
+                                 supersedes, moderator, version, created_at, object_version)
 select t.decision_id, t.object_id, t.author_id, t.decision, t.reason, t.policy_version, nullif(t.label, ''),
-       nullif(t.expires_at, ''), nullif(t.supersedes, ''), t.moderator, t.version, t.created_at
+       nullif(t.expires_at, ''), nullif(t.supersedes, ''), t.moderator, t.version, t.created_at,
+       nullif(t.object_version, -1)
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[],
-            %s::text[], %s::bigint[], %s::bigint[])
+            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
     as t (decision_id, object_id, author_id, decision, reason, policy_version, label, expires_at, supersedes, moderator,
-          version, created_at);
+          version, created_at, object_version);
 
 -- name: rulings_update
 -- A decision never changes.

@@ -82,6 +82,7 @@ DECISIONS: Final = ("none", "label", "limit", "remove")
 _POLICY: Final = Field(whole(1, 2**31 - 1), "the version of the policy that it follows")
 _REASON: Final = Field(said_text(limits.TEXT_LENGTH_MAX), "why")
 _LABEL: Final = said_text(social_limits.DISPLAY_NAME_LENGTH_MAX)
+_VERSION: Final = whole(1, 2**53 - 1)
 _OBJECT: Final = Field(OBJECT_ID, "a post, a medium or a user")
 
 
@@ -144,6 +145,7 @@ OPERATIONS: Final = (
             "policy_version": _POLICY,
             "label": Field(_LABEL, "what readers are told", default=None, nullable=True),
             "expires_at": Field(TIME, "when it ends by itself", default=None, nullable=True),
+            "object_version": Field(_VERSION, "the version judged; null: the current one", None, True, since=2),
         },
         summary="Decide about what is not one's own; only another decision ends it",
         refusals=("four_eyes_required", "gone", "not_found"),

@@ -25,7 +25,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "DeleteUpload": (users, medium),
         "ReportObject": (cases, post | {"reason": "spam", "comment": "ä"}),
         "AssignCase": (cases, post),
-        "DecideCase": (cases, post | _REASON | label),
+        "DecideCase": (cases, post | _REASON | label | {"object_version": 4}),
         "AppealDecision": (cases, _DECISION | {"text": "nein"}),
         "DecideAppeal": (cases, {"appeal_id": "ap_golden", "outcome": "reversed"} | _REASON),
         "ExpireDecision": (cases, _DECISION),

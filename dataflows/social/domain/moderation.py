@@ -23,6 +23,7 @@ class Target(Struct, frozen=True):
     kind: str  # post, media, user
     author_id: str
     is_gone: bool = False  # deleted, left out by an edit, erased
+    version: int | None = None  # the current one
 
 
 class Current(Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """A decision. ``version`` counts the decisions about its object."""
+    """A decision. ``version`` counts the decisions about its object, ``object_version`` is that of what was judged."""
 
     decision_id: str
     object_id: str
@@ -74,6 +75,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
     moderator: str
     version: int
     created_at: int
+    object_version: int | None = None  # of decisions from before it was noted
 
 
 class Appeal(Struct, frozen=True, kw_only=True):
@@ -161,6 +163,7 @@ def ruled(
         moderator=moderator,
         version=version,
         created_at=now,
+        object_version=target.version,
     )
     return ruling, Current(object_id=target.object_id, effect=ruling.decision, decision_id=decision_id, version=version)
 
@@ -208,6 +211,7 @@ def rendered_ruling(ruling: Ruling) -> dict[str, Any]:
         "object": "moderation_decision",
         "decision_id": ruling.decision_id,
         "object_id": ruling.object_id,
+        "object_version": ruling.object_version,
         "decision": ruling.decision,
         "reason": ruling.reason,
         "policy_version": ruling.policy_version,

@@ -14,7 +14,7 @@ from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
 from schemas import identity
 from schemas.records import Command, Rejection
-from schemas.refusals import stale, wrong_value
+from schemas.refusals import stale, version_conflict, wrong_value
 from schemas.social.moderation_operations import case_named, id_in_case
 
 _NO_OBJECT: Final = Rejection("not_found", "No such object.")
@@ -76,6 +76,7 @@ def _assign(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
 def _asks_decision(asking: Asking, user: str, payload: Payload) -> None:
     object_id = str(payload.get("object_id"))
     asking.authors.add(user)
+    asking.locked.add(object_id)  # a user: its row before those of its posts, as in all batches
     asking.targets.add(object_id)
     asking.cases.add(object_id)
 
@@ -86,7 +87,7 @@ def _is_over(expires_at: str, now: int) -> bool:
 
 def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
     object_id = str(command.payload["object_id"])
-    target, case = batch.docket.targets.get(object_id), batch.docket.cases.get(object_id)
+    target, case = batch.target(object_id), batch.docket.cases.get(object_id)
     if target is None or not moderation.is_decidable(target, case, str(command.payload["decision"])):
         return _NO_OBJECT
     if target.author_id == caller.user_id:
@@ -94,7 +95,9 @@ def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     current = batch.docket.currents.get(object_id)
     if refused := stale(command.expected_version, current.version if current else 0):
         return refused
-    said = command.payload["expires_at"]
+    judged, said = command.payload["object_version"], command.payload["expires_at"]
+    if judged is not None and judged != target.version:
+        return version_conflict(int(str(judged)), target.version or 0)
     if said is not None and _is_over(str(said), now):
         return _OVER
     ruling = _rule(batch, target, command, caller.user_id, now, command.payload)
@@ -163,7 +166,7 @@ def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: in
     result, state = moderation.rendered_appeal(after), after.state
     if state == "reversed":
         reversing = {"decision": "none", "reason": said["reason"], "policy_version": said["policy_version"]}
-        made = _rule(batch, _target(ruling), command, caller.user_id, now, reversing)
+        made = _rule(batch, _target(batch, ruling), command, caller.user_id, now, reversing)
         result["reversed_by"] = made.decision_id
     return _committed(result, f"user:{ruling.author_id}", "appeal_decided", _post_of(ruling), after.appeal_id, state)
 
@@ -183,13 +186,14 @@ def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejec
     if not _is_over(ruling.expires_at, now):
         return _NOT_OVER
     said = {"decision": "none", "reason": "expired", "policy_version": ruling.policy_version}
-    target = _target(ruling)
+    target = _target(batch, ruling)
     return _ruled(target, _rule(batch, target, command, command.scope, now, said))
 
 
-def _target(ruling: Ruling) -> Target:
-    """What a decision is about: its id says what it is."""
-    return Target(ruling.object_id, _kind(ruling), ruling.author_id)
+def _target(batch: SocialBatch, ruling: Ruling) -> Target:
+    """What a decision is about: its id says what it is; whose it is, it is told, also of what is gone."""
+    found = batch.target(ruling.object_id)
+    return Target(ruling.object_id, _kind(ruling), ruling.author_id, version=found.version if found else None)
 
 
 def _kind(ruling: Ruling) -> str:

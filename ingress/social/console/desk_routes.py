@@ -34,7 +34,7 @@ MODERATE: Final = "moderator"
 DESK: Final = "/console/moderation"
 _KEY_BYTES: Final = 16
 _OPTIONAL: Final = ("label", "expires_at")
-_POLICY_DIGITS_MAX: Final = 9
+_VERSION_DIGITS_MAX: Final = 9
 
 router: Final = visits.router()
 
@@ -88,8 +88,10 @@ async def decide(request: Request, object_id: str) -> Response:
     """Decides about an object: in force at once."""
     async with _moderating(request, "moderation.decide", object_id) as found:
         fields = await found.form()
-        payload = {"object_id": object_id, "decision": fields.get("decision", "")} | _said(fields)
+        payload: Json = {"object_id": object_id, "decision": fields.get("decision", "")} | _said(fields)
         payload |= {name: word for name in _OPTIONAL if (word := fields.get(name, "").strip())}
+        if judged := fields.get("object_version", ""):
+            payload["object_version"] = _number("object_version", judged)
         await _decide(found, "decide_case", fields, payload)
     return _to("/decisions")
 
@@ -124,10 +126,14 @@ async def _decide(found: Visit, name: str, fields: Json, payload: Json, path_id:
 
 def _said(fields: Json) -> Json:
     """Why, and by which version of the policy. Raises InvalidCommand for what is no version."""
-    version = fields.get("policy_version", "").strip()
-    if not version.isascii() or not version.isdecimal() or len(version) > _POLICY_DIGITS_MAX:
-        raise errors.InvalidCommand([{"field": "policy_version", "reason": "must be the number of a version"}])
-    return {"reason": fields.get("reason", "").strip(), "policy_version": int(version)}
+    version = _number("policy_version", fields.get("policy_version", "").strip())
+    return {"reason": fields.get("reason", "").strip(), "policy_version": version}
+
+
+def _number(field: str, said: str) -> int:
+    if not said.isascii() or not said.isdecimal() or len(said) > _VERSION_DIGITS_MAX:
+        raise errors.InvalidCommand([{"field": field, "reason": "must be the number of a version"}])
+    return int(said)
 
 
 def _form(found: Visit) -> Json:

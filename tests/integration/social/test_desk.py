@@ -132,6 +132,12 @@ def test_versions_stand_side_by_side_and_the_policy_of_late_is_at_hand(
         ("3", "Third words"),
         ("1", "First &lt;i&gt;words&lt;/i&gt;"),
     ]
+    judged = re.search(r'name="object_version" value="(\d)"', page)
+    assert judged
+    assert judged[1] == "3"
+    stale = {"decision": "remove", "reason": "y", "policy_version": "1", "object_version": "2"}
+    assert pressed(judge, f"{path}/decide", **stale) == 409
+    assert ann.get(f"/app/posts/{post}").text.count("by moderators") == 0
     for policy in ("987654321", "5"):
         said = {"decision": "label", "label": "x", "reason": "y", "policy_version": policy}
         assert pressed(judge, f"{path}/decide", **said) == 303

@@ -1,0 +1,123 @@
+"""What decisions are bound to, and several of them on one object, through the public surface."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from ingress.identity.issuer import SCOPES_OF_USERS
+from tests.eventually import eventually
+from tests.worlds.social_system import SocialUser, refused, social_system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worlds.public_system import PublicSystem
+
+pytestmark = pytest.mark.servers
+Json = dict[str, Any]
+DECISIONS = "/v1/moderation/decisions"
+MODERATORS = (*SCOPES_OF_USERS, "moderator")
+_EDITED = """
+with edited as (update post set version = 2, edited_at = created_at where post_id = %(id)s returning *)
+insert into post_version (post_id, version, text, media_ids, visibility, edited_at)
+select post_id, version, text, media_ids, visibility, edited_at from edited
+"""
+_WAITS = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%%for share of p%%'"
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
+    home: Path = tmp_path_factory.mktemp("decisions")
+    with social_system(home, "social_propagation") as made:
+        yield made
+
+
+@pytest.fixture
+def author(system: PublicSystem) -> SocialUser:
+    return SocialUser(system)
+
+
+@pytest.fixture
+def reader(system: PublicSystem) -> SocialUser:
+    return SocialUser(system)
+
+
+@pytest.fixture
+def moderator(system: PublicSystem) -> SocialUser:
+    return SocialUser(system, MODERATORS)
+
+
+def said(object_id: str, decision: str, **more: Any) -> Json:
+    return {"object_id": object_id, "decision": decision, "reason": "abuse", "policy_version": 3} | more
+
+
+def decide(moderator: SocialUser, object_id: str, decision: str, **more: Any) -> Json:
+    return moderator.do("POST", DECISIONS, said(object_id, decision, **more))
+
+
+def test_a_decision_is_about_the_version_that_was_judged_and_an_edit_launders_nothing(
+    author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    post = author.post("first words")
+    post_id, path = post["post_id"], f"/v1/posts/{post['post_id']}"
+    author.do("PATCH", path, {"text": "second words"}, version=1)
+    for judged in (1, 3):
+        answer = moderator.send("POST", DECISIONS, said(post_id, "remove", object_version=judged))
+        assert refused(answer, 409, "version_conflict")["current_version"] == 2
+    assert reader.read(path)["version"] == 2, "what was refused has taken nothing away"
+    first = decide(moderator, post_id, "label", label="x", object_version=2)
+    assert first["object_version"] == 2
+    author.do("PATCH", path, {"text": "third words"}, version=2)
+    made = decide(moderator, post_id, "remove")
+    assert made["object_version"] == 3, "without a version it is that of its commit"
+    author.do("PATCH", path, {"text": "innocent words"}, version=3)
+    refused(reader.get(path), 404, "not_found")
+    own = author.read(path)
+    assert (own["version"], own["moderation"]["object_version"]) == (4, 3)
+    for one, version in ((first, 2), (made, 3)):
+        assert author.read(f"{DECISIONS}/{one['decision_id']}")["object_version"] == version
+
+
+def test_a_reversal_is_about_the_version_that_is_there_by_then(
+    system: PublicSystem, author: SocialUser, moderator: SocialUser
+) -> None:
+    """And decisions about users and media have versions of these."""
+    post = author.post("first words")
+    path = f"/v1/posts/{post['post_id']}"
+    made = decide(moderator, post["post_id"], "remove")
+    author.do("PATCH", path, {"text": "second words"}, version=1)
+    appeal = author.do("POST", "/v1/moderation/appeals", {"decision_id": made["decision_id"], "text": "why"})
+    verdict = {"outcome": "reversed", "reason": "satire", "policy_version": 4}
+    second = SocialUser(system, MODERATORS)
+    ended = second.do("POST", f"/v1/moderation/appeals/{appeal['appeal_id']}/decide", verdict)["reversed_by"]
+    assert moderator.read(f"{DECISIONS}/{ended}")["object_version"] == 2
+    version = author.read("/v1/me")["version"]
+    refused(
+        moderator.send("POST", DECISIONS, said(author.name, "limit", object_version=version + 1)),
+        409,
+        "version_conflict",
+    )
+    assert decide(moderator, author.name, "limit", object_version=version)["object_version"] == version
+
+
+def test_an_edit_that_commits_first_is_not_judged_by_what_it_replaced(
+    system: PublicSystem, author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    """The decision has read version 1, and waits: the edit's transaction is still open."""
+    post_id = author.post("first words")["post_id"]
+    with (
+        psycopg.connect(system.settings.addresses().postgres_superuser_dsn) as editing,
+        psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as looking,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        editing.execute(_EDITED, {"id": post_id})
+        sent = pool.submit(moderator.send, "POST", DECISIONS, said(post_id, "remove", object_version=1))
+        eventually(lambda: looking.execute(_WAITS).fetchone() == (1,), 30, what="the decision waits for the edit")
+        editing.commit()
+        assert refused(sent.result(), 409, "version_conflict")["current_version"] == 2
+    assert reader.read(f"/v1/posts/{post_id}")["version"] == 2
