@@ -64,6 +64,8 @@ class Asking:
             ("reportable_read", sorted(self.reportable)),
             ("currents_read", [(one,) for one in sorted(self.targets)]),
             ("cases_of_rulings", sorted(self.rulings)),
+            ("labels_read", [(one,) for one in sorted(self.targets)]),
+            ("labels_of_rulings", sorted(self.rulings)),
             ("cases_read", [(one,) for one in sorted(self.cases)]),
             ("reports_read", sorted(self.reports)),
             ("rulings_read", sorted(self.rulings)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dataflows.social.domain.moderation import Appeal, Case, Current, Report, Ruling
-from dataflows.social.rows import NULLABLE, NUMBERS, TEXTS, RowsOf, optional_bigints
+from dataflows.social.rows import FLAGS, NULLABLE, NUMBERS, TEXTS, RowsOf, optional_bigints
 
 CURRENTS: Final[RowsOf[Current, str]] = RowsOf(
     record=Current,
@@ -40,7 +40,8 @@ RULINGS: Final[RowsOf[Ruling, str]] = RowsOf(
     update="rulings_update",
     columns={"decision_id": TEXTS, "object_id": TEXTS, "author_id": TEXTS, "decision": TEXTS, "reason": TEXTS}
     | {"policy_version": NUMBERS, "label": NULLABLE, "expires_at": NULLABLE, "supersedes": NULLABLE}
-    | {"moderator": TEXTS, "version": NUMBERS, "created_at": NUMBERS, "object_version": optional_bigints},
+    | {"moderator": TEXTS, "version": NUMBERS, "created_at": NUMBERS, "object_version": optional_bigints}
+    | {"beside": FLAGS},
     changing=("decision_id",),
 )
 APPEALS: Final[RowsOf[Appeal, str]] = RowsOf(

@@ -89,7 +89,7 @@ from moderation_report r join (select distinct * from unnest(%s::text[], %s::tex
 -- name: rulings_read
 -- Decisions by their own ids, or by that of the appeal against them. Primary keys.
 select d.decision_id, d.object_id, d.author_id, d.decision, d.reason, d.policy_version, d.label, d.expires_at, d.supersedes,
-       d.moderator, d.version, d.created_at, d.object_version
+       d.moderator, d.version, d.created_at, d.object_version, coalesce(d.beside, false)
 from moderation_decision d
 where d.decision_id = any (%s::text[])
    or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[]));
@@ -106,6 +106,32 @@ from moderation_current c where c.object_id in (
     select d.object_id from moderation_decision d
     where d.decision_id = any (%s::text[])
        or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[])));
+
+-- name: labels_read
+-- Labels of objects, the first given first. Primary key.
+select object_id, label, decision_id, policy_version, expires_at, version
+from moderation_label where object_id = any (%s::text[]) order by object_id, version;
+
+-- name: labels_of_rulings
+-- Labels of the objects of those decisions. Primary keys.
+select l.object_id, l.label, l.decision_id, l.policy_version, l.expires_at, l.version
+from moderation_label l where l.object_id in (
+    select d.object_id from moderation_decision d
+    where d.decision_id = any (%s::text[])
+       or d.decision_id in (select p.decision_id from moderation_appeal p where p.appeal_id = any (%s::text[])))
+order by l.object_id, l.version;
+
+-- name: labels_delete
+-- Labels of objects about which was decided, whose present ones are written next. Primary key.
+delete from moderation_label where object_id = any (%s::text[]);
+
+-- name: labels_insert
+-- What these have now; only their case's owner writes it.
+insert into moderation_label (object_id, label, decision_id, policy_version, expires_at, ends_at, version)
+select t.object_id, t.label, t.decision_id, t.policy_version, nullif(t.expires_at, ''),
+       decision_ends_at(nullif(t.expires_at, '')), t.version
+from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bigint[])
+    as t (object_id, label, decision_id, policy_version, expires_at, version);
 
 -- name: currents_insert
 -- The first decision about an object; one that is there fails the batch.
@@ -156,14 +182,14 @@ select 1 / (count(*) = 0)::int from unnest(%s::text[], %s::bigint[]) as t (objec
 -- name: rulings_insert
 -- Decisions; the unique (object, version) lets no two be the next one.
 insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, label, expires_at,
-                                 supersedes, moderator, version, created_at, object_version)
+                                 supersedes, moderator, version, created_at, object_version, beside)
 select t.decision_id, t.object_id, t.author_id, t.decision, t.reason, t.policy_version, nullif(t.label, ''),
        nullif(t.expires_at, ''), nullif(t.supersedes, ''), t.moderator, t.version, t.created_at,
-       nullif(t.object_version, -1)
+       nullif(t.object_version, -1), t.beside
 from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[],
-            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+            %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[])
     as t (decision_id, object_id, author_id, decision, reason, policy_version, label, expires_at, supersedes, moderator,
-          version, created_at, object_version);
+          version, created_at, object_version, beside);
 
 -- name: rulings_update
 -- A decision never changes.

@@ -37,6 +37,7 @@ class Desk:
             "case": cases[0] if cases else None,
             "reports": await self._store.records("desk_reports", {"id": object_id, **_ROWS}),
             "rulings": await self._store.records("desk_rulings", {"id": object_id, **_ROWS}),
+            "labels": await self._store.records("desk_labels", {"id": object_id}),
             "post": post,
             "versions": versions,
             "policies": [one["policy_version"] for one in await self._store.records("desk_policies", _ROWS)],

@@ -33,6 +33,13 @@ _TOMBSTONE: Final[Json] = {
     "state": {"enum": ["published", "deleted"]},
     "version": _VERSION,
 }
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_LABEL: Final[Json] = {
+    "label": _TEXT,
+    "policy_version": _VERSION,
+    "expires_at": _TEXT_OR_NULL,
+    "decision_id": _TEXT,
+}
 _IN_A_HOME: Final[Json] = {
     "reposted_by": USER.json,
     "why": a_schema({"reason": {"enum": ["own", "followed", "reposted"]}, "user_id": USER.json}),
@@ -52,7 +59,7 @@ def components() -> dict[str, Json]:
     """The shapes that answers have."""
     post = a_schema(_TOMBSTONE) | {"additionalProperties": True}
     post["properties"] = _TOMBSTONE | {"author_id": USER.json, "visibility": VISIBILITY.json, "text": _TEXT}
-    post["properties"] |= {"label": {"type": ["string", "null"]}}
+    post["properties"] |= {"label": _TEXT_OR_NULL, "labels": {"type": "array", "items": a_schema(_LABEL)}}
     edge = a_schema(_EDGE) | {"additionalProperties": True}
     return {
         "User": a_schema(_USER),

@@ -20,25 +20,27 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _NO_VERSION: Final = 2**62  # above every version
+_OF_LABEL: Final = ("label", "policy_version", "expires_at", "decision_id")
 COLUMNS: Final = len(Post.__struct_fields__)
 
 
 class Shown(Struct, frozen=True):
-    """A post that its reader may see, the label that moderators gave it, and in a home who reposted it."""
+    """A post that its reader may see, the labels that moderators gave it, the last first; in a home who reposted it."""
 
     post: Post
-    label: str | None
+    labels: Sequence[Sequence[Any]]  # label, policy_version, expires_at, decision_id
     reposted_by: str | None = None
 
 
 def shown_of(row: Sequence[Any], reposted_by: str | None = None) -> Shown:
-    """What a row says that ends with the label and the columns of a post."""
-    label, *columns = row[-COLUMNS - 1 :]
-    return Shown(Post(**dict(zip(Post.__struct_fields__, columns, strict=True))), label, reposted_by)
+    """What a row says that ends with the labels and the columns of a post."""
+    labels, *columns = row[-COLUMNS - 1 :]
+    return Shown(Post(**dict(zip(Post.__struct_fields__, columns, strict=True))), labels or (), reposted_by)
 
 
 def _rendered(shown: Shown) -> Json:
-    return rendered_post(shown.post) | {"label": shown.label}
+    labels = [dict(zip(_OF_LABEL, one, strict=True)) for one in shown.labels]
+    return rendered_post(shown.post) | {"label": labels[0]["label"] if labels else None, "labels": labels}
 
 
 def _version(post_id: str, row: tuple[Any, ...]) -> Json:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from schemas import identity, limits, senders
 from schemas.fields.validation import Field, ValueType
-from schemas.fields.value_types import ID, choice, free_text, said_text, whole
+from schemas.fields.value_types import BOOLEAN, ID, choice, free_text, said_text, whole
 from schemas.operation import Named, Operation
 from schemas.senders import of_worker
 from schemas.social import limits as social_limits
@@ -68,10 +68,15 @@ def _time(value: object) -> str | None:
 
 
 def _fit(payload: dict[str, Any]) -> list[dict[str, str]]:
-    """A label has its text, and nothing else has one; only what restricts ends by itself."""
+    """A label has its text, and none may name the one that it takes away; only what restricts ends by itself."""
     wrong = []
-    if (payload["decision"] == "label") != (payload["label"] is not None):
-        wrong.append({"field": "payload.label", "reason": "must be said for a label, and for nothing else"})
+    is_of_label = payload["decision"] in ("label", "none")
+    if (payload["label"] is not None and not is_of_label) or (
+        payload["label"] is None and payload["decision"] == "label"
+    ):
+        wrong.append(
+            {"field": "payload.label", "reason": "must be said for a label, may be for none, and for nothing else"}
+        )
     if payload["decision"] == "none" and payload["expires_at"] is not None:
         wrong.append({"field": "payload.expires_at", "reason": "must not be said for none"})
     return wrong
@@ -146,6 +151,9 @@ OPERATIONS: Final = (
             "label": Field(_LABEL, "what readers are told", default=None, nullable=True),
             "expires_at": Field(TIME, "when it ends by itself", default=None, nullable=True),
             "object_version": Field(_VERSION, "the version judged; null: the current one", None, True, since=2),
+            "beside": Field(
+                BOOLEAN, "whether labels stay; for label and none also what restricts", None, True, since=3
+            ),
         },
         summary="Decide about what is not one's own; only another decision ends it",
         refusals=("four_eyes_required", "gone", "not_found"),

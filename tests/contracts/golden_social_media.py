@@ -25,7 +25,7 @@ def records(envelope: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "DeleteUpload": (users, medium),
         "ReportObject": (cases, post | {"reason": "spam", "comment": "ä"}),
         "AssignCase": (cases, post),
-        "DecideCase": (cases, post | _REASON | label | {"object_version": 4}),
+        "DecideCase": (cases, post | _REASON | label | {"object_version": 4, "beside": True}),
         "AppealDecision": (cases, _DECISION | {"text": "nein"}),
         "DecideAppeal": (cases, {"appeal_id": "ap_golden", "outcome": "reversed"} | _REASON),
         "ExpireDecision": (cases, _DECISION),

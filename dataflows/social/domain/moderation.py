@@ -76,6 +76,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
     version: int
     created_at: int
     object_version: int | None = None  # of decisions from before it was noted
+    beside: bool = False  # what was in force stays so
 
 
 class Appeal(Struct, frozen=True, kw_only=True):
@@ -140,17 +141,19 @@ def is_decidable(target: Target, case: Case | None, decision: str) -> bool:
 
 def ruled(
     target: Target,
-    current: Current | None,
+    known: Current | None,
+    supersedes: str | None,
     command: Command,
-    case_id: str,
     moderator: str,
     now: int,
     said: dict[str, Any],
-) -> tuple[Ruling, Current]:
-    """The next decision about an object, which is in force."""
-    version = current.version + 1 if current else 1
-    decision_id = id_in_case("mo", case_id, command.scope, command.operation, command.idempotency_key)
-    ruling = Ruling(
+    *,
+    beside: bool,
+) -> Ruling:
+    """The next decision about an object."""
+    version = known.version + 1 if known else 1
+    decision_id = id_in_case("mo", command.aggregate_key, command.scope, command.operation, command.idempotency_key)
+    return Ruling(
         decision_id=decision_id,
         object_id=target.object_id,
         author_id=target.author_id,
@@ -159,13 +162,13 @@ def ruled(
         policy_version=said["policy_version"],
         label=said.get("label"),
         expires_at=said.get("expires_at"),
-        supersedes=current.decision_id if current else None,
+        supersedes=supersedes,
         moderator=moderator,
         version=version,
         created_at=now,
         object_version=target.version,
+        beside=beside,
     )
-    return ruling, Current(object_id=target.object_id, effect=ruling.decision, decision_id=decision_id, version=version)
 
 
 def appealed(
@@ -190,7 +193,7 @@ def appealed(
 
 
 def appeal_decided(
-    appeal: Appeal | None, ruling: Ruling | None, current: Current | None, moderator: str, outcome: str, now: int
+    appeal: Appeal | None, ruling: Ruling | None, moderator: str, outcome: str, now: int, *, is_in_force: bool
 ) -> Appeal | Rejection:
     """The end of an appeal, decided by a third person; a superseded decision cannot be reversed."""
     if appeal is None or ruling is None:
@@ -199,7 +202,7 @@ def appeal_decided(
         return FOUR_EYES
     if appeal.state != "open":
         return state_conflict(appeal.state, "The appeal is decided.")
-    if outcome == "reversed" and (current is None or current.decision_id != ruling.decision_id):
+    if outcome == "reversed" and not is_in_force:
         return state_conflict("superseded", "Another decision is in force.")
     return structs.replace(appeal, state=outcome, decided_by=moderator, version=appeal.version + 1, updated_at=now)
 
@@ -216,6 +219,7 @@ def rendered_ruling(ruling: Ruling) -> dict[str, Any]:
         "reason": ruling.reason,
         "policy_version": ruling.policy_version,
         "label": ruling.label,
+        "beside": ruling.beside,
         "expires_at": ruling.expires_at,
         "supersedes": ruling.supersedes,
         "created_at": timestamp(ruling.created_at),

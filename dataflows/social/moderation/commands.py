@@ -8,8 +8,8 @@ from typing import Final
 from dataflows.owner.service import Committed, NewEvent
 from dataflows.social.asking import Asking
 from dataflows.social.batch import Notice, SocialBatch
-from dataflows.social.domain import moderation
-from dataflows.social.domain.moderation import Current, Report, Ruling, Target
+from dataflows.social.domain import labels, moderation
+from dataflows.social.domain.moderation import Report, Ruling, Target
 from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
 from schemas import identity
@@ -95,21 +95,29 @@ def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> C
     current = batch.docket.currents.get(object_id)
     if refused := stale(command.expected_version, current.version if current else 0):
         return refused
-    judged, said = command.payload["object_version"], command.payload["expires_at"]
-    if judged is not None and judged != target.version:
-        return version_conflict(int(str(judged)), target.version or 0)
-    if said is not None and _is_over(str(said), now):
-        return _OVER
+    if refused := _why_not_said(batch, target, command.payload, now):
+        return refused
     ruling = _rule(batch, target, command, caller.user_id, now, command.payload)
     return _ruled(target, ruling)
+
+
+def _why_not_said(batch: SocialBatch, target: Target, said: Payload, now: int) -> Rejection | None:
+    """The refusal of a decision about what is not there any more, that is over, or whose label cannot be."""
+    judged, expires_at = said["object_version"], said["expires_at"]
+    if judged is not None and judged != target.version:
+        return version_conflict(int(str(judged)), target.version or 0)
+    if expires_at is not None and _is_over(str(expires_at), now):
+        return _OVER
+    return labels.why_not(said, batch.docket.labels(target.object_id))
 
 
 def _rule(batch: SocialBatch, target: Target, command: Command, moderator: str, now: int, said: Payload) -> Ruling:
     """The next decision about an object: in force, told to its author, on its way to whatever shows the object."""
     docket = batch.docket
-    known = docket.currents.get(target.object_id)
-    ruling, current = moderation.ruled(target, known, command, command.aggregate_key, moderator, now, said)
-    docket.rule(target, ruling, current)
+    known, beside = docket.currents.get(target.object_id), labels.is_beside(said)
+    supersedes = labels.superseded(said, known, docket.labels(target.object_id))
+    ruling = moderation.ruled(target, known, supersedes, command, moderator, now, said, beside=beside)
+    docket.rule(target, ruling)
     if case := docket.cases.get(target.object_id):
         docket.cases.put(moderation.closed(case, now))
     post_id = target.object_id if target.kind == "post" else ""
@@ -155,8 +163,9 @@ def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: in
     docket, said = batch.docket, command.payload
     known = next((one for one in docket.appeals.values() if one.appeal_id == said["appeal_id"]), None)
     ruling = docket.rulings.get(known.decision_id) if known else None
-    current = docket.currents.get(ruling.object_id) if ruling else None
-    after = moderation.appeal_decided(known, ruling, current, caller.user_id, str(said["outcome"]), now)
+    undoing = _undoing(batch, ruling)
+    is_in_force = undoing is not None
+    after = moderation.appeal_decided(known, ruling, caller.user_id, str(said["outcome"]), now, is_in_force=is_in_force)
     if isinstance(after, Rejection):
         return after
     assert known is not None and ruling is not None  # noqa: S101, PT018 - an appeal without them is refused
@@ -164,8 +173,8 @@ def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: in
         return refused
     docket.appeals.put(after)
     result, state = moderation.rendered_appeal(after), after.state
-    if state == "reversed":
-        reversing = {"decision": "none", "reason": said["reason"], "policy_version": said["policy_version"]}
+    if state == "reversed" and undoing is not None:
+        reversing = undoing | {"reason": said["reason"], "policy_version": said["policy_version"]}
         made = _rule(batch, _target(batch, ruling), command, caller.user_id, now, reversing)
         result["reversed_by"] = made.decision_id
     return _committed(result, f"user:{ruling.author_id}", "appeal_decided", _post_of(ruling), after.appeal_id, state)
@@ -176,18 +185,26 @@ def _asks_end(asking: Asking, payload: Payload) -> None:
 
 
 def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejection:
-    """The end of a decision whose time is over, unless another one is in force by then."""
+    """The end of a decision whose time is over, unless another one has ended it by then."""
     ruling = batch.docket.rulings.get(str(command.payload["decision_id"]))
-    current: Current | None = batch.docket.currents.get(ruling.object_id) if ruling else None
+    undoing = _undoing(batch, ruling)
     if command.aggregate_key != case_named(command.payload["decision_id"]):
         return _NO_OBJECT
-    if ruling is None or current is None or current.decision_id != ruling.decision_id or ruling.expires_at is None:
+    if ruling is None or undoing is None or ruling.expires_at is None:
         return _NOT_OVER
     if not _is_over(ruling.expires_at, now):
         return _NOT_OVER
-    said = {"decision": "none", "reason": "expired", "policy_version": ruling.policy_version}
+    said = undoing | {"reason": "expired", "policy_version": ruling.policy_version}
     target = _target(batch, ruling)
     return _ruled(target, _rule(batch, target, command, command.scope, now, said))
+
+
+def _undoing(batch: SocialBatch, ruling: Ruling | None) -> Payload | None:
+    """What ends this decision alone; None where it is not in force."""
+    if ruling is None:
+        return None
+    current = batch.docket.currents.get(ruling.object_id)
+    return labels.undoing(ruling, current, batch.docket.labels(ruling.object_id))
 
 
 def _target(batch: SocialBatch, ruling: Ruling) -> Target:

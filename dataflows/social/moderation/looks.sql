@@ -89,6 +89,9 @@ order by a.media_id limit %(limit)s;
 
 -- name: decisions_over
 -- Decisions in force whose time is over; what was taken before times were held to RFC 3339 comes last, and is looked at by who
--- asks. Served by moderation_current_ends.
-select d.decision_id, d.expires_at from moderation_current c join moderation_decision d using (decision_id)
-where c.ends_at <= statement_timestamp() order by c.ends_at desc limit %(limit)s;
+-- asks. Served by moderation_current_ends and moderation_label_ends.
+select d.decision_id, d.expires_at
+from (select decision_id, ends_at from moderation_current where ends_at <= statement_timestamp()
+      union
+      select decision_id, ends_at from moderation_label where ends_at <= statement_timestamp()) c
+join moderation_decision d using (decision_id) order by c.ends_at desc limit %(limit)s;

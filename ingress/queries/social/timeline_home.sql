@@ -42,8 +42,8 @@ select (select a.state from author a where a.user_id = %(viewer)s::text), p.at,
        (p.is_own or p.is_followed or reposter.user_id is not null) and (p.is_own or not p.is_muted)
        and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)),
        case when not p.is_own and not p.is_followed then reposter.user_id end,
-       (select d.label from moderation_current m join moderation_decision d using (decision_id)
-        where m.object_id = p.post_id and m.effect = 'label') as label,
+       (select json_agg(json_build_array(l.label, l.policy_version, l.expires_at, l.decision_id) order by l.version desc)
+        from moderation_label l where l.object_id = p.post_id) as labels,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from (select c.at, p.*, p.author_id = %(viewer)s::text as is_own,

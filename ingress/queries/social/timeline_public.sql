@@ -8,8 +8,8 @@ select c.at,
        exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)) and not a.is_private
        and not exists (select from moderation_current m
                        where m.object_id = any (array[p.post_id, p.author_id] || p.media_ids) and m.effect = 'limit'), null,
-       (select d.label from moderation_current m join moderation_decision d using (decision_id)
-        where m.object_id = p.post_id and m.effect = 'label') as label,
+       (select json_agg(json_build_array(l.label, l.policy_version, l.expires_at, l.decision_id) order by l.version desc)
+        from moderation_label l where l.object_id = p.post_id) as labels,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from candidates c join post p using (post_id) join author a on a.user_id = p.author_id

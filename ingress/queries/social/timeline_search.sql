@@ -3,8 +3,8 @@
 -- judged as a page needs (offset 0 keeps the two apart). Of words that many posts have, those since a moment alone are read,
 -- by post_words and post_by_time together; of others all, by post_words alone (+ 0: more posts have the times than the words).
 select p.created_at, true, null,
-       (select d.label from moderation_current m join moderation_decision d using (decision_id)
-        where m.object_id = p.post_id and m.effect = 'label') as label,
+       (select json_agg(json_build_array(l.label, l.policy_version, l.expires_at, l.decision_id) order by l.version desc)
+        from moderation_label l where l.object_id = p.post_id) as labels,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
 from (select at, post_id from (

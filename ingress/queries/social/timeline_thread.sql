@@ -1,8 +1,8 @@
 -- The next posts of a thread above a place that the viewer may see, and no others, as of an author: the root has time 0,
 -- its replies follow, oldest first. Served by post_of_thread.
 select at, true, null,
-       (select d.label from moderation_current m join moderation_decision d using (decision_id)
-        where m.object_id = found.post_id and m.effect = 'label') as label,
+       (select json_agg(json_build_array(l.label, l.policy_version, l.expires_at, l.decision_id) order by l.version desc)
+        from moderation_label l where l.object_id = found.post_id) as labels,
        post_id, author_id, visibility, text, version, state, media_ids, reply_to, root_id, quote_of, is_pushed, created_at,
        edited_at
 from ((select 0::bigint as at, r.* from post r

@@ -90,6 +90,8 @@ async def decide(request: Request, object_id: str) -> Response:
         fields = await found.form()
         payload: Json = {"object_id": object_id, "decision": fields.get("decision", "")} | _said(fields)
         payload |= {name: word for name in _OPTIONAL if (word := fields.get(name, "").strip())}
+        if fields.get("beside"):
+            payload["beside"] = True
         if judged := fields.get("object_version", ""):
             payload["object_version"] = _number("object_version", judged)
         await _decide(found, "decide_case", fields, payload)

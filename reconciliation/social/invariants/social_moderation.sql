@@ -1,5 +1,5 @@
 -- id: social_moderation
--- title: The last decision about an object is in force, decisions are gapless, each supersedes the one before, and it ends when it says
+-- title: What decisions leave in force is in force with their labels, decisions are gapless, each supersedes what it ends, in time
 -- severity: critical
 -- owner: social
 -- source: postgres
@@ -9,9 +9,26 @@ select coalesce(l.object_id, c.object_id) as object, c.effect as detail, c.epoch
 from last l full join moderation_current c using (object_id)
 left join moderation_decision d on d.decision_id = c.decision_id
 where l.object_id is null or c.object_id is null or c.epoch <> l.newest or l.decisions <> l.newest
-   or d.object_id is distinct from c.object_id or d.decision is distinct from c.effect or d.version <> c.epoch
+   or d.object_id is distinct from c.object_id or d.decision is distinct from c.effect or d.version > c.epoch
    or c.ends_at is distinct from decision_ends_at(d.expires_at)
+   -- what came later was beside it, and neither restricts nor lifts what does
+   or exists (select from moderation_decision e
+              where e.object_id = c.object_id and e.version > d.version
+                and (e.beside is not true or e.decision in ('limit', 'remove')
+                     or (e.decision = 'none' and e.label is null and c.effect in ('limit', 'remove'))))
+   or (c.effect = 'label') <> exists (select from moderation_label m
+                                      where m.object_id = c.object_id and m.decision_id = c.decision_id)
+   or (c.effect = 'none' and exists (select from moderation_label m where m.object_id = c.object_id))
+union all
+select m.object_id, m.label, m.version, d.version, null
+from moderation_label m left join moderation_decision d using (decision_id)
+where d.decision is distinct from 'label' or d.object_id <> m.object_id or d.label <> m.label or d.version <> m.version
+   or m.ends_at is distinct from decision_ends_at(d.expires_at)
 union all
 select d.object_id, d.decision, d.version, b.version, null
 from moderation_decision d left join moderation_decision b on b.object_id = d.object_id and b.version = d.version - 1
-where d.supersedes is distinct from b.decision_id
+where case when d.beside is true or b.beside is true
+           then d.supersedes is not null
+                and not exists (select from moderation_decision e
+                                where e.decision_id = d.supersedes and e.object_id = d.object_id and e.version < d.version)
+           else d.supersedes is distinct from b.decision_id end

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from ingress.identity.issuer import SCOPES_OF_USERS
-from tests.eventually import eventually
+from schemas.social import limits
+from tests.eventually import becomes, eventually, patient
 from tests.worlds.social_system import SocialUser, refused, social_system
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.servers
 Json = dict[str, Any]
+INVARIANT = (resources.files("reconciliation.social") / "invariants" / "social_moderation.sql").read_bytes()
 DECISIONS = "/v1/moderation/decisions"
 MODERATORS = (*SCOPES_OF_USERS, "moderator")
 _EDITED = """
@@ -121,3 +125,89 @@ def test_an_edit_that_commits_first_is_not_judged_by_what_it_replaced(
         editing.commit()
         assert refused(sent.result(), 409, "version_conflict")["current_version"] == 2
     assert reader.read(f"/v1/posts/{post_id}")["version"] == 2
+
+
+def labels_of(user: SocialUser, path: str) -> list[str]:
+    return [one["label"] for one in user.read(path)["labels"]]
+
+
+def soon() -> str:
+    return (datetime.now(UTC) + timedelta(seconds=patient(2))).isoformat()
+
+
+def test_labels_lie_beside_each_other_and_each_ends_alone(
+    system: PublicSystem, author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    post_id = author.post("wordoflabels")["post_id"]
+    path = f"/v1/posts/{post_id}"
+    first = decide(moderator, post_id, "label", label="satire")
+    ends = soon()
+    second = decide(moderator, post_id, "label", label="spoiler", beside=True, expires_at=ends, policy_version=7)
+    third = decide(moderator, post_id, "label", label="disputed", beside=True)
+    assert [one["supersedes"] for one in (first, second, third)] == [None, None, None]
+    for where, asked in (
+        ("/v1/timelines/public", {}),
+        (f"/v1/timelines/user/{author.name}", {}),
+        (f"/v1/timelines/thread/{post_id}", {}),
+        ("/v1/search", {"q": "wordoflabels"}),
+    ):
+        (seen,) = (one for one in reader.read(where, **asked)["data"] if one["post_id"] == post_id)
+        assert {"disputed", "satire"} <= {one["label"] for one in seen["labels"]}, where
+    becomes(lambda: labels_of(reader, path), ["disputed", "satire"], 60, what="one ends without the others")
+    seen = reader.read(path)
+    assert (seen["label"], seen["labels"][1]) == (
+        "disputed",
+        {"label": "satire", "policy_version": 3, "expires_at": None, "decision_id": first["decision_id"]},
+    )
+    assert author.read(path)["moderation"]["decision_id"] == third["decision_id"]
+    appeal = author.do("POST", "/v1/moderation/appeals", {"decision_id": first["decision_id"], "text": "why"})
+    verdict = {"outcome": "reversed", "reason": "no", "policy_version": 4}
+    judge = SocialUser(system, MODERATORS)
+    judge.do("POST", f"/v1/moderation/appeals/{appeal['appeal_id']}/decide", verdict)
+    assert labels_of(reader, path) == ["disputed"], "what is reversed takes its own label alone"
+    refused(moderator.send("POST", DECISIONS, said(post_id, "none", label="satire")), 422, "invalid_command")
+    refused(moderator.send("POST", DECISIONS, said(post_id, "remove", label="x")), 422, "invalid_command")
+    last = decide(moderator, post_id, "none", label="disputed")
+    assert (last["supersedes"], labels_of(reader, path)) == (third["decision_id"], [])
+    assert author.read(path)["moderation"] is None
+
+
+def test_a_label_beside_a_limit_leaves_it_and_what_is_not_beside_supersedes_all(
+    author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    post_id, public = author.post("limited")["post_id"], "/v1/timelines/public"
+    path = f"/v1/posts/{post_id}"
+    limit = decide(moderator, post_id, "limit", expires_at=soon())
+    decide(moderator, post_id, "label", label="satire", beside=True)
+    decide(moderator, post_id, "label", label="spoiler", beside=True)
+    decide(moderator, post_id, "none", label="spoiler")
+    assert labels_of(reader, path) == ["satire"]
+    becomes(lambda: post_id in reader.ids(public), True, 60, what="the limit ends by itself")
+    assert labels_of(reader, path) == ["satire"]
+    assert author.read(path)["moderation"]["decision"] == "label"
+    assert limit["version"] == 1
+    removed = decide(moderator, post_id, "remove", beside=True)
+    decide(moderator, post_id, "label", label="x", beside=True)
+    refused(reader.get(path), 404, "not_found")
+    assert author.read(path)["moderation"]["decision_id"] == removed["decision_id"]
+    decide(moderator, post_id, "label", label="alone")
+    assert labels_of(reader, path) == ["alone"], "without beside it is the one thing in force, as ever"
+    for n in range(limits.MODERATION_LABELS_MAX - 1):
+        decide(moderator, post_id, "label", label=f"l{n}", beside=True)
+    refused(
+        moderator.send("POST", DECISIONS, said(post_id, "label", label="one more", beside=True)), 422, "invalid_command"
+    )
+    decide(moderator, post_id, "none")
+    assert labels_of(reader, path) == []
+
+
+def test_what_decisions_left_in_force_is_what_they_say(system: PublicSystem) -> None:
+    """After all of the above: the invariant over every decision of this module."""
+    dsn = system.settings.addresses().postgres_superuser_dsn
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute(INVARIANT).fetchall() == []
+        assert connection.execute("select count(*) > 20 from moderation_decision").fetchone() == (True,)
+        connection.execute("delete from moderation_label where version = (select max(version) from moderation_label)")
+        connection.execute("update moderation_decision set beside = false where beside and decision = 'label'")
+        assert connection.execute(INVARIANT).fetchall() != []
+        connection.rollback()

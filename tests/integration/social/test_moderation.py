@@ -313,7 +313,7 @@ def test_decisions_that_end_late_keep_none_that_ends_soon(
         ends = (datetime.now(UTC) + timedelta(seconds=patient(2))).isoformat()
         decide(moderator, post["post_id"], "label", label="satire", expires_at=ends)
         becomes(lambda: author.read(f"/v1/posts/{post['post_id']}")["moderation"], None, 60)
-        for table in ("moderation_current", "moderation_decision"):
+        for table in ("moderation_current", "moderation_label", "moderation_decision"):
             connection.execute(f"delete from {table} where object_id like 'late_%'")
 
 

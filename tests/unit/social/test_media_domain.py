@@ -8,7 +8,7 @@ import pytest
 
 from dataflows.social.domain import media, moderation
 from dataflows.social.domain.media import ENDED, Media
-from dataflows.social.domain.moderation import Appeal, Case, Current, Ruling, Target
+from dataflows.social.domain.moderation import Appeal, Case, Ruling, Target
 from schemas.records import Denial, Rejection
 from schemas.social import limits
 from schemas.social.moderation_operations import TIME, case_named, case_of, id_in_case
@@ -141,12 +141,14 @@ def test_an_appeal_is_its_author_s_once_and_another_moderator_s_to_decide() -> N
     assert isinstance(appeal, Appeal)
     assert code(moderation.appealed(ruling(), None, "u_2", "ap_1", "no", 5)) == "not_found"
     assert code(moderation.appealed(ruling(), appeal, "u_1", "ap_2", "no", 5)) == "state_conflict"
-    current = Current(object_id="po_1", effect="remove", decision_id="mo_1", version=1)
     for one in ("u_m", "u_1"):  # who decided, and who appeals
-        assert code(moderation.appeal_decided(appeal, ruling(), current, one, "upheld", 6)) == "four_eyes_required"
-    done = moderation.appeal_decided(appeal, ruling(), current, "u_n", "reversed", 6)
+        assert (
+            code(moderation.appeal_decided(appeal, ruling(), one, "upheld", 6, is_in_force=True))
+            == "four_eyes_required"
+        )
+    done = moderation.appeal_decided(appeal, ruling(), "u_n", "reversed", 6, is_in_force=True)
     assert isinstance(done, Appeal)
-    assert code(moderation.appeal_decided(done, ruling(), current, "u_n", "upheld", 7)) == "state_conflict"
+    assert code(moderation.appeal_decided(done, ruling(), "u_n", "upheld", 7, is_in_force=True)) == "state_conflict"
 
 
 @pytest.mark.parametrize("state", [None, "open", "assigned", "decided"])
@@ -162,6 +164,7 @@ def test_of_what_is_gone_it_is_decided_that_its_case_is_over_and_nothing_else(st
 def test_an_appeal_never_undoes_a_later_decision() -> None:
     appeal = moderation.appealed(ruling(), None, "u_1", "ap_1", "no", 5)
     assert isinstance(appeal, Appeal)
-    later = Current(object_id="po_1", effect="remove", decision_id="mo_2", version=2)
-    assert code(moderation.appeal_decided(appeal, ruling(), later, "u_n", "reversed", 6)) == "state_conflict"
-    assert not isinstance(moderation.appeal_decided(appeal, ruling(), later, "u_n", "upheld", 6), Rejection)
+    assert (
+        code(moderation.appeal_decided(appeal, ruling(), "u_n", "reversed", 6, is_in_force=False)) == "state_conflict"
+    )
+    assert not isinstance(moderation.appeal_decided(appeal, ruling(), "u_n", "upheld", 6, is_in_force=False), Rejection)
