@@ -102,6 +102,7 @@ CLAMD_SEEN_S: Final = 600.0  # so long it is taken to look at files as long as i
 CLAMD_ANSWER_BYTES_MAX: Final = 4_096
 
 # --- moderation and erasure of posts
+MODERATION_LOOK_S: Final = 60  # a URL of a picture at the desk
 MODERATION_LABELS_MAX: Final = 10  # of one object, beside each other
 CERTIFICATE_LENGTH_MAX: Final = 8_192
 PROPAGATION_POLL_S: Final = 0.5

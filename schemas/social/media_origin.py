@@ -92,6 +92,18 @@ class MediaOrigin:
             return False
         return self._is_signed(query["signature"], "view", media_id, access_version, name, int(expires))
 
+    def look_query(self, object_id: str, media_id: str, moderator: str, expires: int) -> str:
+        """What admits this moderator to the picture of a case, at the desk, until ``expires``."""
+        signature = self._sign("look", object_id, media_id, moderator, expires)
+        return urlencode({"expires": expires, "signature": signature})
+
+    def admits_look(self, object_id: str, media_id: str, moderator: str, query: Mapping[str, str], now: float) -> bool:
+        """Whether this query is one that we gave this moderator for this picture of a case, and in time."""
+        expires = query.get("expires", "")
+        if query.keys() != _VIEW_QUERY or not _is_due(expires, now):
+            return False
+        return self._is_signed(query["signature"], "look", object_id, media_id, moderator, int(expires))
+
     def _sign(self, *said: str | int) -> str:
         text = "\x1f".join(map(str, said)).encode()
         return base64.urlsafe_b64encode(hmac.digest(self.key, text, "sha256")).rstrip(b"=").decode()

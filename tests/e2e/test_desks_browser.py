@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.e2e.test_console_browser import Desk, inaccessible
 from tests.eventually import becomes
 from tests.gate import PROOF
-from tests.integration.social.test_desk import DESK, moderator, pressed
+from tests.integration.social.test_desk import DESK, moderator, pressed, ready_medium
 from tests.integration.tenancy.test_tenant_pages import scene
 from tests.worlds.browser import DESK as WIDE
 from tests.worlds.browser import PHONE, WAIT_MS, chromium, fits
@@ -128,4 +128,31 @@ def test_pages_of_moderation(
     for version in (2, 1):
         expect(desk.page.get_by_label(f"Text of version {version}")).to_contain_text(HOSTILE)
     expect(desk.page.get_by_label("Policy version")).to_have_value("7")
+    assert desk.close() == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_picture_is_blurred_until_its_moderator_asks(
+    chromium: Browser, public: PublicSystem, visitors: Visitors, ann: PageUser, bob: PageUser, scheme: str
+) -> None:
+    judge, medium = moderator(visitors, public, "u_judge"), ready_medium(ann)
+    post = ann.post("Look", media_ids=medium)
+    assert bob.press(f"/app/posts/{post}/report", reason="abuse").status_code == 200
+    assert pressed(judge, f"{DESK}/objects/{post}/assign") == 303
+    desk = Desk(chromium, public.base_url, color_scheme=scheme, viewport=WIDE)
+    page = desk.page
+    page.goto("/console")
+    page.get_by_label("Token").fill(public.token("u_judge", ("posts:read", "posts:write", "moderator"), kind="user"))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(re.compile(f"{DESK}$"))
+    assert faults_of(page, [f"{DESK}/objects/{post}"]) == {}
+    page.get_by_role("link", name="Look at picture 1").click()
+    picture = page.get_by_role("img", name="Picture 1 of 1, as reported")
+    expect(picture).to_have_js_property("naturalWidth", 40)
+    expect(picture).to_have_css("filter", "blur(24px)")
+    page.get_by_label("Show it sharp").check()
+    expect(picture).to_have_css("filter", "none")
+    for size in (WIDE, PHONE):
+        page.set_viewport_size(size)
+        assert (inaccessible(page), fits(page)) == ([], True)
     assert desk.close() == []

@@ -17,6 +17,8 @@ from ingress.commands.form_commands import carry_out
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
 from ingress.operators.audit import Audit
+from ingress.social.console import pictures
+from ingress.social.console.pictures import Pictures
 from ingress.social.desk import Desk
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.users import Users
@@ -55,7 +57,20 @@ async def one(request: Request, object_id: str) -> Response:
         if not USER_ID.fullmatch(object_id):
             raise errors.NotFound
         case = await _part(found, Desk).case(_user(found), object_id)
+        asked = request.query_params.get("look", "")
+        case["pictures"] = await _part(found, Pictures).of_case(object_id, _user(found), case["case"], asked)
     return found.page("desk_object.html", object_id=object_id, decisions=DECISIONS, **case, **_form(found))
+
+
+@router.get("/moderation/objects/{object_id}/pictures/{media_id}")
+async def picture(request: Request, object_id: str, media_id: str) -> Response:
+    """A picture of a case that one has, by the URL that its page gave: each look is a line of the audit log."""
+    if not USER_ID.fullmatch(object_id) or not USER_ID.fullmatch(media_id):
+        raise errors.NotFound
+    async with _moderating(request, "moderation.look", media_id, {"case": object_id}) as found:
+        query = dict(request.query_params)
+        data, mime = await _part(found, Pictures).look(object_id, media_id, _user(found), query)
+    return Response(data, headers=pictures.HEADERS, media_type=mime)
 
 
 @router.get("/moderation/appeals")
@@ -109,12 +124,14 @@ async def decide_appeal(request: Request, appeal_id: str) -> Response:
 
 
 @asynccontextmanager
-async def _moderating(request: Request, action: str, name: str) -> AsyncIterator[Visit]:
+async def _moderating(
+    request: Request, action: str, name: str, details: dict[str, str] | None = None
+) -> AsyncIterator[Visit]:
     """A visit of a moderator, audited. Raises Unauthenticated without a session, Forbidden without the scope."""
     found = await visits.visit(request)
     caller = found.who.caller()
     audit = parts_of(request).get(Audit)
-    async with audit.privileged(caller, (MODERATE,), f"console.{action}", name, {}):
+    async with audit.privileged(caller, (MODERATE,), f"console.{action}", name, details or {}):
         await parts_of(request).get(Users).present(caller)
         yield found
 
