@@ -116,6 +116,8 @@ class SocialBatch:
             found = structs.replace(found, state=post.state, visibility=post.visibility)
         if author := self.authors.get(found.author_id):
             found = structs.replace(found, is_private=author.is_private)
+        if decided := self.docket.currents.get(post_id):
+            found = structs.replace(found, is_removed=decided.effect == "remove")
         if edge := self.follows.get((viewer, found.author_id)):
             found = structs.replace(found, is_followed=edge.state == "active")
         return found

@@ -40,7 +40,8 @@ from post where post_id = any (%s::text[]);
 -- Of the posts that a batch answers, quotes or reacts to, those that their reader may see, with all that another command of
 -- the batch may change of it; and the reader's own that are deleted. Primary keys.
 select t.viewer, p.post_id, p.author_id, p.root_id, p.state, p.visibility, a.is_private,
-       exists (select from follow f where f.follower_id = t.viewer and f.followee_id = p.author_id and f.state = 'active')
+       exists (select from follow f where f.follower_id = t.viewer and f.followee_id = p.author_id and f.state = 'active'),
+       exists (select from moderation_current m where m.object_id = p.post_id and m.effect = 'remove')
 from (select distinct * from unnest(%s::text[], %s::text[]) as t (viewer, post_id)) t
 join post p using (post_id) join author a on a.user_id = p.author_id
 where (p.author_id = t.viewer and p.state = 'deleted')

@@ -151,6 +151,8 @@ def _why_no_reaction(author: Author, command: Command, kind: str, seen: Seen, cu
     is_given = not command.operation.startswith("un")
     if is_given and author.state != "active":
         return refusals.SUSPENDED
+    if is_given and kind == "repost" and seen.is_removed:
+        return refusals.TAKEN_DOWN
     if is_given and kind == "repost" and not seen.is_open:
         return refusals.not_public("post_id")
     return stale(command.expected_version, current)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ingress.http.openapi import elements
 from ingress.http.openapi.shared import OBJECT_ID, TIME_OR_NULL, a_schema, ref
 from ingress.http.requests.reading import NDJSON
-from schemas.social.moderation_operations import MODERATOR
+from schemas.social.moderation_operations import APPEAL_STATES, MODERATOR
 from schemas.social.service import READ
 
 Json = dict[str, Any]
@@ -67,6 +67,13 @@ def paths() -> Json:
             "SocialPage",
             ("malformed_request", "invalid_command"),
             MODERATOR,
+        ),
+        "/v1/moderation/appeals": _read(
+            "list_appeals",
+            "One's own appeals, or for moderators all, the last first",
+            [elements.query("state", {"enum": list(APPEAL_STATES)}, "Those in this state alone"), *queue],
+            "SocialPage",
+            ("malformed_request", "invalid_command"),
         ),
         one_decision: _read("get_decision", "One decision", [decision], "ModerationRecord", found),
         f"{one_decision}/propagation": _read("get_propagation", reached, [decision], "Propagation", found, MODERATOR),

@@ -84,6 +84,7 @@ def _fit(payload: dict[str, Any]) -> list[dict[str, str]]:
 
 TIME: Final = ValueType(_time, "string", {"type": "string", "format": "date-time"})
 DECISIONS: Final = ("none", "label", "limit", "remove")
+APPEAL_STATES: Final = ("open", "upheld", "reversed")
 _POLICY: Final = Field(whole(1, 2**31 - 1), "the version of the policy that it follows")
 _REASON: Final = Field(said_text(limits.TEXT_LENGTH_MAX), "why")
 _LABEL: Final = said_text(social_limits.DISPLAY_NAME_LENGTH_MAX)

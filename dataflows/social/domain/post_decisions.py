@@ -27,6 +27,7 @@ class Seen(Struct, frozen=True):
     visibility: str
     is_private: bool  # its author
     is_followed: bool  # its author, by the reader
+    is_removed: bool = False  # by moderators: then its author alone sees it
 
     @property
     def is_open(self) -> bool:
@@ -48,6 +49,8 @@ def decide_publish(
         return parent
     if isinstance(quoted, Rejection):
         return quoted
+    if (parent is not None and parent.is_removed) or (quoted is not None and quoted.is_removed):
+        return refusals.TAKEN_DOWN
     if quoted is not None and not quoted.is_open:
         return refusals.not_public("quote_of")
     post_id = identity.derived_id("po", command.scope, "POST /v1/posts", command.idempotency_key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.records import Rejection
-from schemas.refusals import wrong_value
+from schemas.refusals import state_conflict, wrong_value
 
 NO_POST: Final = Rejection("not_found", "There is no such post.", {})
 NO_USER: Final = Rejection("not_found", "There is no such user.", {})
@@ -14,6 +14,7 @@ SUSPENDED: Final = Rejection("forbidden", "The account is suspended.", {})
 NO_REQUEST: Final = Rejection("not_found", "There is no such request.", {})
 ONESELF: Final = wrong_value("user_id", "must be another user")
 DELETED: Final = Rejection("gone", "The post is deleted.", {})
+TAKEN_DOWN: Final = state_conflict("taken_down", "Moderators took the post down: it brings nothing back that shows it.")
 ERASED: Final = Rejection("gone", "The user was erased.", {})
 
 

@@ -47,6 +47,21 @@ class Moderation:
         rows = await self._store.rows("appeal_state", {"id": decision_id})
         return str(rows[0][0]) if rows else None
 
+    async def appeals(self, reader: str, author_id: str | None, state: str, limit: int, cursor: str | None) -> Json:
+        """Appeals, the last first: those of an author, or all; in any state, or in this one."""
+        name = f"moderation_appeals:{author_id or ''}:{state}"
+        at, below = self._cursors.read(reader, name, cursor, tuple[int, str]) if cursor else _FIRST
+        query = "appeals_of_author" if author_id else "appeals_open" if state == "open" else "appeals_all"
+        given = {"author_id": author_id, "state": state, "at": at, "id": below, "limit": limit + 1}
+        rows = await self._store.records(query, given)
+        has_more = len(rows) > limit
+        last = (rows[limit - 1]["created_at"], rows[limit - 1]["appeal_id"]) if has_more else None
+        return {
+            "data": [_listed(row) for row in rows[:limit]],
+            "has_more": has_more,
+            "next_cursor": self._cursors.write(reader, name, last) if last else None,
+        }
+
     async def decision(self, decision_id: str, author_id: str | None = None) -> Json:
         """One decision: any, or one about what is the author's own. Raises NotFound."""
         rows = await self._store.rows("moderation_decision", {"id": decision_id})
@@ -76,6 +91,11 @@ class Moderation:
             "state": "verified" if is_verified else "pending",
             "consumers": consumers,
         }
+
+
+def _listed(row: Json) -> Json:
+    """An appeal with what it is against; who decided is shown to nobody."""
+    return {"id": row["appeal_id"], "object": "moderation_appeal"} | row | {"created_at": timestamp(row["created_at"])}
 
 
 def _ruling(row: tuple[Any, ...]) -> Ruling:

@@ -12,7 +12,8 @@ from ingress.commands import calling
 from ingress.http.parts import parts_of
 from ingress.social.moderation.moderation import Moderation
 from ingress.social.users import Users, user_of
-from schemas.social.moderation_operations import MODERATOR
+from schemas import errors
+from schemas.social.moderation_operations import APPEAL_STATES, MODERATOR
 from schemas.social.service import READ
 
 router: Final = APIRouter()
@@ -33,6 +34,20 @@ async def get_decision(request: Request, decision_id: str) -> Response:
     calling.require_id(decision_id)
     author_id = None if MODERATOR in caller.scopes else user
     return calling.json(await parts_of(request).get(Moderation).decision(decision_id, author_id))
+
+
+@router.get("/v1/moderation/appeals")
+async def list_appeals(request: Request) -> Response:
+    """Appeals, the last first: of moderators all, of others their own."""
+    caller = await calling.caller_of(request, READ, MODERATOR)
+    user = await parts_of(request).get(Users).present(caller)
+    state = request.query_params.get("state", "")
+    if state not in ("", *APPEAL_STATES):
+        reason = f"must be one of {', '.join(APPEAL_STATES)}"
+        raise errors.InvalidCommand([{"field": "state", "reason": reason}], f"The query value state {reason}.")
+    author_id = None if MODERATOR in caller.scopes else user
+    limit, cursor = calling.place(request)
+    return calling.json(await parts_of(request).get(Moderation).appeals(user, author_id, state, limit, cursor))
 
 
 @router.get("/v1/moderation/decisions/{decision_id}/propagation")

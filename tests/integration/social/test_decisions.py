@@ -201,6 +201,57 @@ def test_a_label_beside_a_limit_leaves_it_and_what_is_not_beside_supersedes_all(
     assert labels_of(reader, path) == []
 
 
+def test_ones_own_post_that_was_taken_down_is_not_shown_again_by_another(
+    author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    post = author.post("taken down")
+    post_id, reposts = post["post_id"], f"/v1/posts/{post['post_id']}/reposts"
+    decide(moderator, post_id, "remove")
+    for answer in (
+        author.send("POST", reposts),
+        author.send("POST", "/v1/posts", {"text": "again", "quote_of": post_id}),
+        author.send("POST", "/v1/posts", {"text": "again", "reply_to": post_id}),
+    ):
+        assert refused(answer, 409, "state_conflict")["current_state"] == "taken_down"
+    assert reader.ids(f"/v1/timelines/user/{author.name}") == []
+    for answer in (reader.send("POST", reposts), reader.send("POST", "/v1/posts", {"text": "x", "reply_to": post_id})):
+        refused(answer, 404, "not_found")
+    decide(moderator, post_id, "none")
+    author.post("again", quote_of=post_id)
+    author.do("POST", reposts)
+
+
+def test_appeals_are_listed_for_their_author_and_for_moderators(
+    system: PublicSystem, author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    path, made = "/v1/moderation/appeals", []
+    for user in (author, author, author, reader):
+        decision = decide(moderator, user.post("mine")["post_id"], "limit")
+        appeal = user.do("POST", path, {"decision_id": decision["decision_id"], "text": "why"})
+        made.append((appeal["appeal_id"], decision))
+    own, theirs = [one for one, _ in made[:3]][::-1], made[3][0]
+    judge = SocialUser(system, MODERATORS)
+    verdict = {"outcome": "upheld", "reason": "no", "policy_version": 4}
+    judge.do("POST", f"{path}/{own[1]}/decide", verdict)
+    listed = author.walk(path, limit=1)
+    assert [(one["appeal_id"], one["state"]) for one in listed] == list(
+        zip(own, ("open", "upheld", "open"), strict=True)
+    )
+    first, decision = listed[-1], made[0][1]
+    assert (first["text"], first["decision"], first["object_id"]) == ("why", "limit", decision["object_id"])
+    assert not {"moderator", "decided_by"} & first.keys()
+    assert [one["appeal_id"] for one in reader.walk(path)] == [theirs]
+    assert [one["appeal_id"] for one in author.walk(path, state="upheld")] == [own[1]]
+    every = [one["appeal_id"] for one in moderator.walk(path, limit=2)]
+    assert every[:4] == [theirs, *own]
+    waiting = [one["appeal_id"] for one in moderator.walk(path, limit=1, state="open")]
+    assert waiting[:3] == [theirs, own[0], own[2]]
+    refused(author.get(path, state="x"), 422, "invalid_command")
+    page = author.read(path, limit=1)
+    refused(author.get(path, cursor=page["next_cursor"], state="open"), 400, "malformed_request")
+    refused(reader.get(path, cursor=page["next_cursor"]), 400, "malformed_request")
+
+
 def test_what_decisions_left_in_force_is_what_they_say(system: PublicSystem) -> None:
     """After all of the above: the invariant over every decision of this module."""
     dsn = system.settings.addresses().postgres_superuser_dsn

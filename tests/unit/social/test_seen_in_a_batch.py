@@ -92,6 +92,19 @@ def test_the_author_turns_private_is_suspended_or_has_its_post_removed() -> None
     assert set(_acts(removed).values()) == {"not_found"}
 
 
+def test_ones_own_post_that_was_taken_down_is_not_shown_again_by_another_of_ones_own() -> None:
+    """Answered, quoted or reposted, it would be; a like of it shows nothing. Taken down in the batch, or before it."""
+    before = SocialBatch({"posts_seen": [("u_1", _POST, "u_1", _POST, "published", "public", False, False, True)]})
+    before.authors.put(_batch("u_1", is_followed=False).authors.get("u_1"))
+    within = _batch("u_1", is_followed=False)
+    within.docket.currents.put(Current(object_id=_POST, effect="remove", decision_id="mo_1", version=1))
+    for batch in (before, within):
+        refused = "state_conflict"
+        assert _acts(batch) == {"like": "done", "repost": refused, "reply": refused, "quote": refused}
+    within.docket.currents.put(Current(object_id=_POST, effect="none", decision_id="mo_2", version=2))
+    assert set(_acts(within).values()) == {"done"}
+
+
 @each(("author", "code"), [("u_1", "gone"), ("u_2", "not_found")])
 def test_a_tombstone_is_gone_for_its_author_alone(author: str, code: str) -> None:
     row = ("u_1", _POST, author, _POST, "deleted", "public", False, False)

@@ -1,0 +1,6 @@
+-- All appeals below a place, the last first. Served by moderation_appeal_newest.
+select a.created_at, a.appeal_id, a.decision_id, a.author_id, a.text, a.state, a.version, d.object_id, d.decision
+from moderation_appeal a join moderation_decision d using (decision_id)
+where (%(state)s::text = '' or a.state = %(state)s::text)
+  and (a.created_at, a.appeal_id) < (%(at)s::bigint, %(id)s::text)
+order by a.created_at desc, a.appeal_id desc limit %(limit)s::int
