@@ -46,6 +46,7 @@ class ConsolePages:
     routers: Sequence[APIRouter]
     places: Sequence[Place]
     guests: Guests | None = None  # whose navigation has these places alone
+    staff_places: Sequence[Place] = ()  # of staff, where the others are guests'
     searches: bool = False  # it answers the search of the header
     oldest: str = ""  # a query of its oldest open things, for the page of the pipeline: stage, oldest
     warning: Callable[[Parts], str] | None = None  # what every page says now; "" for nothing

@@ -89,7 +89,8 @@ class Console(SignedIn[Session]):
         """What the layout of a page says to this person: who it is, the navigation, the search, and warnings."""
         guests = self.sessions.guests_of(session) if session else None
         seen = [pages for pages in self._declared if guests is None or pages.guests is guests]
-        places = [place for pages in seen if guests or pages.guests is None for place in pages.places]
+        own = [pages.places if guests or pages.guests is None else pages.staff_places for pages in seen]
+        places = [place for places_of_one in own for place in places_of_one]
         return {
             "role": guests.name if guests else "operator" if session and session.may_decide else "read only",
             "places": places if guests else [*places, PIPELINE],

@@ -42,7 +42,9 @@ _BY_WORD: Final = {
     # what merchants and their payments need
     **dict.fromkeys(("case", "signing_key", "signature_requirement", "grant"), SUPPORT),
     # how the installation works
-    **dict.fromkeys(("routing_policy", "maintenance_policy", "parked", "usage", "move", "isolation"), PLATFORM),
+    **dict.fromkeys(
+        ("routing_policy", "maintenance_policy", "parked", "usage", "move", "isolation", "media"), PLATFORM
+    ),
 }
 
 

@@ -9,6 +9,7 @@ from ingress.social import openapi, openapi_media, profile_routes, timeline_rout
 from ingress.social.admission import SocialAdmission
 from ingress.social.config import SocialConfig
 from ingress.social.console.declared import CONSOLE
+from ingress.social.console.media_routes import MediaDecisions
 from ingress.social.console.pictures import Pictures
 from ingress.social.desk import Desk
 from ingress.social.edges import Edges
@@ -73,6 +74,7 @@ class SocialHttp(HttpService):
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
         add(Desk(store, posts))
+        add(MediaDecisions(platform.audited_store))
         add(Pictures(store, config.media))
         self._pages = add(Pages(platform.audited_store, platform.config.cursor_key, platform.denials))
         add(Cards(store, uploads))

@@ -87,6 +87,7 @@ MEDIA_SCAN_LEASE_S: Final = 30  # renewed while it lasts; then its scanner is de
 MEDIA_SCAN_AGAIN_MAX_S: Final = 120  # between two scans of one medium
 MEDIA_CRASHES_MAX: Final = 6  # of its decoder; then a medium is rejected, within some 3 minutes
 MEDIA_WANTED_LOOK_S: Final = 1.0  # how often is looked whether a scan under way is still of use
+MEDIA_SEEN_LENGTH_MAX: Final = 200  # of what operators are told of a scan
 MEDIA_SCAN_POLL_S: Final = 0.2
 MEDIA_SCAN_IDLE_S: Final = 0.5  # the same while no upload comes
 MEDIA_SWEEP_S: Final = 5.0  # how often what nobody may see is looked for

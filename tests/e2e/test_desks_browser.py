@@ -58,7 +58,9 @@ def test_pages_of_tenants(chromium: Browser, public: PublicSystem, scene: Scene,
     desk = Desk(chromium, public.base_url, color_scheme=scheme, viewport=WIDE)
     page = desk.sign_in(public.token("m_ann", ("operator",)))
     own = f"/console/tenants/{scene.tenant}"
-    boards = [f"/console/{board}" for board in ("tenants", "billing", "grants", "capacity", "noisy", "isolation")]
+    boards = [
+        f"/console/{board}" for board in ("tenants", "billing", "grants", "capacity", "noisy", "isolation", "media")
+    ]
     assert faults_of(page, (own, f"{own}/moves/{move}", f"/console/invoices/{scene.invoice}", *boards)) == {}
     page.goto(own)
     expect(page.get_by_text(HOSTILE).first).to_be_visible()

@@ -51,6 +51,7 @@ class Upload(Struct):
     version: int
     is_blocked: bool
     crashes: int  # of its decoder so far
+    seen: str = ""  # what its scan does or has met, as operators are told
 
 
 class _Scan(NamedTuple):
@@ -134,10 +135,18 @@ class Scanner:
             given = {"media_ids": list(self._scans), "lease_s": limits.MEDIA_SCAN_LEASE_S}
             rows = connection.execute(SQL["scans_wanted"], given).fetchall()
             self._unwanted.update(self._scans.keys() - {row[0] for row in rows})
+            self._note(connection, [scan.upload for scan in self._scans.values()])
             self._looked = time.monotonic()
+        self._note(connection, [scan.upload for scan in ended.values()])
         if crashed := [media_id for media_id, scan in ended.items() if scan.upload.crashes > scan.crashes]:
             connection.execute(SQL["scans_crashed"], {"media_ids": crashed})
         return list(ended), [command for scan in ended.values() if (command := scan.found.result()) is not None]
+
+    @staticmethod
+    def _note(connection: psycopg.Connection[Any], uploads: list[Upload]) -> None:
+        if uploads:
+            told = {"media_ids": [one.media_id for one in uploads], "seen": [one.seen for one in uploads]}
+            connection.execute(SQL["scans_seen"], told)
 
     def _scanned(self, upload: Upload) -> Command | None:
         try:
@@ -145,8 +154,11 @@ class Scanner:
         except OSError as error:
             _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__, reason=str(error))
             upload.crashes += isinstance(error, Undecided)
+            silent = self._clamd.why_silent if self._clamd else None
+            upload.seen = silent or f"{type(error).__name__}: {error.strerror or error}"[: limits.MEDIA_SEEN_LENGTH_MAX]
             if not isinstance(error, Undecided) or upload.crashes < limits.MEDIA_CRASHES_MAX:
                 return None
+            upload.seen = f"its decoder crashed {upload.crashes} times"
             outcome, manifest = "rejected", None  # the machine would hardly fail at one medium so often
         payload = {"media_id": upload.media_id, "outcome": outcome, "manifest": manifest}
         about = f"{upload.media_id}:{upload.version}"
@@ -156,12 +168,18 @@ class Scanner:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan
         with tempfile.TemporaryDirectory(prefix="millrace-scan-") as place:
             source = self._objects.source_file(upload.media_id, upload.sha256, Path(place))
-            if upload.is_blocked or is_malware(source, self._clamd):
+            if upload.is_blocked:
+                upload.seen = "its content is blocked"
                 return "infected", None
+            if is_malware(source, self._clamd):
+                upload.seen = "malware was found"
+                return "infected", None
+            upload.seen = "processing"
             folder = Path(place) / "rendering"
             folder.mkdir()
             is_wanted = partial(self._is_wanted, upload.media_id)
             made = render(self.sandboxes, self._objects, upload.media_id, source, upload.mime, folder, is_wanted)
+        upload.seen = "" if made else f"not decodable as {upload.mime}, or beyond a bound"
         if made is None:
             return "rejected", None
         return "ready", msgspec.json.encode({"version": 1, "renditions": made}).decode()

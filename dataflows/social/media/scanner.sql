@@ -35,6 +35,12 @@ update media_scan s
 set leased_until = clock_timestamp() + make_interval(secs => least(3 * power(2, least(s.tries, 6)), %(most_s)s))
 where s.media_id = any (%(media_ids)s::text[]);
 
+-- name: scans_seen
+-- What each of these did or met, for operators. Primary key.
+update media_scan s set seen = nullif(t.seen, '')
+from unnest(%(media_ids)s::text[], %(seen)s::text[]) as t (media_id, seen)
+where s.media_id = t.media_id and s.seen is distinct from nullif(t.seen, '');
+
 -- name: scans_crashed
 -- A decoder ended for a reason that may be its medium or the machine. Primary key.
 update media_scan set crashes = crashes + 1 where media_id = any (%(media_ids)s::text[]);

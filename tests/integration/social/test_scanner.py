@@ -100,6 +100,11 @@ class Scans:
     def lease(self) -> None:
         self._connection.execute("update media_scan set leased_until = clock_timestamp() + interval '1 hour'")
 
+    def seen(self) -> str:
+        """What operators are told of the last scan."""
+        row = self._connection.execute("select coalesce(seen, '') from media_scan").fetchone()
+        return str(row[0]) if row else ""
+
     def is_leased(self) -> bool:
         row = self._connection.execute("select leased_until > clock_timestamp() from media_scan").fetchone()
         return bool(row and row[0])
@@ -173,8 +178,9 @@ def test_a_clamd_that_is_away_has_media_wait_and_operators_told(scans: Scans, mo
     monkeypatch.setattr(scans.scanner, "_clamd", Clamd("127.0.0.1:1"))
     assert outcomes(scans.again()) == []
     assert "clamd" in str(scans.scanner.why_not_ready())
+    assert scans.seen().startswith("clamd: ")
     monkeypatch.setattr(scans.scanner, "_clamd", None)
-    assert outcomes(scans.again()) == ["ready"]
+    assert (outcomes(scans.again()), scans.seen()) == (["ready"], "")
 
 
 def test_a_medium_that_crashes_its_decoder_again_and_again_is_rejected(
@@ -183,6 +189,7 @@ def test_a_medium_that_crashes_its_decoder_again_and_again_is_rejected(
     monkeypatch.setattr(scanning, "render", failing_with(Undecided("crashed")))
     told = [outcomes(scans.again()) for _ in range(limits.MEDIA_CRASHES_MAX)]
     assert told == [[]] * (limits.MEDIA_CRASHES_MAX - 1) + [["rejected"]]
+    assert scans.seen() == f"its decoder crashed {limits.MEDIA_CRASHES_MAX} times"
 
 
 def test_a_scan_of_what_has_ended_holds_up_no_erasure(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:

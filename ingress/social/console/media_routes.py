@@ -1,0 +1,105 @@
+"""The media board: what is on its way and since when, what was refused and why, and which contents are. For operators.
+
+Each decision is audited in its own transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ingress import limits as ingress_limits
+from ingress.console import visit as visits
+from ingress.http.parts import parts_of
+from ingress.operators import decisions
+from schemas import errors, limits
+from schemas.operators import decision_note
+from schemas.social.value_types import USER_ID
+
+if TYPE_CHECKING:
+    from ingress.http.store import Store
+
+BOARD: Final = "/console/media"
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_STAGES: Final = ("uploading", "scanning", "processing", "waiting_for_clamd", "stuck")
+_CONFLICTS: Final = {
+    "already_blocked": "The content is blocked already.",
+    "not_waiting": "The medium waits for no scan.",
+}
+
+router: Final = visits.router()
+
+
+class MediaDecisions:
+    """What operators decide about contents and scans."""
+
+    def __init__(self, audited_store: Store) -> None:
+        self._store = audited_store
+
+    async def made(self, query: str, done: str, person: str, note: str, **about: str) -> None:
+        """Done and audited. Raises NotFound and StateConflict."""
+        word = await self._store.word(query, {"person": person, "note": note} | about)
+        decisions.require(word, done, _CONFLICTS)
+
+
+@router.get("/media")
+async def board(request: Request) -> Response:
+    """By stage what is on its way, the oldest first; what was refused, and why; blocked contents."""
+    async with visits.reading_of(request, "media", "media") as visit:
+        limit = ingress_limits.CONSOLE_ROWS_MAX
+        waiting, refused, blocked = await asyncio.gather(
+            visit.console.records("media_open", limit=limit),
+            visit.console.records("media_refused", limit=limit),
+            visit.console.records("media_blocked", limit=limit),
+        )
+    stages = [(stage, [row for row in waiting if row["stage"] == stage]) for stage in _STAGES]
+    return visit.page(
+        "media_board.html",
+        stages=stages,
+        refused=refused,
+        blocked=blocked,
+        limit=limit,
+        note_max=limits.NOTE_LENGTH_MAX,
+    )
+
+
+@router.post("/media/blocked")
+async def block(request: Request) -> Response:
+    """Refuses a content from now on. Raises StateConflict for one that is blocked."""
+    async with visits.deciding(request, "media.block", "media") as (visit, fields):
+        sha256 = fields.get("sha256", "").strip().lower()
+        if not _SHA256.fullmatch(sha256):
+            raise errors.InvalidCommand([{"field": "sha256", "reason": "must be the SHA-256 of a content, in hex"}])
+        made = parts_of(visit.request).get(MediaDecisions)
+        await made.made("media_block", "blocked", visit.who.subject, _note(fields), sha256=sha256)
+    return visits.go(f"{BOARD}#blocked")
+
+
+@router.post("/media/blocked/{sha256}/lift")
+async def unblock(request: Request, sha256: str) -> Response:
+    """Takes a content again. Raises NotFound for one that is not blocked."""
+    if not _SHA256.fullmatch(sha256):
+        raise errors.NotFound
+    async with visits.deciding(request, "media.unblock", sha256) as (visit, fields):
+        made = parts_of(visit.request).get(MediaDecisions)
+        await made.made("media_unblock", "lifted", visit.who.subject, _note(fields), sha256=sha256)
+    return visits.go(f"{BOARD}#blocked")
+
+
+@router.post("/media/{media_id}/retry")
+async def retry(request: Request, media_id: str) -> Response:
+    """Has a medium scanned again now, however often that failed. Raises StateConflict where none is waited for."""
+    if not USER_ID.fullmatch(media_id):
+        raise errors.NotFound
+    async with visits.deciding(request, "media.retry", media_id) as (visit, fields):
+        made = parts_of(visit.request).get(MediaDecisions)
+        await made.made("media_retry", "retried", visit.who.subject, _note(fields), media_id=media_id)
+    return visits.go(BOARD)
+
+
+def _note(fields: dict[str, str]) -> str:
+    return str(decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"])
