@@ -26,3 +26,4 @@ CHECK_EVENTS_GRACE_S: Final = 60  # how far a processor's events may lie behind 
 AUDIT_FETCH_ROWS: Final = 2_000
 AUDIT_LISTED_MAX: Final = 10_000
 SIGNED_REQUESTS_SHOWN_MAX: Final = 500  # of one aggregate, by millrace audit signatures
+MEDIA_BLOCKED_SHOWN_MAX: Final = 10_000  # contents that a shell is shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.eventually import becomes
+from tests.integration.operator_shell import Operator
 from tests.integration.social.test_desk import moderator, ready_medium
 from tests.worlds.page_user import PageUser, ann, bob, page_users
 from tests.worlds.payments.console_world import Visitor, Visitors, visitors
@@ -120,3 +122,27 @@ def test_what_is_on_its_way_stands_there_with_its_age_and_what_is_stuck_is_tried
     assert operator.post(retry, page=BOARD, note="again").status_code == 409
     assert operator.post(f"{BOARD}/md_unknown/retry", page=BOARD, note="x").status_code == 404
     assert [one[1:] for one in decided(public, medium)] == [("media.retry", "done"), ("media.retry", "refused")]
+
+
+def test_at_a_shell_contents_are_blocked_and_taken_again(public: PublicSystem, ann: PageUser, bob: PageUser) -> None:
+    operator, data = Operator.of(public.settings), picture()
+    sha256, why = sha(data), ("--reason", "Known abuse")
+    done = operator.run("media", "block", sha256.upper(), *why)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words, said in (
+        (("block", sha256, *why), "blocked already"),
+        (("block", "x", *why), "must be the SHA-256"),
+        (("lift", "0" * 64, *why), "none such"),
+        (("lift", sha256, "--reason", ""), "note"),
+        (("retry", "md_unknown", *why), "none such"),
+        (("retry", completed(ann, data, "infected"), *why), "waits for no scan"),
+    ):
+        refused = operator.run("media", *words)
+        assert refused.returncode != 0, words
+        assert said in refused.stderr, words
+    listed = json.loads(operator.run("media", "blocked", "--json").stdout)["data"]
+    assert [one["reason"] for one in listed if one["sha256"] == sha256] == ["Known abuse"]
+    assert operator.run("media", "lift", sha256, *why).returncode == 0
+    completed(bob, data, "ready")
+    assert [one[1:] for one in decided(public, sha256)] == [("media.block", "done"), ("media.unblock", "done")]
+    assert all(one[0].startswith("shell:") for one in decided(public, sha256))
