@@ -135,7 +135,7 @@ gone as (
 select count(*) from gone;
 
 -- name: take_appeals
--- What it wrote against decisions. Served by moderation_appeal_of_author.
+-- What it wrote against decisions. Served by moderation_appeal_of_author_newest.
 with chosen as (
     select p.decision_id from moderation_appeal p join author a on a.user_id = %(user_id)s and a.state = 'deleting'
     where p.author_id = %(user_id)s and p.text <> '' order by p.decision_id limit %(limit)s for update of p),
