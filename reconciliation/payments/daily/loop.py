@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import structlog
+from confluent_kafka import KafkaException
 from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
@@ -155,6 +156,10 @@ class DailyReports:
             report = reconcile(replace(self._settings, processors={look.processor: url}), [])
         except (PlatformError, OSError) as error:
             return str(error)
+        except (psycopg.Error, KafkaException, ValueError, KeyError) as error:
+            # What nobody foresaw about a report is a case by its deadline, and not the end of the loop.
+            _log.exception("reports_not_reconciled", processor=look.processor)
+            return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         if report.unavailable:
             return report.unavailable[0]
         return f"{report.posted.undecided} lines wait for their owner" if report.posted.undecided else None

@@ -210,6 +210,17 @@ def test_lines_that_no_owner_decides_keep_the_day_open(daily: Daily) -> None:
     assert daily.row()[:2] == (last - days.A_DAY, 1), "its report is there, and what it says is not posted"
 
 
+def test_what_nobody_foresaw_is_told_and_tried_again(daily: Daily) -> None:
+    last = daily.last(daily.young)
+    daily.done(last - days.A_DAY)
+    daily.host.make("rpt_1", daily.now, [line_of(daily.world.attempts[0], "ln_1")])
+    daily.world.sql("revoke insert on settlement_line from millrace_settlement")
+    assert daily.loop(daily.young).look("simulator") == limits.REPORTS_RETRY_S
+    day, tries, note = daily.row()
+    assert (day, tries) == (last - days.A_DAY, 1)
+    assert note == "InsufficientPrivilege: permission denied for table settlement_line"
+
+
 def test_it_says_when_a_day_is_not_over_for_long(daily: Daily) -> None:
     last = daily.last(daily.young)
     daily.done(last - days.A_DAY)

@@ -112,3 +112,21 @@ def test_every_processor_has_a_webhook_secret_of_its_own(tmp_path: Path) -> None
     given = json.dumps({"stripe_eu": "whsec_new_secret_0123456,whsec_old_secret_0123456"})
     settings = Settings(home=tmp_path, processors="stripe_eu", processor_webhook_secrets=json.loads(given))  # type: ignore[arg-type] # split
     assert settings.active_webhook_secrets()["stripe_eu"] == ("whsec_new_secret_0123456", "whsec_old_secret_0123456")
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [
+        ('{"stripe": 5}', "is not asked for reports"),
+        ('{"simulator": 24}', "less than or equal to 23"),
+        ('{"simulator_c": 5}', "is not among MILLRACE_PROCESSORS"),
+    ],
+)
+def test_only_who_is_asked_for_reports_has_an_hour_for_them(
+    monkeypatch: pytest.MonkeyPatch, hours: str, said: str
+) -> None:
+    monkeypatch.setenv("MILLRACE_PROCESSORS", "simulator,stripe")
+    monkeypatch.setenv("MILLRACE_PROCESSOR_REPORT_HOURS", hours)
+    with pytest.raises(StackError, match="MILLRACE_PROCESSOR_REPORT_HOURS") as refused:
+        load_settings()
+    assert said in str(refused.value)
