@@ -51,6 +51,7 @@ NAMES: Final = (
     "metering_after_commit",
     "metering_before_refused_counted",
     "invoice_before_commit",
+    "drain_after_plan",
     "move_after_page",
     "move_after_step",
     "move_before_fence",

@@ -19,7 +19,7 @@ select tenant_id, key_version, state from tenant_key where tenant_id = any (%s::
 
 -- name: stores_read
 -- Batches that bring tenants to a store: what all of them hold, until the batch is committed. As many rows as there are stores.
-select store, mode, tenants_max, bytes_max, tenants, bytes from tenant_store where is_made order by store for update;
+select store, mode, tenants_max, bytes_max, tenants, bytes, standing from tenant_store where is_made order by store for update;
 
 -- name: stores_fit
 -- Behind what brought tenants: partitions of one round were decided apart, and may have taken one place twice. A store that

@@ -43,7 +43,7 @@ _BY_WORD: Final = {
     **dict.fromkeys(("case", "signing_key", "signature_requirement", "grant"), SUPPORT),
     # how the installation works
     **dict.fromkeys(
-        ("routing_policy", "maintenance_policy", "parked", "usage", "move", "isolation", "media"), PLATFORM
+        ("routing_policy", "maintenance_policy", "parked", "usage", "move", "isolation", "media", "placement"), PLATFORM
     ),
 }
 

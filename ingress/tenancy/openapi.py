@@ -17,10 +17,13 @@ from ingress.http.openapi.shared import (
     page_of,
     ref,
 )
+from ingress.identity.roles import by_operators
 from schemas.tenancy.operations import MEMBER_ADMIN, READ, STAFF
+from schemas.tenancy.placement_decision import ACTIVATE, DRAIN
 
 Json = dict[str, Any]
 _OBJECT: Final = {"type": "object"}
+PLACEMENT_STATES: Final = ["provisioning", "active", "draining", "full", "retired"]
 _COUNTS_OF_READS: Final = ("match", "target_behind", "missing", "diff", "target_ahead")
 _REFUSED: Final = (
     *elements.COMMON,
@@ -112,9 +115,9 @@ _MOVE: Final = a_schema(
     | dict.fromkeys(("source_digest", "target_digest"), TEXT_OR_NULL)
 )
 _ROOM: Final = a_schema(
-    {"store": STRING, "mode": STRING, "state": {"enum": ["provisioning", "active", "full"]}}
+    {"store": STRING, "mode": STRING, "state": {"enum": PLACEMENT_STATES}}
     | {"tenants": INTEGER, "tenants_max": INTEGER, "bytes": INTEGER_OR_NULL, "bytes_max": INTEGER_OR_NULL}
-    | {"measured_at": TEXT_OR_NULL}
+    | {"measured_at": TEXT_OR_NULL, "moving": INTEGER, "soaking": INTEGER}
 )
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
 _CHANGE: Final = {
@@ -134,6 +137,8 @@ def paths() -> Json:
     return {
         "/v1/tenants": read("list_tenants", "Tenants, newest first", "TenantPage", scopes=(STAFF,), parameters=_PAGE),
         "/v1/placements": read("list_placements", "Where tenants may be placed", "Placements", scopes=(STAFF,)),
+        "/v1/placements/{store}/drain": {"post": _stands("drain", "Move its tenants away", "PlacementDrain")},
+        "/v1/placements/{store}/activate": {"post": _stands("activate", "Let tenants come again", "PlacementNote")},
         "/v1/tenants/{tenant_id}": read("get_tenant", "A tenant", "Tenant", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/keys": read("list_keys", "Versions of its key", "TenantKeys", ("tenant_id",)),
         "/v1/tenants/{tenant_id}/quotas": read(
@@ -173,6 +178,21 @@ def paths() -> Json:
     }
 
 
+def _stands(verb: str, summary: str, said: str) -> Json:
+    codes = ("state_conflict", "not_found", "too_large", "unsupported_media_type", "invalid_command")
+    return {
+        "operationId": f"{verb}_placement",
+        "summary": summary,
+        **by_operators(f"placement.{verb}"),
+        "parameters": [elements.object_id("store")],
+        "requestBody": {"required": True, "content": {elements.JSON: {"schema": ref(said)}}},
+        "responses": {
+            "200": elements.answer("The store as it is now", elements.JSON, "PlacementDecided"),
+            **elements.refusals((*elements.COMMON, *codes)),
+        },
+    }
+
+
 def components() -> Json:
     """Schemas of tenants, resources and what commands answer."""
     deletion = a_schema({"resource_id": OBJECT_ID, "version": INTEGER, "deleted": {"type": "boolean"}})
@@ -181,12 +201,17 @@ def components() -> Json:
         | {"sha256": TEXT_OR_NULL, "created_at": STRING}
     )
     key = a_schema({"tenant_id": OBJECT_ID, "key_version": INTEGER, "version": INTEGER})
+    note = {"note": ACTIVATE["note"].type.json}
+    soak = {"soak_s": DRAIN["soak_s"].type.json | INTEGER_OR_NULL}
     key_state = {"enum": ["active", "decrypt_only", "destroyed"]}
     quota = a_schema({"dimension": STRING, "limit": INTEGER_OR_NULL, "used": INTEGER})
     return {
         "Tenant": _TENANT,
         "TenantPage": page_of(ref("Tenant")),
         "Placements": list_of(_ROOM),
+        "PlacementDrain": a_schema(note | soak, ["note"], closed=True),
+        "PlacementNote": a_schema(note, closed=True),
+        "PlacementDecided": a_schema({"result": _ROOM}),
         "TenantResource": _RESOURCE,
         "ResourcePage": page_of(ref("TenantResource")),
         "TenantKeys": a_schema(

@@ -8,7 +8,16 @@ from starlette.middleware import Middleware
 
 from ingress.http.pages import NewestFirst
 from ingress.http_service import HttpService, Json
-from ingress.tenancy import desk, desk_openapi, desk_schemas, life_routes, openapi, resource_routes, tenant_routes
+from ingress.tenancy import (
+    desk,
+    desk_openapi,
+    desk_schemas,
+    life_routes,
+    openapi,
+    placement_routes,
+    resource_routes,
+    tenant_routes,
+)
 from ingress.tenancy.admission import TenancyAdmission
 from ingress.tenancy.config import TenancyConfig
 from ingress.tenancy.console.declared import CONSOLE
@@ -35,7 +44,7 @@ class TenancyHttp(HttpService):
     """Tenants, resources, quotas."""
 
     declared = SERVICE
-    routers = (tenant_routes.router, resource_routes.router, life_routes.router, *desk.ROUTERS)
+    routers = (tenant_routes.router, placement_routes.router, resource_routes.router, life_routes.router, *desk.ROUTERS)
     shows_events = True
     console = CONSOLE
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dataflows.tenancy.domain.capacity import Store
 from ingress.commands import calling
 from ingress.http.pages import NewestFirst
 from ingress.http.parts import parts_of
 from ingress.tenancy import callers
 from ingress.tenancy.quotas import Quotas
-from ingress.tenancy.tenants import Tenant, Tenants, rendered
-from schemas.tenancy.instants import instant
+from ingress.tenancy.tenants import Tenant, rendered
 from schemas.tenancy.operations import STAFF
 
 router: Final = APIRouter()
@@ -41,30 +39,6 @@ async def list_tenants(request: Request) -> Response:
         )
     )
     return calling.json(found)
-
-
-@router.get("/v1/placements")
-async def list_placements(request: Request) -> Response:
-    """Where tenants may be placed, and what room there is; for staff, who may be refused with ``placement_full``."""
-    caller = await calling.caller_of(request, STAFF)
-    callers.require_staff(caller, STAFF)
-    stores = await parts_of(request).get(Tenants).stores()
-    return calling.json({"data": [_placement(*row) for row in stores]})
-
-
-def _placement(store: str, mode: str, is_made: bool, *counted: Any) -> dict[str, Any]:
-    tenants_max, bytes_max, tenants, size, measured_at = counted
-    held = Store(store=store, mode=mode, tenants_max=tenants_max, bytes_max=bytes_max, tenants=tenants, bytes=size)
-    return {
-        "store": store,
-        "mode": mode,
-        "state": "provisioning" if not is_made else "active" if held.has_room else "full",
-        "tenants": tenants,
-        "tenants_max": held.places,
-        "bytes": size,
-        "bytes_max": bytes_max,
-        "measured_at": None if measured_at is None else instant(measured_at),
-    }
 
 
 @router.get("/v1/tenants/{tenant_id}/keys")

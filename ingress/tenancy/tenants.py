@@ -94,6 +94,7 @@ class Tenants:
         self, store: Store, audited_store: Store, root_keys: RootKeys, safe_mode: SafeMode, instance: int = 0
     ) -> None:
         self._store = store
+        self._audited_store = audited_store
         self._safe_mode = safe_mode
         self._root_keys = root_keys
         self._known: OrderedDict[str, Known] = OrderedDict()
@@ -130,6 +131,11 @@ class Tenants:
     async def stores(self) -> Sequence[Sequence[Any]]:
         """The stores of all tenants' rows, with what each holds and may hold. Raises Unavailable."""
         return await self._store.rows("tenant_stores", {})
+
+    async def stand(self, store: str, stands: str, soak_s: int | None, person: str, note: str) -> str:
+        """The database's word on how a store shall stand, audited with it. Raises Unavailable."""
+        asked = {"store": store, "stands": stands, "soak_s": soak_s, "person": person, "note": note}
+        return await self._audited_store.word("tenant_store_stand", asked)
 
     async def active(self, caller: Caller, *, writes: bool = False, shows: bool = True) -> Known:
         """The caller's own tenant. Raises Forbidden without one, TenantNotActive where it is not served.

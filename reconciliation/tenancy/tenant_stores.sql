@@ -49,7 +49,7 @@ select root_key_id, count(*) as keys from tenant_key where wrapped is not null g
 
 -- name: stores_shown
 -- For millrace tenants stores. As many rows as there are stores.
-select store, mode, is_made, tenants_max, bytes_max, tenants, bytes, measured_at from tenant_store order by mode desc, store;
+select store, mode, is_made, tenants_max, bytes_max, tenants, bytes, standing, measured_at from tenant_store order by mode desc, store;
 
 -- name: store_declared
 -- millrace tenants store: what is not given stays. A schema that is new is made by the mover. Primary key.
@@ -59,4 +59,4 @@ values (%(store)s, case %(store)s when 'schemas' then 'partitioned' when 'databa
 on conflict (store) do update
 set tenants_max = case when %(sets_tenants)s then excluded.tenants_max else s.tenants_max end,
     bytes_max = case when %(sets_bytes)s then excluded.bytes_max else s.bytes_max end
-returning store, mode, is_made, tenants_max, bytes_max, tenants, bytes, measured_at;
+returning store, mode, is_made, tenants_max, bytes_max, tenants, bytes, standing, measured_at;

@@ -8,8 +8,21 @@ from __future__ import annotations
 
 import typer
 
-from compose.cli.tenants import bills, directory, exports, grants, keys, life, moves, refused, root_keys, stores, usage
+from compose.cli.tenants import (
+    bills,
+    directory,
+    exports,
+    grants,
+    keys,
+    life,
+    moves,
+    placements,
+    refused,
+    root_keys,
+    stores,
+    usage,
+)
 
 app = typer.Typer(no_args_is_help=True)
-for part in (directory, stores, life, exports, keys, root_keys, moves, grants, bills, usage, refused):
+for part in (directory, stores, placements, life, exports, keys, root_keys, moves, grants, bills, usage, refused):
     app.add_typer(part.app)

@@ -63,7 +63,7 @@ def store(
 ) -> None:
     """Say what a store may hold, or have one more made that tenants share. New tenants go where most room is.
 
-    With --tenants 0 nobody comes any more. Who is there stays, and is moved by 'move'.
+    With --tenants 0 nobody comes any more. Who is there stays; 'placements-drain' moves all of them away.
 
     Example: millrace tenants store tenancy_pool_2 --tenants 50000
     """

@@ -3,6 +3,7 @@
 -- ask: placement_asked_for, tenant_migration_one_open, tenant_export_running, tenant_at_work, tenant_key_uncertified.
 select exists (select tenant_id from placement where state = 'provisioning')
     or exists (select from tenant_store where not is_made)
+    or exists (select from tenant_store where standing = 'draining')
     or exists (select from resource_feed)
     or exists (select tenant_id from tenant_migration where state not in ('completed', 'aborted', 'rolled_back'))
     or exists (select tenant_id from tenant_export where state = 'running')
@@ -43,7 +44,7 @@ from tenant_store s where s.is_made order by s.store;
 -- name: store_measured
 -- Measuring: kept, for who decides whether there is room. Primary key.
 update tenant_store set bytes = %(bytes)s, measured_at = now() where store = %(store)s
-returning store, mode, tenants_max, bytes_max, tenants, bytes;
+returning store, mode, tenants_max, bytes_max, tenants, bytes, standing;
 
 -- name: placement_active
 -- feeding.provision: the store is there.
@@ -268,7 +269,7 @@ update tenant_key set certificate_id = %(certificate_id)s where tenant_id = %(te
 -- Open moves with their tenants: those first that writes wait for, others in another order every time. Served by
 -- tenant_migration_one_open.
 select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
-       m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
+       m.soaks_until, m.soak_s, m.copied_after, m.served_mismatches, t.generation, t.placement_id
 from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
 where m.state not in ('completed', 'aborted', 'rolled_back')
 order by m.fenced desc, random() limit %(limit)s;
@@ -276,7 +277,7 @@ order by m.fenced desc, random() limit %(limit)s;
 -- name: move_fenced_still
 -- A move as moves_open reads it, if it is fenced. Primary keys.
 select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.rows_per_second, m.fenced, m.closing, m.fence_until,
-       m.soaks_until, m.copied_after, m.served_mismatches, t.generation, t.placement_id
+       m.soaks_until, m.soak_s, m.copied_after, m.served_mismatches, t.generation, t.placement_id
 from tenant_migration m join tenant t on t.tenant_id = m.tenant_id
 where m.tenant_id = %(tenant_id)s and m.migration_id = %(migration_id)s and m.fenced;
 
@@ -360,3 +361,59 @@ where tenant_id = %(tenant_id)s and resource_id > %(after)s collate "C" and (%(u
 -- name: heads_versions
 -- Which version these resources have. Primary key.
 select resource_id, version from resource_head where tenant_id = %(tenant_id)s and resource_id = any (%(ids)s::text[]);
+
+-- name: stores_draining
+-- Draining: with how many moves are on their way. As many rows as there are stores; served by tenant_migration_one_open.
+select s.store, s.drain_soak_s,
+       (select count(m.tenant_id) from tenant_migration m where m.drained_from = s.store
+        and m.state not in ('soaking', 'completed', 'aborted', 'rolled_back'))
+from tenant_store s where s.standing = 'draining' order by s.store;
+
+-- name: store_retired
+-- Draining: nobody is in it, and nobody came meanwhile. Primary key.
+update tenant_store set standing = 'retired' where store = %(store)s and standing = 'draining' and tenants = 0;
+
+-- name: drain_next
+-- Draining: who has been there for longest, unless it is being moved, was moved in vain of late, or cannot be moved. Served by
+-- tenant_placed; a placement is of each region.
+select t.tenant_id
+from placement p cross join lateral (
+    select t.tenant_id, t.created_at from tenant t
+    where t.placement_id = p.placement_id and t.state not in ('provisioning', 'deleting', 'deleted')
+      and not exists (select from tenant_migration m where m.tenant_id = t.tenant_id
+                      and (m.state not in ('completed', 'aborted', 'rolled_back') or m.updated_at > %(tried_since)s))
+      and exists (select from tenant_key k where k.tenant_id = t.tenant_id and k.state <> 'destroyed')
+    order by t.created_at, t.tenant_id limit %(limit)s) t
+where p.mode = 'pooled' and p.shard_or_database = %(store)s
+order by t.created_at, t.tenant_id limit %(limit)s;
+
+-- name: drain_locked
+-- Draining: a tenant while no owner changes it, with where it is. Primary key.
+select t.version, t.generation, t.state, t.placement_id from tenant t where t.tenant_id = %(tenant_id)s for update;
+
+-- name: drain_source
+-- Draining: the placement that serves it, and whether a move of it is open. Primary keys.
+select p.region, p.shard_or_database, p.mode,
+       exists (select from tenant_migration m where m.tenant_id = %(tenant_id)s
+               and m.state not in ('completed', 'aborted', 'rolled_back'))
+from placement p where p.placement_id = %(placement_id)s;
+
+-- name: stores_held
+-- Draining: what all stores hold, until the move is committed; behind the tenant's lock, as owners take them.
+select store, mode, tenants_max, bytes_max, tenants, bytes, standing from tenant_store where is_made order by store for update;
+
+-- name: drain_target
+-- Draining: the placement where it goes; that of a region is there already, or begins now.
+insert into placement (placement_id, region, mode, shard_or_database, state, tenant_id)
+values (%(placement_id)s, %(region)s, 'pooled', %(store)s, 'active', null) on conflict (placement_id) do nothing;
+
+-- name: drain_planned
+-- Draining: a move as an operator asks for one.
+insert into tenant_migration (tenant_id, migration_id, state, source, target, from_generation, rows_per_second, drained_from, soak_s,
+                              version, created_at, updated_at)
+values (%(tenant_id)s, %(migration_id)s, 'planned', %(source)s, %(target)s, %(generation)s, %(rows_per_second)s, %(store)s, %(soak_s)s,
+        1, %(now)s, %(now)s);
+
+-- name: drain_touched
+-- Draining: the tenant's next version, as of every command that begins a move. Primary key.
+update tenant set version = version + 1, policy_version = policy_version + 1, updated_at = %(now)s where tenant_id = %(tenant_id)s;

@@ -143,7 +143,8 @@ class Moves:
         if not found.is_equal:
             return False
         fail_points.reach("move_before_commit")
-        soaks_until = now + limits.MOVE_SOAK_S * _SECOND_US
+        soak_s = limits.MOVE_SOAK_S if move.soak_s is None else move.soak_s
+        soaks_until = now + soak_s * _SECOND_US
         if self._open.placed(move, "committed", move.target, now, soaks_until=soaks_until):
             fail_points.reach("move_after_commit")
         return True

@@ -38,6 +38,7 @@ class Move(Struct, frozen=True, kw_only=True):
     closing: bool
     fence_until: int | None
     soaks_until: int | None
+    soak_s: int | None
     copied_after: str
     served_mismatches: int
     generation: int

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dataflows.tenancy.mover import endings, feeding
 from dataflows.tenancy.mover.certifying import Certifying
+from dataflows.tenancy.mover.draining import Draining
 from dataflows.tenancy.mover.feeding import SQL
 from dataflows.tenancy.mover.leasing import Leasing
 from dataflows.tenancy.mover.measuring import Measuring
@@ -71,12 +72,14 @@ class Mover:
         root_keys = RootKeys(self._secrets)
         shredding, wrapping = Shredding(places, self._shredded), Wrapping(places, root_keys)
         measuring, certifying = Measuring(places), Certifying(places, self._certificates, self._shredded)
+        draining = Draining(places)
         leasing = Leasing(self._dsn, self._instance)
         always = (shredding.further, wrapping.further, measuring.further)
         steps: tuple[Callable[[int], bool], ...] = (
             lambda _: measuring.make(),
             lambda now: feeding.provision(places, now),
             lambda _: feeding.bring(places),
+            draining.further,
             lambda _: moves.further(),
             lambda now: endings.export(places, root_keys, leasing.lease, now),
             lambda now: endings.delete(places, self._certificates, self._shredded, now),

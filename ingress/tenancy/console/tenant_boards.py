@@ -74,7 +74,7 @@ def room_of(row: dict[str, Any]) -> dict[str, Any]:
     held = _store(row)
     if not row["is_made"]:
         return {"places": held.places, "state": "being made"}
-    return {"places": held.places, "state": "has room" if held.has_room else "full"}
+    return {"places": held.places, "state": "has room" if held.has_room else held.state}
 
 
 def refusing(rows: list[dict[str, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from dataflows.tenancy.domain.billing_entry import BillingEntry
 from dataflows.tenancy.domain.billing_run import BillingRun
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from ingress import openapi
-from ingress.tenancy import isolation_routes, tenant_routes
+from ingress.tenancy import isolation_routes, placement_routes
 from ingress.tenancy.billing import entitlements
 from ingress.tenancy.support import access
 from ingress.tenancy.usage import sums
@@ -38,6 +38,7 @@ BILLED: Final = BillingRun(
     billing_run_id="br_1", invoice_id="in_1", tenant_id="tn_1", number=1, from_us=1, to_us=2, grace_s=0,
     currency="EUR", prices={"tokens": "0.5"}, created_at=1,
 )  # fmt: skip
+A_STORE: Final = (None, None, 1, 2, "open", 3, 0, 0)
 ASKED: Final = sums.Asked("tokens", 1, 2, "none", "subject", "UTC")
 MOVE: Final = dict.fromkeys(
     (
@@ -91,7 +92,7 @@ def unnamed(schema: dict[str, Any], value: Any, where: str = "") -> list[str]:
         ),
         ("TenantKeys", {"data": [{"key_version": 1, "state": "active"}], "certificate_id": None}),
         ("Quotas", {"data": [{"dimension": "resources", "limit": None, "used": 1}]}),
-        ("Placements", {"data": [tenant_routes._placement("tenancy_pool", "pooled", True, None, None, 1, 2, 3)]}),
+        ("Placements", {"data": [placement_routes.placement("tenancy_pool", "pooled", True, *A_STORE)]}),
         ("Certificate", {"stores": [{"store": "postgres", "proof": "no row"}]}),
     ],
 )

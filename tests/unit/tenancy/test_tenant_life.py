@@ -312,6 +312,17 @@ def test_a_tenant_comes_where_the_smallest_part_is_taken_and_nowhere_where_all_i
     assert isinstance(full, Denial)
     assert (full.code, full.extra) == ("placement_full", {"mode": "pooled", "capacity": 10, "used": 0})
     assert "millrace tenants store" in full.detail
+    leaves = [
+        a_store("tenancy_pool", 0, standing="draining"),
+        a_store("tenancy_pool_2", 9),
+        a_store("tenancy_pool_3", 10),
+    ]
+    there = capacity.chosen(leaves, "pooled")
+    assert isinstance(there, Store)
+    assert (there.store, [one.state for one in leaves]) == ("tenancy_pool_2", ["draining", "active", "full"])
+    nowhere = capacity.chosen([leaves[0], leaves[2], a_store("tenancy_pool_4", 0, standing="retired")], "pooled")
+    assert isinstance(nowhere, Denial)
+    assert nowhere.extra == {"mode": "pooled", "capacity": 10, "used": 10}
     fits = [a_store("tenancy_pool", 0, bytes_max=100, bytes=99), a_store("tenancy_pool", 0, bytes_max=100)]
     assert all(store.has_room for store in fits)  # what was not measured yet closes nothing
     unsaid = a_store("databases", limits.STORE_TENANTS_MAX["dedicated"], None)
