@@ -52,6 +52,7 @@ NAMES: Final = (
     "metering_before_refused_counted",
     "invoice_before_commit",
     "drain_after_plan",
+    "reseal_after_page",
     "move_after_page",
     "move_after_step",
     "move_before_fence",

@@ -14,8 +14,9 @@ from tenant t join placement p on p.placement_id = t.placement_id
 where t.tenant_id = any (%s::text[]);
 
 -- name: keys_read
--- Which keys these tenants have. Primary key.
-select tenant_id, key_version, state from tenant_key where tenant_id = any (%s::text[]) order by tenant_id, key_version;
+-- Which keys these tenants have; nothing that is sealed under a closed one is written. Primary key.
+select tenant_id, key_version, case when state = 'decrypt_only' and closed_at is not null then 'closed' else state end
+from tenant_key where tenant_id = any (%s::text[]) order by tenant_id, key_version;
 
 -- name: stores_read
 -- Batches that bring tenants to a store: what all of them hold, until the batch is committed. As many rows as there are stores.

@@ -29,6 +29,8 @@ from sinks.tenancy import seals
 _NOT_FOUND: Final = Rejection("not_found", "No such object.")
 _EXISTS: Final = Rejection("state_conflict", "The tenant exists already.")
 _KEYS_AWAY: Final = Denial("unavailable", "The keys of this tenant are not at hand; try again with the same identity.")
+_SEALED_BEFORE: Final = Denial("unavailable", "It is sealed under a closed key; send it again with the same identity.")
+_CLOSED: Final = "closed"  # a key under which nothing is written any more
 _SHREDDED: Final = Denial("key_shredded", "The keys of this data were destroyed; nobody can read it again.")
 RESOURCES: Final = frozenset({"create_resource", "replace_resource", "delete_resource"})
 TOLD: Final = frozenset({"abort_migration", "rollback_migration", "complete_migration"})
@@ -146,7 +148,7 @@ class TenancyWorkspace:
             self._changes.keys.append(KeyChange(found.tenant_id, "destroy", newest, now))
         else:
             newest = max(keys) + 1
-            self._known.keys[found.tenant_id] = dict.fromkeys(keys, "decrypt_only") | {newest: "active"}
+            self._known.keys[found.tenant_id] = _opening(keys) | {newest: "active"}
             self._changes.keys.append(KeyChange(found.tenant_id, "new", newest, now))
         self._tenant(after)
         result = {"tenant_id": after.tenant_id, "key_version": newest, "version": after.version}
@@ -223,8 +225,8 @@ class TenancyWorkspace:
         if moves is not None and moves.fenced:
             return migration.MOVING
         payload: dict[str, Any] = command.payload
-        if self._known.is_shredded(found.tenant_id):
-            return _SHREDDED
+        if refusal := self._why_not_sealed_so(found.tenant_id, payload):
+            return refusal
         place = (found.tenant_id, resource.identity_of(command))
         counted = (found.tenant_id, resource.DIMENSION)
         used = self._known.used.get(counted, 0)
@@ -249,6 +251,15 @@ class TenancyWorkspace:
         result |= {"warnings": warnings} if warnings else {}
         return Committed(result, (self._event(found, decided),))
 
+    def _why_not_sealed_so(self, tenant_id: str, payload: dict[str, Any]) -> Denial | None:
+        """Rule: nothing is written behind a page that was sealed anew. A delete carries no seal."""
+        if self._known.is_shredded(tenant_id):
+            return _SHREDDED
+        keys = self._known.keys.get(tenant_id, {})
+        sealed = payload.get("sealed")
+        is_closed = sealed and keys.get(seals.key_version_of(seals.from_text(sealed))) == _CLOSED
+        return _SEALED_BEFORE if is_closed else None
+
     @staticmethod
     def _event(after: Tenant, head: Head | None = None) -> NewEvent:
         body = {
@@ -272,6 +283,11 @@ def _stale(found: Tenant, command: Command) -> Rejection | None:
     if command.operation in _OF_ITS_PARTS or (command.operation in _MAKES and command.expected_version == 0):
         return None
     return stale(command.expected_version, found.version)
+
+
+def _opening(keys: dict[int, str]) -> dict[int, str]:
+    """The keys of a tenant as they are once there is a newer one."""
+    return {version: _CLOSED if state == _CLOSED else "decrypt_only" for version, state in keys.items()}
 
 
 def _where(placement: Placement) -> dict[str, Any]:

@@ -119,6 +119,10 @@ _ROOM: Final = a_schema(
     | {"tenants": INTEGER, "tenants_max": INTEGER, "bytes": INTEGER_OR_NULL, "bytes_max": INTEGER_OR_NULL}
     | {"measured_at": TEXT_OR_NULL, "moving": INTEGER, "soaking": INTEGER}
 )
+_RESEALING: Final = a_schema(
+    {"key_version": INTEGER, "state": {"enum": ["running", "done"]}, "looked_at": INTEGER, "resealed": INTEGER}
+    | {"resources": INTEGER, "updated_at": STRING}
+)
 _RESOURCE: Final = a_schema({"tenant_id": OBJECT_ID, "resource_id": OBJECT_ID, "version": INTEGER, "payload": _OBJECT})
 _CHANGE: Final = {
     "version": INTEGER,
@@ -215,7 +219,8 @@ def components() -> Json:
         "TenantResource": _RESOURCE,
         "ResourcePage": page_of(ref("TenantResource")),
         "TenantKeys": a_schema(
-            {"data": array_of(a_schema({"key_version": INTEGER, "state": key_state})), "certificate_id": TEXT_OR_NULL}
+            {"data": array_of(a_schema({"key_version": INTEGER, "state": key_state, "retired_at": TEXT_OR_NULL}))}
+            | {"certificate_id": TEXT_OR_NULL, "resealing": {"anyOf": [_RESEALING, {"type": "null"}]}}
         ),
         "Quotas": list_of(quota),
         "CommittedTenant": committed(_TENANT),

@@ -128,6 +128,10 @@ class Tenants:
             raise errors.NotFound
         return found
 
+    async def keys_shown(self, tenant_id: str) -> Sequence[Sequence[Any]]:
+        """The versions of a tenant's key, each with how far its rows are sealed anew. Raises Unavailable."""
+        return await self._store.rows("tenant_keys_shown", {"tenant_id": tenant_id})
+
     async def stores(self) -> Sequence[Sequence[Any]]:
         """The stores of all tenants' rows, with what each holds and may hold. Raises Unavailable."""
         return await self._store.rows("tenant_stores", {})

@@ -78,6 +78,16 @@ class TenantKey:
         return bytes([purpose]) + self.key_version.to_bytes(_HEAD_BYTES - 1, "big")
 
 
+def head_of(purpose: Purpose, key_version: int) -> bytes:
+    """How all begins that this version of a key seals for a purpose."""
+    return bytes([PURPOSES[purpose]]) + key_version.to_bytes(_HEAD_BYTES - 1, "big")
+
+
+def is_of(sealed: bytes, purpose: Purpose, key_version: int) -> bool:
+    """Whether it is sealed for that purpose under this version of the tenant's key."""
+    return sealed[:_HEAD_BYTES] == head_of(purpose, key_version)
+
+
 def key_version_of(sealed: bytes) -> int:
     """Which version of the tenant's key opens it."""
     return int.from_bytes(sealed[_VERSION], "big")

@@ -33,6 +33,8 @@ OF_ALL_TENANTS = {
     "dataflows/tenancy/mover/mover.sql:holders_late": "a holder of keys holds up shreds of any tenant",
     "dataflows/tenancy/mover/mover.sql:keys_wrapped_before": "the mover wraps keys of all tenants anew",
     "dataflows/tenancy/mover/mover.sql:stores_draining": "a store is drained of any tenant",
+    "dataflows/tenancy/mover/mover.sql:reseal_due": "the mover looks for tenants whose rows are to be sealed anew",
+    "dataflows/tenancy/mover/mover.sql:reseal_waiting": "its metric counts them",
     "dataflows/tenancy/mover/mover.sql:drain_next": "the mover looks for whoever is in a store that is drained",
     "ingress/queries/tenancy/tenant_stores.sql:": "staff's list of stores tells how many moves drain each",
     "dataflows/tenancy/mover/mover.sql:moves_open": "the mover looks for work of any tenant",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -15,19 +15,28 @@ _PANEL: Final = "Keys"
 
 @app.command(rich_help_panel=_PANEL)
 def keys(tenant: Tenant, token: Token, as_json: AsJson = False) -> None:
-    """Show the versions of a tenant's key, and the certificate of their destruction.
+    """Show the versions of a tenant's key, what is left under older ones, and the certificate of their destruction.
+
+    Behind a rotation all rows are sealed anew in the background; an older key is retired when nothing lies under it.
 
     Example: millrace tenants keys tn_1
     """
     found = calls.read(token, f"tenants/{tenant}/keys")
-    calls.tell_page(found, ("key_version", "state"), as_json=as_json, none="no key is left")
+    calls.tell_page(found, ("key_version", "state", "retired_at"), as_json=as_json, none="no key is left")
+    if found["resealing"] and not as_json:
+        print(_resealing(found["resealing"]))
     if found["certificate_id"] and not as_json:
         print(f"certificate {found['certificate_id']}")
 
 
+def _resealing(told: dict[str, Any]) -> str:
+    rows = f"{told['looked_at']:,} rows looked at, {told['resealed']:,} sealed anew under version {told['key_version']}"
+    return f"{rows}; nothing is left" if told["state"] == "done" else f"{rows}; {told['resources']:,} resources live"
+
+
 @app.command("keys-rotate", rich_help_panel=_PANEL)
 def rotate(tenant: Tenant, token: Token, key: Key = "", as_json: AsJson = False) -> None:
-    """Seal new payloads with a new key; old ones stay readable.
+    """Seal new payloads with a new key; old ones stay readable, and are sealed anew in the background.
 
     Example: millrace tenants keys-rotate tn_1
     """

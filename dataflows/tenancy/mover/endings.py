@@ -95,22 +95,23 @@ class OpenKeys:
             raise errors.Unavailable("The keys of this tenant are missing.", tenant=tenant_id)
         if not plain:
             raise errors.KeyShredded
+        self.newest = max(plain)
         self._keys = {version: TenantKey(tenant_id, version, key) for version, key in plain.items()}
 
     def seal(self, purpose: Purpose, place: str, plain: bytes) -> bytes:
         """With the newest. Raises KeyShredded, and Unavailable when the lease has ended."""
         with self._lease.using:
             self._lease.require(self._tenant_id, self._term)
-            return self._keys[max(self._keys)].seal(purpose, place, plain)
+            return self._keys[self.newest].seal(purpose, place, plain)
 
-    def unseal(self, id_: str, sealed: bytes) -> bytes:
-        """The payload of a resource. Raises as ``seal``, and Unavailable without that version of the key."""
+    def unseal(self, id_: str, sealed: bytes, purpose: Purpose = "resources") -> bytes:
+        """What is sealed for that place. Raises as ``seal``, and Unavailable without that version of the key."""
         version = seals.key_version_of(sealed)
         if version not in self._keys:
             raise errors.Unavailable(f"Version {version} of the tenant's key is missing: {id_} is sealed with it.")
         with self._lease.using:
             self._lease.require(self._tenant_id, self._term)
-            return self._keys[version].unseal("resources", id_, sealed)
+            return self._keys[version].unseal(purpose, id_, sealed)
 
 
 def key_rows(places: Places, tenant_id: str) -> list[tuple[Any, ...]]:

@@ -192,7 +192,8 @@ with a as (delete from resource_head where tenant_id = %(tenant_id)s),
      c as (delete from tenant_export_part where tenant_id = %(tenant_id)s),
      d as (delete from tenant_export where tenant_id = %(tenant_id)s),
      e as (delete from resource_feed where tenant_id = %(tenant_id)s),
-     f as (delete from tenancy.gate where tenant_id = %(tenant_id)s)
+     f as (delete from tenancy.gate where tenant_id = %(tenant_id)s),
+     g as (delete from tenant_reseal where tenant_id = %(tenant_id)s)
 update tenant_key set state = 'destroyed', wrapped = null, certificate_id = coalesce(certificate_id, %(certificate_id)s),
        destroyed_at = case when state = 'destroyed' then destroyed_at else %(now)s end
 where tenant_id = %(tenant_id)s;
@@ -417,3 +418,62 @@ values (%(tenant_id)s, %(migration_id)s, 'planned', %(source)s, %(target)s, %(ge
 -- name: drain_touched
 -- Draining: the tenant's next version, as of every command that begins a move. Primary key.
 update tenant set version = version + 1, policy_version = policy_version + 1, updated_at = %(now)s where tenant_id = %(tenant_id)s;
+
+-- name: reseal_due
+-- Resealing: some tenants with an older key under which something may lie, and how far they are; whose keys were rotated just now,
+-- and whoever is moved, waits. In another order every time. Served by tenant_key_unretired.
+select o.tenant_id, k.key_version, r.key_version, r.after
+from (select distinct tenant_id from tenant_key where state = 'decrypt_only' and retired_at is null) o
+join tenant t on t.tenant_id = o.tenant_id and t.state in ('active', 'suspended', 'offboarding', 'exported')
+join tenant_key k on k.tenant_id = o.tenant_id and k.state = 'active' and k.created_at < %(before)s
+left join tenant_reseal r on r.tenant_id = o.tenant_id and r.finished_at is null
+where not exists (select from tenant_migration m where m.tenant_id = o.tenant_id
+                  and m.state not in ('completed', 'aborted', 'rolled_back'))
+order by random() limit %(limit)s;
+
+-- name: reseal_waiting
+-- Resealing: for its metric, while nothing is due. Served by tenant_key_unretired.
+select count(distinct tenant_id) from tenant_key where state = 'decrypt_only' and retired_at is null;
+
+-- name: keys_closed
+-- Resealing: owners write nothing more that is sealed under them. Primary key.
+update tenant_key set closed_at = %(now)s
+where tenant_id = %(tenant_id)s and key_version < %(newest)s and state = 'decrypt_only' and closed_at is null;
+
+-- name: reseal_feed_left
+-- Resealing: whether an image on its way is under another key: it would come behind a page. Served by resource_feed_of_resource.
+select exists (select from resource_feed f where f.tenant_id = %(tenant_id)s and not f.deleted
+               and substring(f.payload from 2 for 7) <> substring(int8send(%(newest)s::bigint) from 2));
+
+-- name: reseal_begun
+-- Resealing: from the first row on. Primary key.
+insert into tenant_reseal (tenant_id, key_version, begun_at, updated_at) values (%(tenant_id)s, %(newest)s, %(now)s, %(now)s)
+on conflict (tenant_id) do update
+set key_version = excluded.key_version, after = '', looked_at = 0, resealed = 0, begun_at = excluded.begun_at,
+    updated_at = excluded.updated_at, finished_at = null;
+
+-- name: reseal_went_on
+-- Resealing: as far as that, unless another mover was there. Primary key.
+update tenant_reseal set after = coalesce(%(upto)s, after), looked_at = looked_at + %(looked_at)s, resealed = resealed + %(resealed)s,
+       updated_at = %(now)s
+where tenant_id = %(tenant_id)s and key_version = %(newest)s and after = %(after)s;
+
+-- name: reseal_export_part
+-- Resealing: a part of an export that is under another key. Primary key.
+select export_id, part, sealed from tenant_export_part
+where tenant_id = %(tenant_id)s and substring(sealed from 1 for 8) <> %(head)s limit 1;
+
+-- name: reseal_export_part_done
+-- Resealing: unless it was written anew. Primary key.
+update tenant_export_part set sealed = %(sealed)s
+where tenant_id = %(tenant_id)s and export_id = %(export_id)s and part = %(part)s and sealed = %(was)s;
+
+-- name: reseal_finished
+-- Resealing: unless its key was rotated again. Primary keys.
+update tenant_reseal r set finished_at = %(now)s, updated_at = %(now)s
+where r.tenant_id = %(tenant_id)s and r.key_version = %(newest)s and r.finished_at is null;
+
+-- name: keys_retired
+-- Resealing: nothing lies under them. Primary key.
+update tenant_key set retired_at = %(now)s
+where tenant_id = %(tenant_id)s and key_version < %(newest)s and state = 'decrypt_only' and closed_at is not null and retired_at is null;

@@ -151,6 +151,15 @@ class Places:
             ),
         )
 
+    def reseal(self, place: Place, rows: Sequence[Row], sealed: Sequence[bytes]) -> set[str]:
+        """Those rows have these payloads in place of theirs, but what was written since they were read; which have."""
+        query = "select * from tenancy.reseal_rows(%s, %s, %s, %s::text[], %s::bigint[], %s::bytea[], %s::bytea[])"
+        given = (
+            *(self.context(place), place.store, place.tenant_id, Texts([row[0] for row in rows])),
+            *(Bigints([row[1] for row in rows]), Blobs([row[2] for row in rows]), Blobs(list(sealed))),
+        )
+        return {row[0] for row in self.connection(place).execute(query, given)}
+
     def make(self, place: Place) -> None:
         """The store is there afterwards, empty or as it was."""
         if place.mode == "dedicated":

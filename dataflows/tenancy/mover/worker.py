@@ -15,6 +15,7 @@ from dataflows.tenancy.mover.feeding import SQL
 from dataflows.tenancy.mover.leasing import Leasing
 from dataflows.tenancy.mover.measuring import Measuring
 from dataflows.tenancy.mover.moves import Moves
+from dataflows.tenancy.mover.resealing import Resealing
 from dataflows.tenancy.mover.shredding import Shredding
 from dataflows.tenancy.mover.tenant_rows import Places
 from dataflows.tenancy.mover.wrapping import Wrapping
@@ -74,7 +75,8 @@ class Mover:
         measuring, certifying = Measuring(places), Certifying(places, self._certificates, self._shredded)
         draining = Draining(places)
         leasing = Leasing(self._dsn, self._instance)
-        always = (shredding.further, wrapping.further, measuring.further)
+        resealing = Resealing(places, root_keys, leasing.lease)
+        always = (shredding.further, wrapping.further, measuring.further, resealing.further)
         steps: tuple[Callable[[int], bool], ...] = (
             lambda _: measuring.make(),
             lambda now: feeding.provision(places, now),

@@ -231,4 +231,5 @@ def test_stores_have_the_migrations_that_are_named_so() -> None:
         "0150_tenant_store_proof.sql",
         "0238_tenant_store_policy.sql",
         "0246_tenant_store_quick_proof.sql",
+        "0297_tenant_store_reseal.sql",
     ]

@@ -9,7 +9,7 @@ from dataflows.tenancy.domain.billing_entry import BillingEntry
 from dataflows.tenancy.domain.billing_run import BillingRun
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from ingress import openapi
-from ingress.tenancy import isolation_routes, placement_routes
+from ingress.tenancy import isolation_routes, placement_routes, tenant_routes
 from ingress.tenancy.billing import entitlements
 from ingress.tenancy.support import access
 from ingress.tenancy.usage import sums
@@ -90,7 +90,7 @@ def unnamed(schema: dict[str, Any], value: Any, where: str = "") -> list[str]:
                 {"export_id": "", "tenant_id": "", "state": "", "resources": 0, "sha256": None, "created_at": 1}
             ),
         ),
-        ("TenantKeys", {"data": [{"key_version": 1, "state": "active"}], "certificate_id": None}),
+        ("TenantKeys", tenant_routes.keys_document([(1, "active", 1, 1, 2, 3, 4, 5, None)]) | {"certificate_id": None}),
         ("Quotas", {"data": [{"dimension": "resources", "limit": None, "used": 1}]}),
         ("Placements", {"data": [placement_routes.placement("tenancy_pool", "pooled", True, *A_STORE)]}),
         ("Certificate", {"stores": [{"store": "postgres", "proof": "no row"}]}),

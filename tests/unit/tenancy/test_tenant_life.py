@@ -22,8 +22,10 @@ from schemas.records import Command, Denial, Rejection
 from schemas.tenancy import limits
 from schemas.tenancy.operations import resource_of, scope_of
 from schemas.topics import partition_for
+from sinks.tenancy import seals
 from sinks.tenancy.contexts import Contexts
 from sinks.tenancy.root_keys import RootKeys
+from sinks.tenancy.seals import TenantKey
 from tests.each import each
 
 TENANT = "tn_a"
@@ -376,6 +378,23 @@ def test_a_move_takes_a_place_at_its_target_or_is_refused_before_it_is_one(
         return
     assert decided.result["target"].startswith(wanted)
     assert any("t.places" in text for text, _ in found.writes())
+
+
+def test_what_is_sealed_under_a_closed_key_is_not_written_and_may_be_sent_again() -> None:
+    """Also in the batch that rotates once more; deletes carry no seal."""
+    keys, of_others = (
+        [(TENANT, 1, "closed"), (TENANT, 2, "active")],
+        [structs.astuple(made("pooled", version=4, state="active"))],
+    )
+    placement = structs.astuple(tenant.placement_of({"mode": "pooled"}, TENANT, "1"))
+    found = deciding(Known(of_others, [placement], keys, [], [], [], [], []))
+    made_of = {"resource_id": resource_of(scope_of(TENANT), "k"), "size": 1, "key_version": 1}
+    sealed = {n: seals.as_text(TenantKey(TENANT, n, b"k" * 32).seal("resources", "r", b"x")) for n in (1, 2)}
+    assert isinstance(found.decide(command("rotate_tenant_key", {}), 0, 2), Committed)
+    refused = found.decide(command("create_resource", made_of | {"sealed": sealed[1]}), 0, 2)
+    assert isinstance(refused, Denial)
+    assert (refused.code, "same identity" in refused.detail) == ("unavailable", True)
+    assert isinstance(found.decide(command("create_resource", made_of | {"sealed": sealed[2]}), 0, 2), Committed)
 
 
 def test_a_write_says_the_policy_that_its_batch_leaves() -> None:
