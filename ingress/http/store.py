@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -29,7 +30,7 @@ from sinks.postgres.sql_files import bare
 from sinks.postgres.warm_pool import WarmPool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import LiteralString
 
 _MS: Final = 1_000
@@ -64,6 +65,10 @@ def _read_queries(packages: tuple[str, ...]) -> Mapping[str, LiteralString]:
     return found
 
 
+def _nobody_hears(_parameters: Mapping[str, Any], _took_s: float) -> None:
+    pass
+
+
 async def _configured(connection: KeptPlansConnection) -> None:
     arrays.register(connection)
 
@@ -85,6 +90,8 @@ class Store:
         # Off: nearly all that is written are notes, see accepted_insert.sql. What has to be durable asks for a store
         # with it on; what is made once and read at every call turns it on as it is made, see author_key.sql.
         self._queries = _read_queries(tuple(packages))
+        #: hears of every statement what it was given and how long its answer took, in seconds
+        self.heard: Callable[[Mapping[str, Any], float], None] = _nobody_hears
         self._breaker = Breaker("The database")
         self._pool: WarmPool[KeptPlansConnection] = WarmPool(
             dsn,
@@ -167,9 +174,11 @@ class Store:
         self, text: LiteralString, parameters: Mapping[str, Any], *, is_named: bool
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         connection = await self._pool.getconn()  # which is in no transaction: there is none to end afterwards
+        asked_at = time.perf_counter()
         try:
             result, rows = await connection.plans.asked(_numbered(text), parameters)
         finally:
+            self.heard(parameters, time.perf_counter() - asked_at)
             await self._pool.putconn(connection)
         if not is_named or not rows:
             return [], rows

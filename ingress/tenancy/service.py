@@ -21,6 +21,7 @@ from ingress.tenancy import (
 from ingress.tenancy.admission import TenancyAdmission
 from ingress.tenancy.config import TenancyConfig
 from ingress.tenancy.console.declared import CONSOLE
+from ingress.tenancy.database_costs import DatabaseCosts
 from ingress.tenancy.life_routes import Lives
 from ingress.tenancy.quotas import Quotas
 from ingress.tenancy.resources import Resources
@@ -55,6 +56,8 @@ class TenancyHttp(HttpService):
         root_keys, instance = RootKeys(config.secrets), platform.config.instance
         tenants = add(Tenants(store, platform.audited_store, root_keys, safe_mode, instance))
         self._lease = tenants.lease
+        self._costs = DatabaseCosts(store, instance)
+        store.heard = self._costs.heard
         add(NewestFirst(store, platform.cursors))
         self._stores = TenantStores(store, platform.config.postgres_dsn, Contexts(config.secrets))
         self._resources = add(Resources(store, self._stores, tenants, platform.cursors))
@@ -70,11 +73,13 @@ class TenancyHttp(HttpService):
         return (Middleware(SupportGate, authenticator=authenticator, calls=self._support_calls),)
 
     async def start(self) -> None:
-        """Begins to keep the lease on keys of tenants."""
+        """Begins to keep the lease on keys of tenants, and to judge what they cost."""
         self._lease.start()
+        self._costs.start()
 
     async def close(self) -> None:
         """Gives the lease back, and disconnects from dedicated databases and Kafka."""
+        await self._costs.close()
         await self._support_calls.close()
         await self._desk.close()
         await self._resources.close()

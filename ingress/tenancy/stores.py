@@ -69,6 +69,7 @@ class TenantStores:
             found = self._dedicated.get(placement_id)
             if found is None:
                 found = Store(databases.dsn_of(self._dsn, placement_id), pool_max=limits.DEDICATED_POOL_MAX)
+                found.heard = self._control.heard
                 await found.open()
                 self._dedicated[placement_id] = found
                 if len(self._dedicated) > limits.DEDICATED_STORES_MAX:

@@ -25,11 +25,11 @@ select t.tenant_id, t.name, t.tier, t.state, t.suspension, t.reason, t.timezone,
 from tenant t join placement p on p.placement_id = t.placement_id where t.tenant_id = %(tenant_id)s;
 
 -- name: noisy_tenants
--- For millrace tenants noisy: who had others wait, the newest first. As many rows as there ever were such tenants.
-select n.caller, n.partition, n.share_percent, n.units_left, n.windows, n.since, n.seen_at, n.move_proposed_at, p.mode
+-- For millrace tenants noisy: who had others wait, or most of the database's time, the newest first. As many rows as there ever were such tenants.
+select n.topic, n.caller, n.partition, n.share_percent, n.units_left, n.windows, n.since, n.seen_at, n.move_proposed_at, p.mode
 from noisy_caller n
 left join tenant t on n.caller = 'tenant:' || t.tenant_id left join placement p on p.placement_id = t.placement_id
-where n.topic = 'commands.tenancy.v1'
+where n.topic in ('commands.tenancy.v1', 'database')
 order by n.seen_at desc limit %(limit)s;
 
 -- name: isolation_shown

@@ -188,11 +188,11 @@ TABLES: Final[dict[str, Table]] = {
     "noisy_caller": Table(
         "Callers that had others of their partition wait",
         {
-            "topic": "of the commands",
+            "topic": "of the commands; database: statements of the ingress, and the partition is its process",
             "caller": "as commands name it: tenant:tn_..., or staff",
             "partition": "of the topic",
             "share_percent": "of what the partition's owner did in the last such window",
-            "units_left": "that waited at once: commands, and each KiB of them",
+            "units_left": "that waited at once: commands, and each KiB of them; of the database: milliseconds",
             "windows": "of ten seconds, in a row",
             "since": "the first of them",
             "seen_at": "the last of them",
@@ -209,6 +209,7 @@ TABLES: Final[dict[str, Table]] = {
             "resolved_at": "when a person had looked at it",
             "resolved_by": "who",
             "note": "what it was",
+            "place": "1, 2, 3 without a gap, in the order in which they were committed",
         },
     ),
 }

@@ -60,6 +60,10 @@ TENANT_CLOCK_BEHIND_MAX_S: Final = 60  # of who signs it: further off the databa
 DUAL_READS_UNDER_WAY_MAX: Final = 16  # of one ingress process; reads beyond are not compared
 TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
 
+NOISE_DATABASE_BUSY_MIN: Final = 0.5  # of a window, that all statements together took: below it nobody is noisy
+COST_WINDOWS: Final = 6  # of ten seconds, before what tenants cost is kept for analytics
+COST_REMOVED_AT_ONCE: Final = 1_000
+
 # --- usage
 USAGE_EVENTS_MAX: Final = 1_000  # of one request
 USAGE_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # of one request

@@ -95,7 +95,7 @@ def audit_(
 
 @app.command("noisy")
 def noisy_(as_json: AsJson = False) -> None:
-    """Show callers that had others of their partition wait, and what is proposed."""
+    """Show callers that had others of their partition wait, or most of the database's time, and what is proposed."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import noisy  # noqa: PLC0415
 
@@ -105,9 +105,12 @@ def noisy_(as_json: AsJson = False) -> None:
         print(json.dumps({"data": rows}, default=str))
         return
     for row in rows:
-        said = f"{row['share_percent']} % of partition {row['partition']}, {row['units_left']:,} units waited"
+        of_database = row["topic"] == "database"
+        where = f"the database in ingress {row['partition']}" if of_database else f"partition {row['partition']}"
+        what = f"{row['units_left']:,} ms" if of_database else f"{row['units_left']:,} units waited"
+        said = f"{row['share_percent']} % of {where}, {what}"
         print(f"{shown.cell(row['caller'])}  {row['seen_at']:%F %T}\n  {said}")
-        print(f"  {row['proposal'] or 'its turns are smaller'}")
+        print(f"  {row['proposal'] or ('nothing is proposed' if of_database else 'its turns are smaller')}")
     if not rows:
         print("nobody was noisy")
 
