@@ -17,6 +17,7 @@ from sinks.clickhouse import tables
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.social.service import EVENTS
 from sinks.clickhouse.social.service import SINKS as SOCIAL
+from sinks.clickhouse.tenancy.records import AUDIT, COSTS, EVIDENCE
 from sinks.clickhouse.tenancy.service import SINKS as TENANCY
 from sinks.clickhouse.tenancy.usage import USAGE
 
@@ -47,8 +48,13 @@ def client(stack: World) -> Iterator[Client]:
     made = ClickHouseConnection(url=stack.settings.addresses().clickhouse_url).client()
     for sink in (*TENANCY, *SOCIAL):
         tables.apply_schema(made, sink.definitions())
+    spent = [(0, n, "tn_dictionary", NOW, "ingress-0", 10 * n, 1_000 * n) for n in range(1, 4)]
+    evidence = [(1, 1, 1, NOW, "sql:no_context", "a row was seen")]
+    log = [(2, n, NOW, "s_ann", "millrace_ingress", "placement.drain", "tenancy_pool", "done") for n in range(1, 3)]
     happened = [(0, n, f"post_{n % 2}", "published", n, NOW) for n in range(1, 6)]
     made.insert(USAGE.name, USED, column_names=USAGE.columns)
+    for table, rows in ((COSTS, spent), (EVIDENCE, evidence), (AUDIT, log)):
+        made.insert(table.name, rows, column_names=table.columns)
     made.insert(EVENTS.name, happened, column_names=EVENTS.columns)
     yield made
     made.close()
@@ -56,7 +62,7 @@ def client(stack: World) -> Iterator[Client]:
 
 def test_every_table_of_both_services_has_its_entry(client: Client) -> None:
     there = {name for (name,) in client.query("show tables").result_rows} - {"schema_version"}
-    own = {name for name in there if re.search(r"usage_|tenant_usage|social_", name)}
+    own = {name for name in there if re.search(r"usage_|tenant_|social_|isolation_|audit_", name)}
     assert own == TABLES.keys()
 
 

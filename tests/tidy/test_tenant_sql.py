@@ -42,6 +42,7 @@ OF_ALL_TENANTS = {
     "sinks/postgres/queries/tenancy/invoices.sql:again_due": "the metering process looks for work of any tenant",
     "sinks/postgres/queries/tenancy/invoices.sql:invoice_place": "an invoice is named by its id; whose it is, is read here",
     "sinks/postgres/queries/tenancy/others.sql:objects_of_others": "the monitor asks for what is any other tenant's",
+    "sinks/postgres/queries/tenancy/record_feed.sql:cost_rows": "the sink reads all slices, of any tenant",
     "sinks/postgres/queries/tenancy/usage_feed.sql:usage_feed_rows": "the sink reads a partition, of any tenant",
 }
 _MARKS = re.compile(r"%\(\w+\)[sbt]|%[sbt]")
