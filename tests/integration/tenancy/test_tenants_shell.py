@@ -230,7 +230,10 @@ def test_keys_are_rotated_and_destroyed_at_a_shell(system: PublicSystem) -> None
     ops = Person(system, "tenants:admin")
     tenant = str(ops.json("create", "Sealed", "--mode", "partitioned", "--wait")["tenant_id"])
     assert ops.lines("keys-rotate", tenant) == [f"{tenant} seals with key version 2"]
-    assert [line.split() for line in ops.lines("keys", tenant)[1:]] == [["1", "decrypt_only"], ["2", "active"]]
+    assert [line.split() for line in ops.lines("keys", tenant)[1:]] == [
+        ["1", "decrypt_only", "-"],
+        ["2", "active", "-"],
+    ]
     assert ops.refused("keys-shred", tenant, "--reason", "T-9") == (1, "that is not its name")
     *_, line = ops.lines("keys-shred", tenant, "--reason", "T-9", "--yes")
     assert ops.json("certificate", tenant, line.split()[-1])["kind"] == "key_shred"
