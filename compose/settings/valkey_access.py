@@ -27,7 +27,10 @@ _COUNTS: Final = (
 )
 _VELOCITY: Final = ("set", "time", "hdel", "hget", "hgetall", "hincrby", "hmget", "hset", "pexpire")
 _READS_HOMES: Final = ("info", "del", "expire", "zadd", "zrevrangebyscore", "zscore")
-_WRITES_HOMES: Final = ("info", "exists", "unlink", "zadd", "zcard", "zrange", "zrem", "zremrangebyrank", "zscore")
+_WRITES_HOMES: Final = (
+    *("info", "exists", "ttl", "unlink"),
+    *("zadd", "zcard", "zrange", "zrem", "zremrangebyrank", "zscore"),
+)
 #: the monitor samples keys, whatever they are
 _SAMPLES: Final = ("scan", "type", "getrange", "hscan", "lrange", "srandmember", "zrange")
 

@@ -29,6 +29,9 @@ class Handler(Protocol):
     def take(self, taken: Sequence[Taken]) -> None:
         """Done with all of them when it returns. Raises Unavailable: they come again, from the stored positions."""
 
+    def rest(self) -> bool:
+        """Does a bounded part of what it put off; True: at once again, after the next events. Raises Unavailable."""
+
     def close(self) -> None:
         """The last call."""
 
@@ -49,10 +52,13 @@ class _Following(ABC):
 
     def run(self) -> None:
         """Works until ``stop``, then leaves the group."""
+        has_more = False
         try:
             while not self._stop.is_set():
-                if taken := self._follower.read(self._size.at_most, limits.WORKER_POLL_MS / 1_000):
+                wait_s = 0.0 if has_more else limits.WORKER_POLL_MS / 1_000
+                if taken := self._follower.read(self._size.at_most, wait_s):
                     self._take(taken)
+                has_more = self._rest()
         finally:
             self._follower.close()
             self._close()
@@ -68,6 +74,10 @@ class _Following(ABC):
     @abstractmethod
     def _take(self, taken: Sequence[Taken]) -> None:
         """Does what is to be done with events, and with their positions."""
+
+    def _rest(self) -> bool:
+        """Does a part of what was put off; True: there is more."""
+        return False
 
     @abstractmethod
     def _close(self) -> None:
@@ -88,6 +98,13 @@ class EventWorker(_Following):
             self._follower.begin_again(error)
         else:
             self._follower.mark_done(taken)
+
+    def _rest(self) -> bool:
+        try:
+            return self._handler.rest()
+        except Unavailable as error:
+            self._follower.begin_again(error)
+            return False
 
     def _close(self) -> None:
         self._handler.close()

@@ -34,5 +34,9 @@ class _Reactions:
         if reason := self._sender.why_not_sent(commands):
             raise Unavailable(f"Kafka does not take commands: {reason}")
 
+    def rest(self) -> bool:
+        """Nothing is put off."""
+        return False
+
     def close(self) -> None:
         """Nothing is held."""

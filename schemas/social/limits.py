@@ -16,6 +16,13 @@ BACKFILL_POSTS_MAX: Final = 100  # of an author, when somebody begins to follow
 PUSH_FOLLOWERS_MAX: Final = 500  # of a pushed author; above, readers pull its posts; below half of it, no more
 FANOUT_CHUNK_FOLLOWERS: Final = 1_000
 FANOUT_AUTHORS_AT_ONCE: Final = 50  # whose next followers one statement reads
+FANOUT_POSTS_AT_ONCE: Final = 64  # of one author in one reading; more of them wait, behind everybody else's
+FANOUT_SEEN_S: Final = 86_400  # whose home was read since then has a new post at once, all others after them
+#: of what waits, within some five seconds; past it homes end, and their readers build them from Postgres
+FANOUT_WAITING_DELIVERIES_MAX: Final = 1_000_000
+FANOUT_TASK_DELIVERIES: Final = 10_000  # of one that waits
+FANOUT_TASKS_AT_ONCE: Final = 4  # of each kind, between two readings of events: a fifth of a second
+FANOUT_LOOK_S: Final = 5.0  # for what another process left waiting
 HOME_DELIVERIES_AT_ONCE: Final = 2_000  # of one call of Valkey, 5 to 10 ms in which it serves nobody else
 HOME_DELIVERIES_SENT_MAX: Final = 20_000  # before their answers are read, well within HOME_TIMEOUT_MS
 HOME_TIMEOUT_MS: Final = 1_000  # of the store of homes; without it readers pull

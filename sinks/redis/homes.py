@@ -6,7 +6,7 @@ Who may see a post is never decided here. A home without the marker of the runni
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import Final, NamedTuple
 
@@ -19,6 +19,8 @@ from sinks.redis.connection import connect, connect_blocking
 from sinks.redis.line import KeptLine, LineLost, Refusal, script_call
 
 Place = tuple[int, str]  # when it was published, in microseconds, and its id
+Push = tuple[Sequence[str], Sequence[Place]]  # homes, and the posts that go into each
+Left = tuple[int, Sequence[str]]  # which of several pushes, and homes
 _PREFIX: Final = "millrace:social:home:"
 _MS: Final = 1_000
 _BUILDING: Final = 8_900_000_000_000_000  # above every time, below what marks a complete home
@@ -57,6 +59,14 @@ def _bounds() -> tuple[int, int, int]:
 
 def _flat(posts: Sequence[Place]) -> list[int | str]:
     return [value for place in posts for value in place]
+
+
+def _left(sent: Sequence[Left], answers: Sequence[list[int]]) -> list[Left]:
+    """The homes of each call that were left for later; those that ended are counted."""
+    _ENDED.inc(sum(ended for ended, *_ in answers))
+    return [
+        (pair, [users[n - 1] for n in later]) for (pair, users), (_, *later) in zip(sent, answers, strict=True) if later
+    ]
 
 
 class Homes:
@@ -126,25 +136,30 @@ class HomeWriter:
         self._push = self._redis.register_script(_script("home_push"))
         self._building = self._redis.register_script(_script("home_building"))
 
-    def push(self, pushes: Iterable[tuple[Sequence[str], Sequence[Place]]]) -> None:
+    def push(self, pushes: Sequence[Push], *, seen_s: float | None = None) -> list[Left]:
         """For each pair: these posts into these homes, each once; where memory ends, a home does, too.
 
-        What one call does is bounded, others wait for it.
+        Homes that were not read for ``seen_s`` are left alone, and returned with the number of their pair. What one
+        call does is bounded, others wait for it.
         """
         pipeline = self._redis.pipeline(transaction=False)
+        sent: list[Left] = []
+        left: list[Left] = []
         deliveries = 0
-        for users, posts in pushes:
+        later = 0 if seen_s is None else max(1, int(limits.HOME_TTL_S - seen_s))
+        for pair, (users, posts) in enumerate(pushes):
             if not posts:
                 continue
-            arguments = [*_bounds(), _ANY, *_flat(posts)]
+            arguments = [*_bounds(), _ANY, later, *_flat(posts)]
             at_once = max(1, limits.HOME_DELIVERIES_AT_ONCE // len(posts))
             for n in range(0, len(users), at_once):
+                sent.append((pair, users[n : n + at_once]))
                 self._push([_key(user) for user in users[n : n + at_once]], arguments, client=pipeline)
             deliveries += len(users) * len(posts)
             if deliveries >= limits.HOME_DELIVERIES_SENT_MAX:
-                _ENDED.inc(sum(pipeline.execute()))
-                deliveries = 0
-        _ENDED.inc(sum(pipeline.execute()))
+                left += _left(sent, pipeline.execute())
+                deliveries, sent = 0, []
+        return left + _left(sent, pipeline.execute())
 
     def building_of(self, user_id: str) -> int | None:
         """Which building the home is of; None where there is none, and its next reader builds it."""
@@ -157,7 +172,7 @@ class HomeWriter:
         So what was read for an edge of before reaches no home that was dropped for its end.
         """
         if posts:
-            _ENDED.inc(int(self._push([_key(user_id)], [*_bounds(), building, *_flat(posts)])))
+            _ENDED.inc(self._push([_key(user_id)], [*_bounds(), building, 0, *_flat(posts)])[0])
 
     def forget(self, users: Sequence[str], post_id: str) -> None:
         """A post that nobody may see any more, out of these homes."""

@@ -15,12 +15,12 @@ import psycopg
 import pytest
 import redis
 
-from dataflows.social.fanout.spread import Spread
 from schemas import errors
 from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter, Part, newest
 from tests.eventually import eventually, patient
 from tests.worlds.limiter.counter_server import CounterServer
+from tests.worlds.social_fanout import Whole
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -160,9 +160,9 @@ def test_a_worker_that_stood_still_brings_nothing_home_of_an_edge_that_ended(sta
             closing(StandingStill(stack.addresses.redis_url)) as still,
         ):
             superuser.execute(_EDGE, names)
-            fan_out = Spread(connection, writer)
+            fan_out = Whole(connection, writer)
             await built(homes, user)
-            old = threading.Thread(target=Spread(standing, still).events, args=([told("followed", 1)],))
+            old = threading.Thread(target=Whole(standing, still).events, args=([told("followed", 1)],))
             old.start()
             try:
                 assert still.has_read.wait(patient(60))

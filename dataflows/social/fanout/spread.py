@@ -5,20 +5,25 @@ Edges and posts are read anew for every batch, so a late event of what ended mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import psycopg
 
+from dataflows.social.fanout.waiting import Task, Waiting, posts_into_homes
 from schemas.records import Event
 from schemas.social import limits
 from sinks.postgres.sql_files import queries
-from sinks.redis.homes import HomeWriter
+from sinks.redis.homes import HomeWriter, Place
 
 _SQL: Final = queries("dataflows.social.fanout", "fanout.sql")
 _SHOWN: Final = frozenset({"post_published", "post_edited", "post_reposted"})
 _ENDED: Final = frozenset({"unfollowed", "blocked"})
 _MOVING: Final = _ENDED | {"post_deleted", "followed", "follow_accepted"}  # likes and the like pass by
+
+
+def _user_of(event: Event) -> str:
+    return event.scope.partition(":")[2]
 
 
 class Spread:
@@ -27,43 +32,93 @@ class Spread:
     def __init__(self, connection: psycopg.Connection, homes: HomeWriter) -> None:
         self._connection = connection
         self._homes = homes
+        self._waiting = Waiting(connection)
 
     def events(self, events: Iterable[Event]) -> None:
-        """All that these events do to homes, in their order; what several in a row bring is brought together."""
+        """What these events do to homes. At once: posts into homes that were read of late, and the ends of homes.
+
+        All else waits (``rest``): homes that nobody read of late, what an author publishes beside very much, posts of
+        who is followed from now on, deleted posts. All events were committed before, so their order is nobody's matter.
+        """
         shown: dict[str, dict[str, None]] = {}  # by who publishes or reposts
+        moving: list[Event] = []
         for event in events:
-            user = event.scope.partition(":")[2]
             if event.body["kind"] in _SHOWN and event.body["pushed"]:
-                shown.setdefault(user, {})[str(event.body["post_id"])] = None
+                shown.setdefault(_user_of(event), {})[str(event.body["post_id"])] = None
             elif event.body["kind"] in _MOVING:
-                self._push(shown)
-                shown = {}
-                self._other(user, event)
+                moving.append(event)
         self._push(shown)
+        for event in moving:
+            self._other(_user_of(event), event)
+
+    def rest(self) -> bool:
+        """A bounded part of what waits, posts before all else. False where nothing is left that this process may do."""
+        with self._connection.transaction():
+            tasks = self._waiting.next()
+            for task in tasks:
+                if task.kind == "posts":
+                    self._push_late(task)
+                elif task.kind == "edge":
+                    self._backfill(task.user_id, task.target_id, task.version)
+                else:
+                    self._forget(task.target_id)
+            self._waiting.done(tasks)
+        self._waiting.measure()
+        return bool(tasks)
 
     def _other(self, user: str, event: Event) -> None:
-        kind, target = str(event.body["kind"]), event.body["target_id"]
+        kind, target = str(event.body["kind"]), str(event.body["target_id"])
         if kind == "post_deleted":
-            self._forget(str(event.body["post_id"]))
+            post_id = str(event.body["post_id"])
+            if not self._waiting.put(Task("ended", user, post_id)):
+                self._forget(post_id)  # what is told of it must go, however much waits
         elif kind == "followed" and event.body["state"] == "active":
-            self._backfill(user, str(target), event.version)
+            self._put(Task("edge", user, target, event.version, [user]))
         elif kind == "follow_accepted":
-            self._backfill(str(target), user, event.version)
+            self._put(Task("edge", target, user, event.version, [target]))
         elif kind in _ENDED:
-            self._homes.drop([user, str(target)] if kind == "blocked" else [user])
+            self._homes.drop([user, target] if kind == "blocked" else [user])
+
+    def _put(self, task: Task) -> None:
+        """Puts off; where too much waits its homes end, and their readers build them from Postgres."""
+        if not self._waiting.put(task):
+            self._homes.drop(task.homes)
+            self._waiting.shed(task)
 
     def _push(self, shown: dict[str, dict[str, None]]) -> None:
         """One look for all posts, then each author's followers once, whatever it published."""
-        if not shown:
+        places = self._places(shown)
+        if not places:
             return
+        most = limits.FANOUT_POSTS_AT_ONCE
+        for followers in self._followers(list(places)):
+            now = [(each, places[user][-most:]) for user, each in followers]
+            late = self._homes.push(now, seen_s=limits.FANOUT_SEEN_S)
+            for n, homes in late:
+                self._put_off(followers[n][0], homes, now[n][1])
+            for user, each in followers:
+                self._put_off(user, each, places[user][:-most])
+
+    def _put_off(self, user: str, homes: Sequence[str], posts: Sequence[Place]) -> None:
+        if posts:
+            for task in posts_into_homes(user, homes, [post_id for _, post_id in posts]):
+                self._put(task)
+
+    def _push_late(self, task: Task) -> None:
+        places = self._places({task.user_id: dict.fromkeys(task.post_ids)})
+        self._homes.push([(task.homes, posts) for posts in places.values()])
+
+    def _places(self, shown: dict[str, dict[str, None]]) -> dict[str, list[Place]]:
+        """The posts of each that are still there for others, with their times; nobody who has none."""
+        if not shown:
+            return {}
         ids = [post_id for posts in shown.values() for post_id in posts]
         found = {post_id: (at, kept_by) for post_id, at, kept_by in self._rows("posts_of", ids=ids)}
         places = {
             user: [(found[one][0], one) for one in posts if one in found and found[one][1] != user]
             for user, posts in shown.items()
         }
-        for followers in self._followers([user for user, posts in places.items() if posts]):
-            self._homes.push([(each, places[user]) for user, each in followers])
+        return {user: posts for user, posts in places.items() if posts}
 
     def _forget(self, post_id: str) -> None:
         """Out of so many homes, for others wait: in the rest it lies unseen until newer posts take its place."""

@@ -5,7 +5,9 @@ Killed before its homes are written, an event is spread again and changes nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg
@@ -17,6 +19,7 @@ from dataflows.social.fanout.spread import Spread
 from dataflows.worker.contract import WorkerPlace
 from dataflows.worker.event_worker import EventWorker
 from schemas.errors import Unavailable
+from schemas.social import limits as limits_of_posts
 from schemas.social.service import SERVICE
 from sinks import limits
 from sinks.postgres.session import INDEXED
@@ -24,7 +27,11 @@ from sinks.redis.homes import HomeWriter
 from sinks.streams.positions import Taken
 
 _OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, RedisError, OSError)
-_SESSION: Final = f"{INDEXED} -c statement_timeout={limits.POSTGRES_STATEMENT_TIMEOUT_MS}"
+#: a process that stands still keeps what waits from the others no longer than this
+_SESSION: Final = (
+    f"{INDEXED} -c statement_timeout={limits.POSTGRES_STATEMENT_TIMEOUT_MS}"
+    f" -c idle_in_transaction_session_timeout={int(limits_of_posts.FANOUT_LOOK_S * 1_000)}"
+)
 
 
 class FanOut:
@@ -34,14 +41,29 @@ class FanOut:
         self._dsn = place.postgres_dsn
         self._homes = HomeWriter(place.of_service(SocialConfig).homes_url)
         self._connection: psycopg.Connection | None = None
+        self._look_at = 0.0  # for what waits
 
     def take(self, taken: Sequence[Taken]) -> None:
-        """All of it is in the homes when it returns. Raises Unavailable."""
-        try:
-            spread = Spread(self._connected(), self._homes)
+        """What is at once is in the homes when it returns, the rest waits in Postgres. Raises Unavailable."""
+        with self._reaching() as spread:
             fail_points.reach("fanout_before_deliveries")
             spread.events(accepted.event for one in taken for accepted in one.events)
             fail_points.reach("fanout_after_deliveries")
+        self._look_at = 0.0
+
+    def rest(self) -> bool:
+        """Some of what waits, of any process. Raises Unavailable: then it still waits."""
+        if time.monotonic() < self._look_at:
+            return False
+        with self._reaching() as spread:
+            has_more = spread.rest()
+        self._look_at = 0.0 if has_more else time.monotonic() + limits_of_posts.FANOUT_LOOK_S
+        return has_more
+
+    @contextmanager
+    def _reaching(self) -> Iterator[Spread]:
+        try:
+            yield Spread(self._connected(), self._homes)
         except _OUTAGES as error:
             self._disconnect()
             raise Unavailable(f"homes cannot be written: {type(error).__name__}") from error

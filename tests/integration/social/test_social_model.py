@@ -22,7 +22,6 @@ import redis
 from compose.proof.social.history import History
 from compose.proof.social.surfaces import Surfaces
 from dataflows.social.erasure.eraser import Eraser
-from dataflows.social.fanout.spread import Spread
 from dataflows.social.fanout.worker import build
 from dataflows.worker.contract import WorkerPlace
 from schemas.errors import Unavailable
@@ -33,6 +32,7 @@ from tests.eventually import becomes, patient
 from tests.gate import PROOF, RUN_SEED, examples, matrix
 from tests.seeds import seeds
 from tests.services.counter_world import process
+from tests.worlds.social_fanout import Whole
 from tests.worlds.social_planted import Backup, crowd
 from tests.worlds.social_posts import OTHERS_SEE, Planted
 from tests.worlds.social_system import SocialUser, client_of, social_config, social_system
@@ -172,7 +172,7 @@ def test_the_whole_stream_again_brings_back_what_a_home_lost_and_nothing_that_wa
         for _ in range(examples(gate=10, proof=500)):
             order = [event for event in events for _ in range(chance.randint(0, 3))]
             chance.shuffle(order)
-            Spread(connection, homes).events(order)
+            Whole(connection, homes).events(order)
             assert stored(system, fan) == {kept, edited}, [event.body for event in order]
     assert fan.home == [edited, kept]
 
@@ -228,7 +228,7 @@ def test_neither_private_posts_nor_pulled_ones_take_a_place_in_a_home(system: Pu
         fan.read("/v1/timelines/home", limit=1)
         assert stored(system, fan) == shown, "built"
         assert stored(system, fan, *shown) == set()
-        Spread(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
+        Whole(spreading, homes).events([told(fan, "followed", None, user.name) for user in (author, other)])
         assert stored(system, fan) == shown, "filled up"
         opened = (
             "update post set visibility = 'public', is_pushed = true where post_id like 'po_crowds%' returning post_id"
@@ -257,7 +257,7 @@ def test_a_repost_comes_home_though_the_post_was_private_when_fan_out_looked(sys
         psycopg.connect(dsn, autocommit=True) as connection,
         closing(HomeWriter(system.settings.addresses().social_homes_url)) as homes,
     ):
-        Spread(connection, homes).events([told(reposter, "post_reposted", post)])
+        Whole(connection, homes).events([told(reposter, "post_reposted", post)])
     assert watcher.home == []
     author.do("PATCH", f"/v1/posts/{post}", {"visibility": "public"}, version=2)
     assert watcher.home == [post]

@@ -1,0 +1,21 @@
+"""Fan-out without its process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataflows.social.fanout.spread import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from schemas.records import Event
+
+
+class Whole(Spread):
+    """Does at once what waits, too."""
+
+    def events(self, events: Iterable[Event]) -> None:
+        super().events(events)
+        while self.rest():
+            pass
