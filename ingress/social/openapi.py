@@ -66,6 +66,7 @@ def components() -> dict[str, Json]:
         "Post": post,
         "Edge": edge,
         "SocialPage": page_of({"type": "object"}),
+        "PublicPage": _public_page(),
         "HomePage": page_of(post | {"properties": post["properties"] | _IN_A_HOME}),
         "CommittedUser": a_schema({"result": ref("User"), "event": ref("Event")}),
         "CommittedPost": a_schema({"result": ref("Post"), "event": ref("Event")}),
@@ -73,6 +74,13 @@ def components() -> dict[str, Json]:
         "CommittedBlock": a_schema({"result": ref("Edge"), "event": ref("Event")}),
         "CommittedReaction": a_schema({"result": ref("Edge"), "event": ref("Event")}),
     }
+
+
+def _public_page() -> Json:
+    """A list; while Postgres is away one that says how old it is."""
+    page = page_of({"type": "object"})
+    page["properties"] |= {"degraded": {"const": True}, "as_of": {"type": "string", "format": "date-time"}}
+    return page
 
 
 def paths() -> Json:
@@ -85,7 +93,9 @@ def paths() -> Json:
         "/v1/posts/{post_id}/replies": _page("list_post_replies", "Its direct answers, oldest first", [_POST_ID]),
         "/v1/timelines/home": _page("get_home", "One's own posts, the followed's, their reposts", schema="HomePage"),
         "/v1/timelines/home/stream": _stream(),
-        "/v1/timelines/public": _page("get_public_timeline", "What all users may see, newest first"),
+        "/v1/timelines/public": _page(
+            "get_public_timeline", "What all users may see, newest first", schema="PublicPage"
+        ),
         "/v1/timelines/user/{user_id}": _page("get_user_timeline", "The posts of one author, newest first", [_USER_ID]),
         "/v1/timelines/thread/{post_id}": _page("get_thread", "A root, then its replies, oldest first", [_POST_ID]),
         "/v1/search": _page("search_posts", "Posts with all words, newest first", [_WORDS]),

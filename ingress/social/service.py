@@ -27,6 +27,7 @@ from ingress.social.pages.cards import Cards
 from ingress.social.pages.media_routes import MediaBoard
 from ingress.social.pages.session import Pages
 from ingress.social.posts import Posts
+from ingress.social.public_snapshot import PublicSnapshot
 from ingress.social.sealed_texts import SealedTexts
 from ingress.social.searches import Searches
 from ingress.social.timelines import Timelines
@@ -70,6 +71,7 @@ class SocialHttp(HttpService):
         posts = add(Posts(store, cursors, uploads, moderation))
         self._searches = Searches(platform.config.postgres_dsn)
         timelines = add(Timelines(posts, self._homes, self._searches, users, cursors))
+        self._snapshot = add(PublicSnapshot(store, timelines))
         self._streams = add(HomeStreams(timelines, platform.arrivals))
         add(Notifications(store, cursors))
         add(Edges(store, cursors))
@@ -87,13 +89,15 @@ class SocialHttp(HttpService):
     async def start(self) -> None:
         """Connects in the background."""
         await self._searches.open()
+        self._snapshot.start()
 
     def drain(self) -> None:
         """Ends every stream."""
         self._streams.close()
 
     async def close(self) -> None:
-        """Disconnects from the store of homes, and searches."""
+        """Disconnects from the store of homes, and searches; reads no public posts any more."""
+        await self._snapshot.close()
         await self._homes.close()
         await self._searches.close()
 

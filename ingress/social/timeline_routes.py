@@ -17,6 +17,7 @@ from ingress.social.edges import Edges
 from ingress.social.home_streams import HomeStreams, asked_after
 from ingress.social.notifications import Notifications
 from ingress.social.posts import Posts
+from ingress.social.public_snapshot import PublicSnapshot
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users, user_of
 from schemas import errors
@@ -75,9 +76,19 @@ async def stream_home(request: Request) -> Response:
 
 @router.get("/v1/timelines/public")
 async def public(request: Request) -> Response:
-    """What all users may see."""
-    user = await user_of(request, READ)
-    return calling.json(await parts_of(request).get(Timelines).public(user, *calling.place(request)))
+    """What all users may see; while Postgres is away, what they could see some seconds ago."""
+    caller = await calling.caller_of(request, READ)
+    limit, cursor = calling.place(request)
+    parts = parts_of(request)
+    snapshot = parts.get(PublicSnapshot)
+    snapshot.asked()
+    try:
+        user = await parts.get(Users).present(caller)
+        return calling.json(await parts.get(Timelines).public(user, limit, cursor))
+    except errors.Unavailable:
+        if cursor is not None or (page := snapshot.page(caller.user, limit)) is None:
+            raise
+        return calling.json(page)
 
 
 @router.get("/v1/timelines/user/{user_id}")

@@ -43,6 +43,11 @@ FORGOTTEN_NOTIFICATIONS: Final = 5_000  # of a deleted post, at once
 #: posts that are examined beyond those that a page has room for, round by round; then the page is short. Of most pages
 #: nearly all is shown, and each post that is examined costs as much as one that is shown
 TIMELINE_MARGINS: Final = (4, 20, 20, 20, 20)
+PUBLIC_SNAPSHOT_POSTS: Final = 100  # that the public timeline has while Postgres is away
+PUBLIC_SNAPSHOT_EVERY_S: Final = 1.0  # between two readings of them
+PUBLIC_SNAPSHOT_ASKED_S: Final = 60.0  # so long after the last reader
+PUBLIC_SNAPSHOT_AGE_MAX_S: Final = 5.0  # then nobody can know any more what is public
+PUBLIC_SNAPSHOT_BLOCKS_MAX: Final = 1_000  # of an author, in each direction; one with more is left out
 SEARCH_TEXT_LENGTH_MAX: Final = 200
 SEARCH_MATCHES_FEW: Final = 1_000  # posts with the same words; of more, the newest are looked for in windows of time
 #: how far back they go, until a page is full; then all are read. Each reads some eight times what the one before did
