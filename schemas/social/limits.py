@@ -90,10 +90,13 @@ MEDIA_RENDERING_FILE_BYTES: Final = 64 * 1024 * 1024
 MEDIA_MANIFEST_LENGTH_MAX: Final = 16 * 1024
 MEDIA_THUMB_PIXELS: Final = 320  # the longer side
 MEDIA_FULL_PIXELS: Final = 2_048
-MEDIA_VIDEO_CPU_S: Final = 240  # of the sandboxed process
-MEDIA_VIDEO_WAIT_S: Final = 300
+MEDIA_VIDEO_CPU_S: Final = 300  # of the sandboxed process
+MEDIA_VIDEO_WAIT_S: Final = 400
 MEDIA_VIDEO_S_MAX: Final = 300
-MEDIA_VIDEO_PIXELS: Final = 480  # the shorter side
+MEDIA_VIDEO_LADDER: Final = (240, 480, 720)  # the shorter sides of films
+MEDIA_VIDEO_STEP: Final = 1.25  # a film is at least so much larger than the next smaller one
+#: of all films of a video, some 100 s of a core; larger ones are left out past it: of what is longer than 4 min
+MEDIA_VIDEO_PIXELS_ENCODED_MAX: Final = 10_000_000_000
 MEDIA_SCANS_AT_ONCE: Final = 2  # of one scanner
 MEDIA_SCAN_LEASE_S: Final = 30  # renewed while it lasts; then its scanner is dead, and another one may take it
 MEDIA_SCAN_AGAIN_MAX_S: Final = 120  # between two scans of one medium

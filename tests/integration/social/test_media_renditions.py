@@ -163,13 +163,13 @@ def test_grey_of_sixteen_bits_stays_as_dark_as_it_was(tmp_path: Path, fields: di
     assert shown(tmp_path, made.getvalue(), "image/png") == (1, (128, 128, 128))
 
 
-def film(path: Path, at_ms: Iterable[int], turned: int = 0) -> None:
-    """Twice as wide as high, red at the upper left; its pictures come at these times."""
-    picture = Image.new("RGB", (64, 32))
-    picture.paste((255, 0, 0), (0, 0, 32, 16))
+def film(path: Path, at_ms: Iterable[int], turned: int = 0, size: tuple[int, int] = (64, 32)) -> None:
+    """Red at the upper left; its pictures come at these times."""
+    picture = Image.new("RGB", size)
+    picture.paste((255, 0, 0), (0, 0, size[0] // 2, size[1] // 2))
     with av.open(str(path), "w", format="mp4") as made:
         stream = made.add_stream("libx264", rate=30)
-        stream.width, stream.height, stream.pix_fmt = 64, 32, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
         stream.codec_context.time_base = Fraction(1, 1_000)
         if turned:
             stream.set_display_rotation(turned)
@@ -181,8 +181,8 @@ def film(path: Path, at_ms: Iterable[int], turned: int = 0) -> None:
 
 
 def filmed(folder: Path) -> tuple[list[float], tuple[int, int]]:
-    """When the pictures of the small film come, and their size."""
-    with av.open(str(folder / "small.mp4")) as made:
+    """When the pictures of the only film come, and their size."""
+    with av.open(str(folder / "film32.mp4")) as made:
         frames = list(made.decode(video=0))
     return [round(float(frame.time or 0), 2) for frame in frames], (frames[0].width, frames[0].height)
 
@@ -215,6 +215,40 @@ def test_pictures_of_a_film_stand_at_their_own_times(tmp_path: Path, at_ms: list
     film(tmp_path / "source", at_ms)
     videos.renditions(tmp_path / "source", tmp_path, "video/mp4")
     assert filmed(tmp_path)[0] == kept_s
+
+
+@pytest.mark.parametrize(
+    ("size", "turned", "films"),
+    [
+        ((1920, 1080), 0, [(426, 240), (852, 480), (1280, 720)]),
+        ((1280, 720), -90, [(240, 426), (480, 852), (720, 1280)]),
+        ((640, 360), 0, [(426, 240), (640, 360)]),
+        ((320, 180), 0, [(320, 180)]),
+    ],
+)
+def test_a_film_comes_in_a_few_sizes_and_never_larger_than_it_was(
+    tmp_path: Path, size: tuple[int, int], turned: int, films: list[tuple[int, int]]
+) -> None:
+    """Made in the sandbox, within its bounds; each as large as the manifest says, with all its pictures."""
+    film(tmp_path / "film", [0, 40, 80], turned, size)
+    found = made(tmp_path, (tmp_path / "film").read_bytes(), "video/mp4")
+    assert found is not None
+    assert [one.name.partition("-")[0] for one in found] == ["poster", *(f"film{min(one)}" for one in films)]
+    assert [(one.width, one.height) for one in found] == [films[-1], *films]
+    for one in found[1:]:
+        with av.open(str(tmp_path / "renditions" / "md_1" / one.name)) as told:
+            frames = list(told.decode(video=0))
+        assert [(frame.width, frame.height) for frame in frames] == [(one.width, one.height)] * 3
+
+
+def test_of_more_pictures_than_may_be_encoded_the_larger_films_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film(tmp_path / "source", [0, 500, 1_000], size=(1280, 720))
+    for most, names in ((426 * 240, ["film240"]), (10 * 60 * 2_000_000, ["film240", "film480", "film720"])):
+        monkeypatch.setattr(limits, "MEDIA_VIDEO_PIXELS_ENCODED_MAX", most)
+        found = videos.renditions(tmp_path / "source", tmp_path, "video/mp4")
+        assert [one["name"] for one in found] == ["poster", *names]
 
 
 @pytest.mark.parametrize("before", [0, 1, 100, limits.MEDIA_CHUNK_BYTES - 10])

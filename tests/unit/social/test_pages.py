@@ -94,6 +94,23 @@ def test_what_came_of_an_appeal_is_said_and_none_is_offered_again() -> None:
         assert "<form" not in said(state)
 
 
+def test_a_page_takes_the_film_that_is_as_wide_as_it_and_the_largest_where_none_is() -> None:
+    marks: Any = rendering._environment.get_template("marks.html").module
+    films = [
+        {"url": f"/r/film{height}.mp4", "width": width, "height": height, "mime": "video/mp4"}
+        for width, height in ((426, 240), (852, 480), (1280, 720))
+    ]
+    poster = {"url": "/r/poster.webp", "width": 1280, "height": 720, "mime": "image/webp"}
+    post = {"author_id": "u_1", "media": [{"media_id": "md_1", "renditions": [poster, *films]}]}
+    said = str(marks.media(post))
+    assert re.findall(r'<source src="([^"]+)" type="video/mp4"(?: media="([^"]+)")?>', said) == [
+        ("/r/film240.mp4", "(max-width: 426px)"),
+        ("/r/film480.mp4", "(max-width: 852px)"),
+        ("/r/film720.mp4", ""),
+    ]
+    assert 'poster="/r/poster.webp" width="1280" height="720"' in said
+
+
 def test_no_template_holds_a_script_a_style_or_what_is_not_escaped() -> None:
     folder = resources.files("ingress.social.pages") / "templates"
     texts = {entry.name: entry.read_text() for entry in folder.iterdir()}
