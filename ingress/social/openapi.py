@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ingress.http.openapi import elements
-from ingress.http.openapi.shared import a_schema, page_of, ref
+from ingress.http.openapi.shared import a_schema, array_of, page_of, ref
 from schemas.fields.value_types import text_schema
 from schemas.social import limits
 from schemas.social.service import READ
@@ -44,6 +44,17 @@ _IN_A_HOME: Final[Json] = {
     "reposted_by": USER.json,
     "why": a_schema({"reason": {"enum": ["own", "followed", "reposted"]}, "user_id": USER.json}),
 }
+_REASONS: Final = (
+    *("not_available", "deleted", "own", "followed", "reposted", "muted", "not_followed", "followers_only", "only_you"),
+    *("private_account", "taken_down", "limited", "labelled", "media_waits"),
+)
+_WHY: Final[Json] = {
+    "object": {"const": "post_why"},
+    "post_id": _TEXT,
+    "is_seen": {"type": "boolean"},
+    "is_in_home": {"type": "boolean"},
+    "reasons": array_of(a_schema({"reason": {"enum": list(_REASONS)}})),
+}
 _EDGE: Final[Json] = {"id": _TEXT, "object": _TEXT, "state": _TEXT, "version": _VERSION}
 _POST_ID: Final[Json] = elements.object_id("post_id")
 _WORDS: Final[Json] = {
@@ -67,6 +78,7 @@ def components() -> dict[str, Json]:
         "Edge": edge,
         "SocialPage": page_of({"type": "object"}),
         "PublicPage": _public_page(),
+        "PostWhy": a_schema(_WHY),
         "HomePage": page_of(post | {"properties": post["properties"] | _IN_A_HOME}),
         "CommittedUser": a_schema({"result": ref("User"), "event": ref("Event")}),
         "CommittedPost": a_schema({"result": ref("Post"), "event": ref("Event")}),
@@ -91,6 +103,9 @@ def paths() -> Json:
         "/v1/posts/{post_id}": _read("get_post", "A post that the caller may see", [_POST_ID], "Post", ("not_found",)),
         "/v1/posts/{post_id}/versions": _page("list_post_versions", "Its versions, newest first", [_POST_ID]),
         "/v1/posts/{post_id}/replies": _page("list_post_replies", "Its direct answers, oldest first", [_POST_ID]),
+        "/v1/posts/{post_id}/why": _read(
+            "get_post_why", "Why it is seen, or not", [_POST_ID], "PostWhy", ("not_found",)
+        ),
         "/v1/timelines/home": _page("get_home", "One's own posts, the followed's, their reposts", schema="HomePage"),
         "/v1/timelines/home/stream": _stream(),
         "/v1/timelines/public": _page(

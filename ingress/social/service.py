@@ -32,6 +32,7 @@ from ingress.social.sealed_texts import SealedTexts
 from ingress.social.searches import Searches
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users
+from ingress.social.why import Why
 from schemas.social.service import SERVICE
 from sinks.redis.homes import Homes
 
@@ -78,6 +79,7 @@ class SocialHttp(HttpService):
         add(Desk(store, posts))
         add(MediaDecisions(platform.audited_store))
         add(Pictures(store, config.media))
+        add(Why(store))
         self._pages = add(Pages(platform.audited_store, platform.config.cursor_key, platform.denials))
         add(Cards(store, uploads))
         add(MediaBoard(store, cursors, uploads))

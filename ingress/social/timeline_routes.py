@@ -20,6 +20,7 @@ from ingress.social.posts import Posts
 from ingress.social.public_snapshot import PublicSnapshot
 from ingress.social.timelines import Timelines
 from ingress.social.users import Users, user_of
+from ingress.social.why import Why
 from schemas import errors
 from schemas.fields import validation
 from schemas.social import limits
@@ -54,6 +55,14 @@ async def list_replies(request: Request, post_id: str) -> Response:
     user = await user_of(request, READ)
     calling.require_id(post_id)
     return calling.json(await parts_of(request).get(Timelines).replies(user, post_id, *calling.place(request)))
+
+
+@router.get("/v1/posts/{post_id}/why")
+async def why(request: Request, post_id: str) -> Response:
+    """Why the caller sees it, or does not."""
+    user = await user_of(request, READ)
+    calling.require_id(post_id)
+    return calling.json(await parts_of(request).get(Why).of(user, post_id))
 
 
 @router.get("/v1/timelines/home")

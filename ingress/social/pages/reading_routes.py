@@ -20,6 +20,7 @@ from ingress.social.pages.session import COOKIE
 from ingress.social.posts import Posts
 from ingress.social.timelines import Timelines
 from ingress.social.told import place_of_page
+from ingress.social.why import Why
 from schemas import errors
 from schemas.fields import validation
 from schemas.social import limits as social_limits
@@ -113,6 +114,14 @@ async def thread(request: Request, post_id: str) -> Response:
     page = await found.part(Timelines).thread(found.user, post_id, ingress_limits.PAGE_LIMIT_MAX, found.cursor)
     appeal = await _appeal(found, post)
     return await _listed(found, "thread.html", page, focus=post, appeal=appeal, draft="", problem=None)
+
+
+@router.get("/posts/{post_id}/why")
+async def why(request: Request, post_id: str) -> Response:
+    """Why the reader sees a post, or does not."""
+    found = await visits.signed_in(request)
+    calling.require_id(post_id)
+    return found.page("why.html", why=await found.part(Why).of(found.user, post_id))
 
 
 @router.get("/posts/{post_id}/versions")
