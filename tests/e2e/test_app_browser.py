@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -72,9 +73,11 @@ def windows(chromium: Browser, public: PublicSystem) -> Iterator[Any]:
     assert [text for window in made for text in window.close()] == []
 
 
-@pytest.mark.timeout(240)  # thirteen pages, all rules on each
+@pytest.mark.timeout(240)  # twenty pages, all rules on each
 @pytest.mark.parametrize("look", LOOKS, ids="-".join)
-def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: PageUser, look: tuple[str, str]) -> None:
+def test_every_page_is_accessible_and_fits(
+    windows: Any, ann: PageUser, bob: PageUser, public: PublicSystem, look: tuple[str, str]
+) -> None:
     size, scheme = look
     post = ann.post(f"A post with {'a' * 200} @{bob.name} https://example.org/")
     ann.post("An answer", reply_to=post)
@@ -83,6 +86,12 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
     bob.done("/app/settings", is_private="on", display_name="Bob the Builder", version="1")
     ann.done(f"/app/users/{bob.name}/follow", next="/app")
     bob.done(f"/app/users/{ann.name}/mute", next="/app")
+    bob.done("/app/exports", page="/app/exports")
+    limited = bob.post("Against the rules")
+    token = public.token("u_moderator", ("posts:read", "posts:write", "moderator"), kind="user")
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": uuid.uuid4().hex, "Prefer": "wait=30"}
+    given = {"object_id": limited, "decision": "limit", "reason": "Against rule 4.", "policy_version": 1}
+    assert bob.http.post("/v1/moderation/decisions", json=given, headers=headers).status_code == 201
     page = windows(bob.name, viewport=SIZES[size], color_scheme=scheme)
     broken: dict[str, Any] = {}
     for path in (
@@ -99,6 +108,13 @@ def test_every_page_is_accessible_and_fits(windows: Any, ann: PageUser, bob: Pag
         f"/posts/{own}/edit",
         f"/compose?quote_of={post}",
         "/posts/po_x",
+        "/posts/po_x/why",
+        f"/posts/{own}/why",
+        f"/posts/{limited}/why",
+        f"/report?user={ann.name}",
+        f"/report?post={post}",
+        "/exports",
+        "/appeals",
     ):
         page.goto(f"/app{path}")
         found = Axe().run(page).response["violations"]

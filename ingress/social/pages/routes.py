@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.browser.sign_in import SignIn
-from ingress.social.pages import decision_routes, graph_routes, media_routes, post_routes, reading_routes
+from ingress.social.pages import decision_routes, graph_routes, media_routes, own_routes, post_routes, reading_routes
 from ingress.social.pages import visit as visits
 from schemas import errors
 
@@ -29,6 +29,7 @@ ROUTERS: Final = (
     SignIn(visits.Visit).router(),
     reading_routes.router,
     decision_routes.router,
+    own_routes.router,
     post_routes.router,
     graph_routes.router,
     media_routes.router,
