@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.servers import servers_missing
 from tests.worlds.alerts import RULES, rules
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +32,10 @@ def test_each_alert_says_what_it_is_how_bad_and_what_to_do() -> None:
         assert rule["labels"]["severity"] in {"page", "ticket"}
 
 
+@pytest.mark.proof
 def test_prometheus_can_read_them() -> None:
     if (promtool := shutil.which("promtool")) is None:
-        pytest.skip("Prometheus is not installed (Debian: prometheus)")
+        servers_missing("no promtool: Debian's package prometheus has it")
     done = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from dataflows.owner.service import Committed
 from dataflows.tenancy.changes import Changes
 from dataflows.tenancy.desk import DeskWorkspace
-from dataflows.tenancy.domain import capacity, entitled, migration, resource, tenant
+from dataflows.tenancy.domain import entitled, migration, resource, tenant
 from dataflows.tenancy.domain.capacity import Store
 from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
@@ -302,33 +302,6 @@ def a_store(name: str, tenants: int, tenants_max: int | None = 10, **more: Any) 
     mode = {"schemas": "partitioned", "databases": "dedicated"}.get(name, "pooled")
     given = {"bytes_max": None, "bytes": None} | more
     return Store(store=name, mode=mode, tenants_max=tenants_max, tenants=tenants, **given)
-
-
-def test_a_tenant_comes_where_the_smallest_part_is_taken_and_nowhere_where_all_is_full() -> None:
-    pools = [a_store("tenancy_pool", 9), a_store("tenancy_pool_2", 4), a_store("tenancy_pool_3", 900, 2_000)]
-    one = capacity.chosen([*pools, a_store("schemas", 0)], "pooled")
-    assert isinstance(one, Store)
-    assert one.store == "tenancy_pool_2"
-    heavy = [a_store("tenancy_pool", 0, bytes_max=100, bytes=100), a_store("tenancy_pool_2", 0, 0)]
-    full = capacity.chosen(heavy, "pooled")
-    assert isinstance(full, Denial)
-    assert (full.code, full.extra) == ("placement_full", {"mode": "pooled", "capacity": 10, "used": 0})
-    assert "millrace tenants store" in full.detail
-    leaves = [
-        a_store("tenancy_pool", 0, standing="draining"),
-        a_store("tenancy_pool_2", 9),
-        a_store("tenancy_pool_3", 10),
-    ]
-    there = capacity.chosen(leaves, "pooled")
-    assert isinstance(there, Store)
-    assert (there.store, [one.state for one in leaves]) == ("tenancy_pool_2", ["draining", "active", "full"])
-    nowhere = capacity.chosen([leaves[0], leaves[2], a_store("tenancy_pool_4", 0, standing="retired")], "pooled")
-    assert isinstance(nowhere, Denial)
-    assert nowhere.extra == {"mode": "pooled", "capacity": 10, "used": 10}
-    fits = [a_store("tenancy_pool", 0, bytes_max=100, bytes=99), a_store("tenancy_pool", 0, bytes_max=100)]
-    assert all(store.has_room for store in fits)  # what was not measured yet closes nothing
-    unsaid = a_store("databases", limits.STORE_TENANTS_MAX["dedicated"], None)
-    assert (unsaid.places, unsaid.has_room) == (limits.STORE_TENANTS_MAX["dedicated"], False)
 
 
 def a_batch(*stores: Store, serving: str = "pooled") -> TenancyWorkspace:
