@@ -22,6 +22,7 @@ NOT_SEEN: Final[dict[str, str]] = {
     **dict.fromkeys(("cancel_refund", "abort_migration"), _PAST_ITS_STATE),
     **dict.fromkeys(("get_dispute", "submit_dispute_evidence"), "a processor tells of a dispute by a webhook"),
     **dict.fromkeys(("stream_events", "stream_home"), "it ends with its token: it is not asked (schemathesis.toml)"),
+    **dict.fromkeys(("drain_placement", "activate_placement"), "of the example's name there is no schema"),
     "get_certificate": "the deletion of a tenant, which is certified, takes minutes",
     "get_policy_snapshot_by_digest": "the next policy that somebody publishes is in another snapshot",
     "get_usage": "no gateway has decided about a key of the tenant",

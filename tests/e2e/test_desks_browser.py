@@ -129,7 +129,7 @@ def test_pages_of_moderation(
     desk.page.goto(objects[0])
     for version in (2, 1):
         expect(desk.page.get_by_label(f"Text of version {version}")).to_contain_text(HOSTILE)
-    expect(desk.page.get_by_label("Policy version")).to_have_value("7")
+    expect(desk.page.get_by_label("Policy version")).to_have_value(re.compile("^[1-9][0-9]*$"))  # of some last decision
     assert desk.close() == []
 
 

@@ -114,6 +114,7 @@ def mutations() -> list[tuple[str, str]]:
         "/v1/access_denials/",
         "/v1/reference_rates/",
         "/v1/isolation/",
+        "/v1/placements/",
     )
     others = (
         "/v1/tenants",

@@ -26,7 +26,7 @@ PLANTED: Final = {
     "tenancy_support_grants": "update support_grant set duration_s = 20000 where asked_duration_s is null and not break_glass",
     "tenancy_glass_reviewed": 'update support_grant set break_glass = true, not_before = null, approvers = \'["a", "b"]\', duration_s = 60,'
     " expires_at = now() - interval '25 hours'",
-    "tenancy_apart": "insert into isolation_violation (probe, evidence) values ('planted', 'a row of another')",
+    "tenancy_apart": "insert into isolation_violation (place, probe, evidence) values (9, 'planted', 'a row of another')",
     "tenancy_usage_stores": "update usage_event set subject = 'another' where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
@@ -36,7 +36,7 @@ BY_SQL: Final = {
     "tenancy_rows_at_heads": "delete from tenancy_pool.resource",
     "tenancy_gates": "update tenancy.gate set generation = generation + 1",
     "tenancy_keys": "update tenant_key set state = 'decrypt_only' where state = 'active'",
-    "tenancy_deleted_is_empty": "update tenant set state = 'deleted' where state = 'active'",
+    "tenancy_deleted_is_empty": "update tenant set state = 'deleted', version = version + 1 where state = 'active'",
     "tenancy_moves": "update tenant_migration set fenced = true",
     "tenancy_fences_end": "update tenant_migration set fenced = true, fence_until = 1",
     "tenancy_sealed": "update tenancy_pool.resource set payload = '{\"mark\": 1}' where not deleted",

@@ -82,6 +82,8 @@ class History:
     def post(self, name: str, _: str) -> None:
         """Publishes: alone, in answer, quoting; with a medium, while there are some."""
         target = self._any(name)
+        if target and not self.model.may_bring(name, target):
+            target = None
         fields: dict[str, Any] = {"visibility": self.random.choice(_VISIBILITIES)}
         if target and self.random.random() < _SOMETIMES:
             fields["reply_to"] = target
@@ -122,7 +124,7 @@ class History:
             if (name, post_id) in self.model.reposts:
                 self.users[name].do("DELETE", f"/v1/posts/{post_id}/reposts")
                 self.model.reposts.discard((name, post_id))
-            elif self.model.is_open(post_id):
+            elif self.model.is_open(post_id) and self.model.may_bring(name, post_id):
                 self.users[name].do("POST", f"/v1/posts/{post_id}/reposts")
                 self.model.reposts.add((name, post_id))
 

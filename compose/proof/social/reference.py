@@ -95,6 +95,10 @@ class Reference:
         """What an export has."""
         return {post_id for post_id, post in self.posts.items() if post.author == user and not post.is_deleted}
 
+    def may_bring(self, user: str, post_id: str) -> bool:
+        """Whether a user that sees a post may answer, quote or repost it: its author not what was taken down."""
+        return self.posts[post_id].author != user or self.decisions.get(post_id) != "remove"
+
     def is_served(self, post_id: str) -> bool:
         """Whether its media are at any URL."""
         post = self.posts[post_id]

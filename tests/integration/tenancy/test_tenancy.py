@@ -199,7 +199,7 @@ def test_a_database_of_an_earlier_release_is_served_when_it_is_migrated(tenancy:
     with psycopg.connect(databases.dsn_of(addresses.postgres_superuser_dsn, placement)) as connection:
         assert store_files.missing(store_files.applied_in(connection)) == []
         connection.execute("drop table tenancy.store_file")
-        connection.execute("drop function tenancy.digest_rows")
+        connection.execute("drop function tenancy.digest_rows, tenancy.reseal_rows")
         connection.execute("drop view tenancy.proven cascade")  # with the policy of the ingress
         connection.execute("drop function tenancy.refused; alter table tenancy.gate drop column policy_version")
     one = f"/v1/resources/{made['resource_id']}"
