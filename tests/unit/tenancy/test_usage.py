@@ -21,7 +21,7 @@ from schemas.tenancy.usage_decoding import decoded
 from schemas.tenancy.usage_event import UsageEvent, read, read_all, record_key, refuse_tenant
 from schemas.tenancy.value_types import prices
 from sinks import limits as sinks_limits
-from sinks.clickhouse.tenancy.usage_stream import look_again_in_s
+from sinks.clickhouse.placed_rows import look_again_in_s
 from tests.each import each
 
 NOW_US = 1_790_000_000_000_000
@@ -394,6 +394,6 @@ def test_windows_are_those_of_the_zone_and_are_cut_to_the_span() -> None:
 
 
 def test_a_feed_without_usage_looks_once_a_heartbeat_and_one_with_usage_soon() -> None:
-    idle_after = limits.USAGE_FEED_IDLE_AFTER_S
-    assert [look_again_in_s(idle) for idle in (0, idle_after)] == [limits.USAGE_FEED_POLL_S] * 2
+    idle_after = sinks_limits.PLACED_ROWS_IDLE_AFTER_S
+    assert [look_again_in_s(idle) for idle in (0, idle_after)] == [sinks_limits.PLACED_ROWS_POLL_S] * 2
     assert look_again_in_s(idle_after + 1) == look_again_in_s(math.inf) == sinks_limits.SINK_HEARTBEAT_MS / 1_000
