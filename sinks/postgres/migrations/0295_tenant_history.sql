@@ -40,7 +40,8 @@ begin
       and n.value is distinct from coalesce(before -> n.key, 'null');
     if changed is not null then
         insert into tenant_history (tenant_id, version, at, made_by, changed)
-        values (new.tenant_id, new.version, new.updated_at, current_user, changed);
+        values (new.tenant_id, new.version, new.updated_at, current_user, changed)
+        on conflict do nothing;  -- by hand, and without another version: nothing of ours does so
     end if;
     return null;
 end $$;
