@@ -171,3 +171,7 @@ select 1 / (count(*) = %s)::int from written;
 -- Exports that are asked for.
 insert into tenant_export (tenant_id, export_id, state, resources, created_at)
 select tenant_id, export_id, 'running', 0, created_at from unnest(%s::text[], %s::text[], %s::bigint[]) as t (tenant_id, export_id, created_at);
+
+-- name: costs_kept
+-- OwnerCosts: what tenants cost this owner in the last minute. The place of the last slice is locked until the commit.
+select tenant_cost_measured(%s::text, %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]);

@@ -11,6 +11,7 @@ from dataflows.tenancy.changes import Changes
 from dataflows.tenancy.desk import DeskWorkspace
 from dataflows.tenancy.domain import resource
 from dataflows.tenancy.known import Known
+from dataflows.tenancy.owner_costs import OwnerCosts
 from dataflows.tenancy.workspace import RESOURCES, TOLD, TenancyWorkspace
 from schemas.records import Command
 from sinks.postgres.arrays import Texts
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SQL: Final = queries("dataflows.tenancy", "owner.sql")
 _MAKES_KEYS: Final = frozenset({"create_tenant", "rotate_tenant_key"})
 _TAKES_PLACES: Final = frozenset({"create_tenant", "start_migration"})
+_COSTS: Final = OwnerCosts()  # of each lane of this process
 _READS: Final = 7  # as many as ``reads`` has before those of the desk
 
 
@@ -36,6 +38,7 @@ class TenancyPartition:
         self._root_keys = root_keys
 
     def reads(self, keys: list[str], commands: Sequence[Command]) -> list[Statement]:  # noqa: D102 - as PartitionState says
+        _COSTS.began()
         tenants = Texts(keys)
         written = [(c.aggregate_key, resource.identity_of(c)) for c in commands if c.operation in RESOURCES]
         heads = (Texts([t for t, _ in written]), Texts([r for _, r in written]))
@@ -60,4 +63,5 @@ class TenancyPartition:
             Known(*(rows[:_READS] or [[] for _ in range(_READS)]), *stores),
             Changes(self._partition, self._contexts, self._root_keys),
             DeskWorkspace(self._partition, rows[_READS : _READS + desk.READS]),
+            _COSTS,
         )

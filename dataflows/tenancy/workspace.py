@@ -17,6 +17,7 @@ from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from dataflows.tenancy.known import Known
+from dataflows.tenancy.owner_costs import OwnerCosts
 from schemas.records import Command, Denial, Rejection
 from schemas.refusals import stale
 from schemas.tenancy import limits
@@ -41,17 +42,21 @@ _OF_ITS_PARTS: Final = TOLD | {name for name in DESK if name not in _MAKES}  # w
 class TenancyWorkspace:
     """The tenants of one batch in memory."""
 
-    def __init__(self, partition: int, known: Known, changes: Changes, of_desk: DeskWorkspace) -> None:
+    def __init__(
+        self, partition: int, known: Known, changes: Changes, of_desk: DeskWorkspace, costs: OwnerCosts
+    ) -> None:
         self._partition = partition
         self._desk = of_desk
         self._known = known
         self._changes = changes
+        self._costs = costs
         changes.read(known.tenants, known.heads, known.migrations)
 
     def decide(self, command: Command, offset: int, now: int) -> Committed | Rejection:  # noqa: D102 - of Workspace
         del offset
         if partition_for(command.aggregate_key, limits.TENANCY_PARTITIONS) != self._partition:
             return MISROUTED
+        self._costs.heard(command.aggregate_key)
         if command.operation in RESOURCES:
             return self._resource(command, now)
         if command.operation == "create_tenant":
@@ -72,10 +77,11 @@ class TenancyWorkspace:
         return by_operation.get(command.operation, self._life)(found, command, now)
 
     def writes(self) -> list[Statement]:  # noqa: D102 - as Workspace says
-        return [*self._changes.statements(), *self._desk.writes()]
+        return [*self._changes.statements(), *self._desk.writes(), *self._costs.due()]
 
     def committed(self) -> None:
-        """Nothing is remembered."""
+        """Nothing of tenants is remembered, but what they cost."""
+        self._costs.committed()
 
     def _at_desk(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
         if command.operation == REQUEST_SUPPORT_GRANT and found.state in ("deleting", "deleted"):

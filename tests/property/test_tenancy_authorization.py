@@ -19,6 +19,7 @@ from dataflows.tenancy.desk import DeskWorkspace
 from dataflows.tenancy.domain import migration, tenant
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.known import Known
+from dataflows.tenancy.owner_costs import OwnerCosts
 from dataflows.tenancy.workspace import TenancyWorkspace
 from schemas.records import Command
 from schemas.tenancy import limits
@@ -88,7 +89,9 @@ def decided(known: dict[str, Any], sent: Command) -> bool:
             moves.append(structs.astuple(structs.replace(move, state="fencing", fenced=True)))
     found = Known(tenants, placements, keys, [(name, "resources", 9) for name in known], heads, moves, [])
     changes = Changes(0, Contexts(None), RootKeys(None))
-    return isinstance(TenancyWorkspace(0, found, changes, DeskWorkspace(0, [])).decide(sent, 0, 2), Committed)
+    return isinstance(
+        TenancyWorkspace(0, found, changes, DeskWorkspace(0, []), OwnerCosts()).decide(sent, 0, 2), Committed
+    )
 
 
 def permitted(known: dict[str, Any], sent: Command, operation: str) -> bool:

@@ -32,6 +32,7 @@ OF_ALL_TENANTS = {
     "dataflows/tenancy/mover/mover.sql:shred_numbered": "shreds of all tenants have one order",
     "dataflows/tenancy/mover/mover.sql:holders_late": "a holder of keys holds up shreds of any tenant",
     "dataflows/tenancy/mover/mover.sql:keys_wrapped_before": "the mover wraps keys of all tenants anew",
+    "dataflows/tenancy/mover/mover.sql:tenants_stored": "the mover looks at what each tenant stores, some at a time",
     "dataflows/tenancy/mover/mover.sql:stores_draining": "a store is drained of any tenant",
     "dataflows/tenancy/mover/mover.sql:reseal_due": "the mover looks for tenants whose rows are to be sealed anew",
     "dataflows/tenancy/mover/mover.sql:reseal_waiting": "its metric counts them",

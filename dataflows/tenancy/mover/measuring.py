@@ -1,4 +1,4 @@
-"""Stores that operators asked for are made, and how many bytes each has is measured now and then."""
+"""Stores that operators asked for are made, and how many bytes each has, and each tenant, is measured now and then."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Measuring:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._again_at = 0
+        self._tenants_at = 0
+        self._after = ""
 
     def make(self) -> bool:
         """Makes the schemas that tenants shall share; they are chosen then, and measured next."""
@@ -48,6 +50,22 @@ class Measuring:
             self._again_at = now + limits.STORES_MEASURED_S * _SECOND_US
             rows = self._places.control.execute(SQL["stores_measured"].encode()).fetchall()
             each(self._places, "measure a store", rows, self._keep)
+        if now >= self._tenants_at:
+            each(self._places, "measure tenants", (now,), self._tenants)
+        return False
+
+    def _tenants(self, now: int) -> bool:
+        """What some of them keep, for analytics; after the last of them all rest."""
+        asked = {"after": self._after, "limit": limits.BYTES_STORED_TENANTS}
+        rows = self._places.control.execute(SQL["tenants_stored"].encode(), asked).fetchall()
+        self._after = rows[-1][0] if rows else ""
+        if not rows:
+            self._tenants_at = now + limits.BYTES_STORED_KEPT_S * _SECOND_US
+        kept = {tenant_id: size for tenant_id, size in rows if size}
+        if kept:
+            nothing = [0] * len(kept)
+            given = {"tenants": list(kept), "none": nothing, "bytes": list(kept.values())}
+            self._places.control.execute(SQL["tenants_stored_kept"].encode(), given)
         return False
 
     def _keep(self, row: tuple[Any, ...]) -> bool:

@@ -46,6 +46,16 @@ from tenant_store s where s.is_made order by s.store;
 update tenant_store set bytes = %(bytes)s, measured_at = now() where store = %(store)s
 returning store, mode, tenants_max, bytes_max, tenants, bytes, standing;
 
+-- name: tenants_stored
+-- Measuring: the bytes of all live payloads of some tenants, in the order of their ids. Primary keys.
+select t.tenant_id,
+       (select coalesce(sum(h.size), 0)::bigint from resource_head h where h.tenant_id = t.tenant_id and not h.deleted)
+from tenant t where t.tenant_id > %(after)s collate "C" and t.state <> 'deleted' order by t.tenant_id limit %(limit)s;
+
+-- name: tenants_stored_kept
+-- Measuring: for analytics, behind all other slices.
+select tenant_cost_measured('mover', %(tenants)s::text[], %(none)s::bigint[], %(none)s::bigint[], %(bytes)s::bigint[]);
+
 -- name: placement_active
 -- feeding.provision: the store is there.
 update placement set state = 'active' where placement_id = %(placement_id)s and state = 'provisioning';

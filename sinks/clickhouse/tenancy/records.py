@@ -12,7 +12,10 @@ from sinks.clickhouse.tables import Table
 RECORDS: Final = "tenancy.records.v1"
 COSTS: Final = Table(
     name="tenant_cost_slices",
-    columns=("kafka_partition", "seq", "tenant_id", "ended_at", "source", "calls", "database_us"),
+    columns=(
+        *("kafka_partition", "seq", "tenant_id", "ended_at", "source", "calls", "database_us"),
+        *("commands", "owner_us", "bytes_stored"),
+    ),
     month_of="ended_at",
 )
 EVIDENCE: Final = Table(

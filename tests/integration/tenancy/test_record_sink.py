@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 ADDED = """
 select tenant_cost_add('ingress-0', array['tn_a', 'tn_b'], array[1, 2]::bigint[], array[1000, 3000]::bigint[], 10);
+select tenant_cost_measured('owner', array['tn_a'], array[7]::bigint[], array[2000]::bigint[], array[99]::bigint[]);
 insert into isolation_violation (probe, evidence) values ('sql:forged', 'taken');
 select audit_append('s_ann', 'placement.drain', 'tenancy_pool', 'done', '{"note": "what nobody copies"}')
 """
 ROLLED_BACK = "insert into isolation_violation (probe, evidence) values ('sql:rolled_back', 'x'); select 1 / 0"
 IN_POSTGRES = (
-    "select seq, tenant_id, calls, database_us from tenant_cost_slice order by seq",
+    "select seq, tenant_id, calls, database_us, commands, owner_us, bytes_stored from tenant_cost_slice order by seq",
     "select place, number, probe, evidence from isolation_violation order by place",
     "select seq, actor, action, object, outcome from audit_log order by seq",
 )
 IN_CLICKHOUSE = (
-    "select seq, tenant_id, calls, database_us from tenant_cost_slices order by seq",
+    "select seq, tenant_id, calls, database_us, commands, owner_us, bytes_stored from tenant_cost_slices order by seq",
     "select seq, number, probe, evidence from isolation_evidence order by seq",
     "select seq, actor, action, object, outcome from audit_search order by seq",
 )
@@ -79,13 +80,15 @@ def test_each_record_is_in_clickhouse_once_wherever_the_sink_is_killed(system: P
         with sink(system):
             eventually(lambda: copies(system) == there(), 60, what="every record is there once")
         costs, evidence, log = copies(system)
-        assert [row[0] for row in costs] == list(range(1, 11))
+        assert [row[0] for row in costs] == list(range(1, 16))
         assert ([row[0] for row in evidence], [row[1] for row in evidence]) == ([1, 2, 3, 4, 5], [1, 3, 4, 5, 6])
         assert ("s_ann", "placement.drain", "tenancy_pool", "done") in [row[1:] for row in log]
         client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
         hours = "select tenant_id, sum(calls), sum(database_ms) from tenant_cost group by tenant_id order by tenant_id"
         assert [tuple(row) for row in client.query(hours).result_rows] == [("tn_a", 5, 5.0), ("tn_b", 10, 15.0)]
+        more = "select commands, owner_ms, bytes_stored from tenant_cost where tenant_id = 'tn_a'"
+        assert [tuple(row) for row in client.query(more).result_rows] == [(35, 10.0, 99)]
         client.close()
         connection.execute("update tenant_cost_slice set ended_at = now() - interval '3 days' where seq < 5")
         connection.execute(ADDED)
-        assert connection.execute("select min(seq), max(seq) from tenant_cost_slice").fetchone() == (5, 12)
+        assert connection.execute("select min(seq), max(seq) from tenant_cost_slice").fetchone() == (5, 18)

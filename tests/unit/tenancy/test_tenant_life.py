@@ -16,6 +16,7 @@ from dataflows.tenancy.domain.migration import Migration
 from dataflows.tenancy.domain.resource import Head
 from dataflows.tenancy.domain.tenant import Placement, Tenant
 from dataflows.tenancy.known import Known
+from dataflows.tenancy.owner_costs import OwnerCosts
 from dataflows.tenancy.partition import TenancyPartition
 from dataflows.tenancy.workspace import TenancyWorkspace
 from schemas.records import Command, Denial, Rejection
@@ -163,7 +164,9 @@ def workspace(
 
 def deciding(known: Known) -> TenancyWorkspace:
     changes = Changes(0, Contexts(None), RootKeys(None))
-    return TenancyWorkspace(partition_for(TENANT, limits.TENANCY_PARTITIONS), known, changes, DeskWorkspace(0, []))
+    return TenancyWorkspace(
+        partition_for(TENANT, limits.TENANCY_PARTITIONS), known, changes, DeskWorkspace(0, []), OwnerCosts()
+    )
 
 
 TOLD = {"migration_id": "mg_1"}
