@@ -50,7 +50,8 @@ class Drained:
     def tenant(self, name: str, at: int) -> None:
         self.world.tenant(name, 0)
         self.world.superuser.execute(
-            "update tenant set placement_id = 'pl_pool2_home', created_at = %s where tenant_id = %s", (at, name)
+            "update tenant set placement_id = 'pl_pool2_home', created_at = %s, version = version + 1 where tenant_id = %s",
+            (at, name),
         )
         self.world.superuser.execute("update tenant_store set tenants = tenants + 1 where store = %s", (SECOND,))
         self.world.superuser.execute("update tenant_store set tenants = tenants - 1 where store = 'tenancy_pool'")
@@ -98,7 +99,9 @@ def test_tenants_are_moved_in_their_order_some_at_once_and_a_store_retires_only_
     with pytest.raises(psycopg.errors.CheckViolation):
         world.superuser.execute("update tenant_store set standing = 'retired' where store = %s", (SECOND,))
     assert world.one(STANDS, SECOND) == ("draining", many)
-    world.superuser.execute("update tenant set state = 'deleted' where placement_id = 'pl_pool2_home'")
+    world.superuser.execute(
+        "update tenant set state = 'deleted', version = version + 1 where placement_id = 'pl_pool2_home'"
+    )
     for n in range(many):
         found.over(f"tn_d{n:02}", "aborted", AT)
     assert found.mover.further(AT)
