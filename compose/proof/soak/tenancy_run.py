@@ -1,7 +1,8 @@
 """The soak of tenants: lives beside their models, one of them noisy, while every process is killed in turn.
 
-A life moves between placements, is suspended, rotates and shreds its keys, meters everything twice. After each step
-all that is served is compared; in the end usage and invoices are exact, tenants are apart, nothing is a gap.
+A life moves between placements, is suspended, rotates and shreds its keys, meters everything twice, and has schemas
+emptied that all of them share. After each step all that is served is compared; in the end nothing lies under keys of
+before a rotation, usage and invoices are exact, tenants are apart, nothing is a gap.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from compose.proof.kit.patient_caller import NotInTime, PatientCaller
 from compose.proof.soak.histories import Histories, Told
 from compose.proof.soak.proof import Proof
 from compose.proof.tenancy.life import Life
+from compose.proof.tenancy.shared_stores import declared, moved
 from compose.settings.service_processes import PROCESSES
 from ingress.identity.issuer import KeyFolder, issue_token
 from schemas.tenancy.operations import SERVICE_NAME
@@ -37,12 +39,12 @@ def soak(stack: OwnStack, *, minutes: float, rate: float, seed: int, narrator: N
     histories = Histories(stack, count=int(rate) + 1, seed=seed, frozen=(_OWNER,), narrator=narrator)
     others: dict[str, str] = {}
     bills: list[str] = []
+    declared(stack)
     histories.run(minutes * 60, lambda told: _live(histories, told, others, bills))
     missing = [] if len(bills) >= len(histories.told) else [f"{len(bills)} lives came to their bills, not all"]
     billed = Proof(name="usage and invoices are exact in the end", says=f"{len(bills)} tenants", problems=missing)
-    return histories.verdict(
-        "what is served is what was acknowledged", {"tenants": len(others)}, [billed, _apart(stack)]
-    )
+    own = [billed, _drained(stack), _apart(stack)]
+    return histories.verdict("what is served is what was acknowledged", {"tenants": len(others)}, own)
 
 
 def _live(histories: Histories, told: Told, others: dict[str, str], bills: list[str]) -> None:
@@ -68,6 +70,12 @@ def _compare(told: Told, life: Life, *, whole: bool) -> None:
     told.compared += 1
     for what in life.differs(whole=whole):
         told.differs(f"{life.tenant_id}: {what}")
+
+
+def _drained(stack: OwnStack) -> Proof:
+    ended, is_open = moved(stack)
+    problems = [] if ended else [f"no drain moved a tenant to its end, {is_open} are on their way"]
+    return Proof(name="drains moved tenants", says=f"{ended} moves", problems=problems)
 
 
 def _apart(stack: OwnStack) -> Proof:

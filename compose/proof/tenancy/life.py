@@ -13,6 +13,7 @@ from compose.proof import limits
 from compose.proof.kit.patient_caller import CallRefused, PatientCaller
 from compose.proof.tenancy.accounts import DIMENSION, OLD, bill_is_exact, usage_is_exact
 from compose.proof.tenancy.model import ENDED, Move, TenantModel
+from compose.proof.tenancy.shared_stores import SharedStores
 from ingress.identity.issuer import issue_token
 from schemas import limits as schemas_limits
 
@@ -42,6 +43,8 @@ class Life:
         self.random = random.Random(seed)
         self._http, self._keys, self._others, self._noisy = http, keys, others, noisy
         self._staff = self._caller("m_soak_staff", "merchant", ("tenants:admin",))
+        operator = self._caller("s_soak_platform", "staff", ("operator:platform",))
+        self._stores = SharedStores(operator, self._staff, self.random)
         self.past: list[tuple[str, PatientCaller, TenantModel]] = []  # tenants whose keys are shredded
         self._begin()
 
@@ -61,7 +64,8 @@ class Life:
         self.create()
 
     def _caller(self, name: str, kind: Any, scopes: tuple[str, ...]) -> PatientCaller:
-        token = issue_token(self._keys, name, scopes, schemas_limits.TOKEN_TTL_MAX_S, kind=kind, subject="s_soak")
+        person = None if kind == "staff" else "s_soak"  # staff are the name itself
+        token = issue_token(self._keys, name, scopes, schemas_limits.TOKEN_TTL_MAX_S, kind=kind, subject=person)
         patience_s = limits.SOAK_PERSISTENCE_S
         return PatientCaller(self._http, token, persist_s=patience_s, wait_s=patience_s)
 
@@ -79,12 +83,13 @@ class Life:
             self.suspend: 1,
             self.rotate: 1,
             self.shred: 0 if self.move else 1,
+            self._stores.step: 1,
         }
         if self._noisy:
-            steps = {self.burst: 4, self.meter: 1}
+            steps = {self.burst: 12, self.meter: 3, self.rotate: 1}
         (step,) = self.random.choices(list(steps), weights=list(steps.values()))
         step()
-        return step.__name__
+        return step.__name__ if step != self._stores.step else "drain"
 
     def create(self) -> None:
         """A resource under an identity that may be asked for again."""
@@ -143,8 +148,10 @@ class Life:
             placed = self._staff.read(self._path)["placement"]
             mode = self.random.choice([mode for mode in MODES if mode != placed["mode"]])
             asked = {"placement": {"mode": mode}, "rows_per_second": self.random.choice((10, 10_000))}
-            made = self._staff.do("POST", f"{self._path}/migrations", asked)
-            self.move = Move(made["migration_id"], made["source"], made["target"], placed["generation"])
+            answer = self._staff.send("POST", f"{self._path}/migrations", asked)
+            made = answer.json().get("result") if answer.is_success else self._drained_away(answer)
+            if made is not None:
+                self.move = Move(made["migration_id"], made["source"], made["target"], placed["generation"])
             return
         found = self._staff.read(self._move_path)
         if found["state"] in ENDED:
@@ -153,6 +160,13 @@ class Life:
             self._say(self.random.choice(("complete", "rollback")))
         elif self.random.random() < limits.SOAK_ABORTS:
             self._say("abort")
+
+    def _drained_away(self, answer: httpx.Response) -> Json | None:
+        """The move that a drain began before, and is open; None where that is over by now."""
+        if answer.status_code != _CONFLICT:
+            raise CallRefused(f"a move: {answer.status_code} {answer.text[:300]}")
+        newest = self._staff.read(f"{self._path}/migrations")["data"][:1]
+        return next((one for one in newest if one["state"] not in ENDED), None)
 
     def suspend(self) -> None:
         """Refused while it lasts, by every process within a second or two; and then served as before."""
@@ -203,9 +217,14 @@ class Life:
                 raise CallRefused(f"a move never ended: {self._staff.read(self._move_path)}")
             time.sleep(limits.SOAK_POLL_MS / 1_000)
             self.relocate()
+        self._staff.becomes("keys of before a rotation that are not retired", self._not_retired, 0)
         for tenant_id, member, model in (*self.past, (self.tenant_id, self.member, self.model)):
             usage_is_exact(member, model)
             bill_is_exact(self._staff, tenant_id, model)
+
+    def _not_retired(self) -> int:
+        keys = self._staff.read(f"{self._path}/keys")["data"]
+        return sum(key["state"] == "decrypt_only" and key["retired_at"] is None for key in keys)
 
     # --- what they share -------------------------------------------------------------------------------------
 
