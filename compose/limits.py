@@ -54,6 +54,7 @@ REDIS_DATABASES: Final = 256  # installations that share one server have a datab
 REDIS_MEMORY_BYTES_MAX: Final = 512 * 1024 * 1024
 
 BACKUP_FREEZE_MAX_S: Final = 20  # nothing but Postgres runs meanwhile; the supervisor kills who is silent for 25 s
+BACKUP_SPARE_BYTES: Final = 256 * 1024 * 1024  # free for a backup beside what the home has: it grows meanwhile
 BACKUP_WAL_TIMEOUT_S: Final = 600  # for the checkpoint that begins a backup
 
 # --- the ClickHouse front

@@ -36,14 +36,17 @@ class TreeCopy:
     def copy(self, except_below: tuple[str, ...] = ()) -> None:
         """One pass. A file that goes while it is copied is passed over: the next pass drops it.
 
-        What lies below one of ``except_below`` in the copy is not this one's, and stays.
+        What lies below one of ``except_below`` in the copy is not this one's, and stays. Raises FileNotFoundError when
+        something of the copy is gone.
         """
         there = set()
         for path, found in entries(self._source, lambda path: self._leaves_out(str(path.relative_to(self._source)))):
             name = str(path.relative_to(self._source))
             try:
                 self._copy_one(path, found, name)
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if str(error.filename) != str(path):
+                    raise  # of the copy, which somebody takes away
                 continue
             there.add(name)
         for path, found in sorted(entries(self._target), reverse=True):

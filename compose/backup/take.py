@@ -8,8 +8,8 @@ there. Whatever was acknowledged before is in the backup, and nothing is half.
 
 from __future__ import annotations
 
-import os
 import shutil
+import stat
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose import limits
-from compose.backup.files import TreeCopy, write_manifest
+from compose.backup.draft import draft_of, need_room
+from compose.backup.files import TreeCopy, entries, write_manifest
 from compose.backup.frozen import frozen
 from compose.stack.errors import StackError
 from compose.stack.postgres import SUPERUSER
@@ -50,31 +51,31 @@ def back_up(settings: Settings, target: Path, on_step: Callable[[str], None] = l
 
     ``target`` is there as a whole or not at all. Raises StackError.
     """
-    state = _running(settings)
+    _running(settings)
     home = settings.the_home().path.resolve()
     if target.resolve().is_relative_to(home):
         raise StackError(f"{target} lies in the home itself: give a folder elsewhere, at best on another disk")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise StackError(f"{target} is there and not empty: give a new folder")
-    draft = target.with_name(f".{target.name}.unfinished")
-    shutil.rmtree(draft, ignore_errors=True)  # of a backup that was killed
-    draft.mkdir(mode=0o700, parents=True)
     try:
-        told = _copy(settings, state, home, draft, on_step)
-        on_step("digests")
-        write_manifest(draft, told)
-        os.sync()
-        if target.exists():
-            target.rmdir()
-        draft.rename(target)
+        with draft_of(target, "unfinished") as draft:
+            need_room(draft, _bytes_needed(home, draft))
+            told = _copy(settings, home, draft, on_step)
+            on_step("digests")
+            write_manifest(draft, told)
     except OSError as error:
         raise StackError(f"the backup cannot be written: {error}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return told
 
 
-def _running(settings: Settings) -> StackState:
+def _bytes_needed(home: Path, draft: Path) -> int:
+    """A disk that a backup fills stops Kafka and Postgres, if the home is on it."""
+    needed = limits.BACKUP_SPARE_BYTES
+    if draft.stat().st_dev == home.stat().st_dev:
+        needed = limits.HOME_FREE_BYTES_MIN
+    copied = entries(home, lambda path: _is_left_out_but_postgres(str(path.relative_to(home))))
+    return needed + sum(found.st_size for _, found in copied if stat.S_ISREG(found.st_mode))
+
+
+def _running(settings: Settings, being: tuple[str, ...] = ("ready",)) -> StackState:
     elsewhere = [
         name for name in ("kafka_bootstrap", "postgres_dsn", "redis_url", "clickhouse_url") if getattr(settings, name)
     ]
@@ -85,27 +86,29 @@ def _running(settings: Settings) -> StackState:
     state = read_state(settings.the_home())
     if state is None or not state.running():
         raise StackError("nothing runs here: copy the home as it is, or run 'millrace up' first")
-    if state.phase != "ready":
+    if state.phase not in being:
         raise StackError(f"the stack is {state.phase}: see 'millrace status', and back it up when it is ready")
     return state
 
 
-def _copy(
-    settings: Settings, state: StackState, home: Path, draft: Path, on_step: Callable[[str], None]
-) -> dict[str, Any]:
+def _copy(settings: Settings, home: Path, draft: Path, on_step: Callable[[str], None]) -> dict[str, Any]:
     database = home / "data" / "postgres", draft / "data" / "postgres"
     everything = TreeCopy(home, draft, _is_left_out)
     with _postgres_backup(settings) as connection:
+        first = _one(connection, "backup_start")
         on_step("Postgres")
         TreeCopy(*database, _is_not_of_postgres).copy()
         on_step("everything else")
         everything.copy(except_below=("data/postgres",))
+        on_step("Postgres's log")
+        newest = _one(connection, "log_newest")
+        _copy_wal(*database, first, newest)  # of these only the newest changes any more
         on_step("standing still")
         begun = time.monotonic()
-        with frozen(state):
+        with frozen(lambda: _running(settings, being=("ready", "degraded"))):
             everything.copy(except_below=("data/postgres",))
-            lsn, label, spaces, first, last = connection.execute(_SQL["backup_stop"].encode()).fetchall()[0]
-            _copy_wal(*database, first, last)
+            lsn, label, spaces, last = connection.execute(_SQL["backup_stop"].encode()).fetchall()[0]
+            _copy_wal(*database, newest, last)
         stood_still_s = round(time.monotonic() - begun, 3)
     (database[1] / "backup_label").write_text(label)
     if spaces:
@@ -125,10 +128,16 @@ def _postgres_backup(settings: Settings) -> Iterator[psycopg.Connection]:
         ) as connection:
             connection.execute(f"set statement_timeout = '{limits.BACKUP_WAL_TIMEOUT_S}s'".encode())
             connection.execute(_SQL["log_kept"].encode())
-            connection.execute(_SQL["backup_start"].encode())
             yield connection
+    except psycopg.errors.DuplicateObject:
+        raise StackError("another backup of this home is being made: wait until it ends") from None
     except psycopg.Error as error:
         raise StackError(f"Postgres cannot be backed up: {str(error).strip().partition(chr(10))[0]}") from error
+
+
+def _one(connection: psycopg.Connection, statement: str) -> str:
+    found: str = connection.execute(_SQL[statement].encode()).fetchall()[0][0]
+    return found
 
 
 def _copy_wal(source: Path, target: Path, first: str, last: str) -> None:
@@ -144,6 +153,10 @@ def _copy_wal(source: Path, target: Path, first: str, last: str) -> None:
 
 def _is_left_out(name: str) -> bool:
     return any(name == left or name.startswith(f"{left}/") for left in _NOT_OF_HOME)
+
+
+def _is_left_out_but_postgres(name: str) -> bool:
+    return _is_left_out(name) and not name.startswith("data/postgres")
 
 
 def _is_not_of_postgres(name: str) -> bool:

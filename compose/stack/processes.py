@@ -153,16 +153,16 @@ def kill_session(process: ProcessId) -> list[ProcessId]:
     return members
 
 
-def descendants(process: ProcessId) -> list[ProcessId]:
-    """The children of a process, theirs and so on: also those that lead sessions of their own, as Postgres's do."""
+def descendants(*roots: ProcessId) -> list[ProcessId]:
+    """Children of these processes, theirs and so on: also those that lead sessions of their own, as Postgres's do."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _fields(int(entry.name))) is not None:
             children.setdefault(int(fields[_PARENT_FIELD]), []).append(int(entry.name))
     found: list[ProcessId] = []
-    wanted = [process.pid]
+    wanted = [root.pid for root in roots]
     while wanted:
-        for pid in children.get(wanted.pop(), []):
+        for pid in children.pop(wanted.pop(), []):
             if (stat := _stat(pid)) is not None:
                 found.append(ProcessId(pid, stat[1]))
                 wanted.append(pid)
