@@ -19,6 +19,7 @@ from dataflows.payments.webhooks.worker import WebhookWorker
 from reconciliation.payments.daily.loop import DailyMetrics, DailyReports
 from reconciliation.payments.repair.loop import RepairLoop
 from reconciliation.payments.repair.sweep_loop import SweepLoop, SweepMetrics
+from reconciliation.payments.repair.waiting import WaitingLoop, WaitingMetrics
 from reconciliation.payments.settlement.run import ReconcileSettings
 from schemas.senders import RECONCILE, REPAIRS, WEBHOOK_WORKER
 from sinks.streams.standing_still import StandsStill
@@ -36,7 +37,7 @@ def run(settings: Settings, instance: int) -> None:
 
 
 def build(settings: Settings, instance: int) -> RunnableService:
-    """Applies webhooks, finishes approved repairs, sweeps cases, fetches reports; Postgres is waited for."""
+    """Applies webhooks, finishes repairs, sweeps cases, fetches reports, tells what waits; waits for Postgres."""
     name = f"webhook-worker-{socket.gethostname()}-{os.getpid()}-{instance}"
     addresses = settings.addresses()
     store = InboxStore(addresses.postgres_dsns[ROLE], name)
@@ -55,6 +56,7 @@ def build(settings: Settings, instance: int) -> RunnableService:
         on_step=lambda step: fail_points.reach(f"case_sweep_{step}"),
     )
     reports = _daily_reports(settings, f"{name}-reports")
+    waiting = WaitingLoop(addresses.postgres_dsns[ROLE], f"{name}-waiting", WaitingMetrics())
     stop_loops = threading.Event()
 
     def finish_repairs() -> None:
@@ -68,6 +70,7 @@ def build(settings: Settings, instance: int) -> RunnableService:
         finishing.start()
         # Not waited for at the end: what is cut off leaves nothing, or what is known, and the next process does it.
         threading.Thread(target=sweeps.run, args=(stop_loops,), name="sweeps", daemon=True).start()
+        threading.Thread(target=waiting.run, args=(stop_loops,), name="waiting", daemon=True).start()
         if reports is not None:
             threading.Thread(target=reports.run, args=(stop_loops,), name="reports", daemon=True).start()
         try:
