@@ -27,7 +27,7 @@ from compose.isolation.placement_probes import PlacementProbes
 from compose.isolation.route_probes import route_probes
 from compose.isolation.sse_probes import sse_probes
 from compose.isolation.statements import statement_probes
-from compose.isolation.store_probes import AnalyticsProbe, store_probes
+from compose.isolation.store_probes import POOL, AnalyticsProbe, store_probes
 from schemas import errors
 from sinks import limits as sinks_limits
 from sinks.postgres.sql_files import queries
@@ -141,7 +141,9 @@ class Monitor:
         yield from own_probes(doors, reader, asks, other)
         told = doors.ask("", "GET", f"/v1/tenants/{asks.tenant_id}").json()
         now = told["placement"]["generation"], told["policy_version"]
-        yield from store_probes(reader, self._contexts, asks, other, now, self._placements)
+        placed = told["placement"]
+        store = placed["shard_or_database"] if placed["mode"] == "pooled" else POOL
+        yield from store_probes(reader, self._contexts, asks, other, now, self._placements, store)
         yield from self._analytics.ask(asks, other)
         yield from self._streams.probes((asks, other))
         yield from self._counters.probes(asks, other)

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from compose.isolation.placement_probes import PlacementProbes
     from sinks.tenancy.contexts import Contexts
 
-_FOREIGN: Final = b"select count(*) from tenancy_pool.resource where tenant_id <> %s"
-_OWN: Final = b"select count(*) from tenancy_pool.resource where tenant_id = %s"
+POOL: Final = "tenancy_pool"  # which every home has
+_FOREIGN: Final = "select count(*) from {}.resource where tenant_id <> %s"
+_OWN: Final = "select count(*) from {}.resource where tenant_id = %s"
 _CONTEXT: Final = b"select set_config('app.ctx', %s, true)"
 #: a refusal is caught where it is raised: each would be an error in the server's log, three for every round
-_REFUSED: Final = b"""
+_REFUSED: Final = """
 do $$
 begin
-    perform count(*) from tenancy_pool.resource where tenant_id <> current_setting('app.asks');
+    perform count(*) from {}.resource where tenant_id <> current_setting('app.asks');
     perform set_config('app.taken', 'yes', true);
 exception when insufficient_privilege or object_not_in_prerequisite_state or sqlstate 'TN001' then
     perform set_config('app.taken', 'no', true);
@@ -44,9 +45,18 @@ _USAGE: Final = (
 
 
 def store_probes(
-    dsn: str, contexts: Contexts, asks: Canary, other: Canary, now: tuple[int, int], placements: PlacementProbes
+    dsn: str,
+    contexts: Contexts,
+    asks: Canary,
+    other: Canary,
+    now: tuple[int, int],
+    placements: PlacementProbes,
+    store: str = POOL,
 ) -> Iterator[Found]:
-    """As the role that the ingress reads with. ``now``: the canary's generation and policy. Raises Unavailable."""
+    """As the role that the ingress reads with. ``now``: the canary's generation and policy.
+
+    ``store``: the schema that it is in; a drain moves it like any tenant. Raises Unavailable.
+    """
     generation, policy_version = now
     good = contexts.of(asks.tenant_id, generation, "r", policy_version=policy_version)
     wrong = {
@@ -61,15 +71,15 @@ def store_probes(
         )
     try:
         with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-            seen = _counted(connection, good, _FOREIGN, asks.tenant_id)
-            own = _counted(connection, good, _OWN, asks.tenant_id)
+            seen = _counted(connection, good, _FOREIGN.format(store).encode(), asks.tenant_id)
+            own = _counted(connection, good, _OWN.format(store).encode(), asks.tenant_id)
             if seen is None or own is None:
                 raise errors.Unavailable("the canary has another generation or policy by now")
             evidence = f"{seen} rows of other tenants are seen" if seen else None
             yield Found("rows of others", evidence, is_leak=bool(seen))
             yield Found("own rows", None if own else "a tenant's own rows are not seen: the probe proves nothing")
             for name, context in wrong.items():
-                is_taken = _is_taken(connection, context, asks.tenant_id)
+                is_taken = _is_taken(connection, context, asks.tenant_id, store)
                 yield Found(name, "it was taken" if is_taken else None, is_leak=is_taken)
             yield from placements.ask(connection, dsn, asks.tenant_id, {"context of another tenant": good} | wrong)
     except psycopg.OperationalError as error:
@@ -89,12 +99,12 @@ def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, te
     return int(row[0]) if row else 0
 
 
-def _is_taken(connection: psycopg.Connection[Any], context: str, tenant_id: str) -> bool:
+def _is_taken(connection: psycopg.Connection[Any], context: str, tenant_id: str, store: str) -> bool:
     """Whether the database reads rows under this context; it never should."""
     with connection.transaction():
         connection.execute(_CONTEXT, (context,))
         connection.execute(_ASKS, (tenant_id,))
-        connection.execute(_REFUSED)
+        connection.execute(_REFUSED.format(store).encode())
         (is_taken,) = connection.execute(_TAKEN).fetchone() or (True,)
     return bool(is_taken)
 

@@ -100,6 +100,13 @@ def test_a_canary_that_was_moved_between_the_look_and_the_probe_is_no_evidence(s
         held = list(store_probes(dsns["millrace_ingress"], signed, one, two, (1, 2), placements))
         assert [(len(held), probe.evidence) for probe in held] == [(7, None)] * 7
         connection.execute(gate, (1, 0, one.tenant_id))
+        connection.execute("select tenancy.make_store('tenancy_pool_2')")  # where a drain brought it
+        moved = "with gone as (delete from tenancy_pool.resource where tenant_id = %s returning *) insert into"
+        connection.execute(f"{moved} tenancy_pool_2.resource select * from gone".encode(), (one.tenant_id,))
+        asked = (dsns["millrace_ingress"], signed, one, two, (1, 1), placements)
+        assert {probe.evidence for probe in store_probes(*asked, "tenancy_pool_2")} == {None}
+        back = moved.replace("tenancy_pool.", "tenancy_pool_2.")
+        connection.execute(f"{back} tenancy_pool.resource select * from gone".encode(), (one.tenant_id,))
 
 
 def test_a_row_in_a_store_of_another_tenants_own_is_seen_with_whichever_context(stack: World, signed: Contexts) -> None:
