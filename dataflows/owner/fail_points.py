@@ -47,6 +47,8 @@ NAMES: Final = (
     "worker_after_send",
     "fanout_before_deliveries",
     "fanout_after_deliveries",
+    "fanout_before_turn",
+    "fanout_in_turn",
     "metering_before_position",
     "metering_after_commit",
     "metering_before_refused_counted",

@@ -12,7 +12,9 @@ import psycopg
 import pytest
 import redis
 
+from dataflows.social.erasure.crawler import SQL as ERASING
 from dataflows.social.fanout.spread import Spread
+from dataflows.social.fanout.waiting import Task, Waiting
 from schemas.social import limits
 from sinks.redis.homes import Homes, HomeWriter, newest
 from tests.eventually import patient
@@ -31,6 +33,10 @@ _POSTS = """
 insert into post (post_id, author_id, visibility, text, version, state, root_id, is_pushed, created_at)
 select 'po_' || %(author)s::text || '_' || lpad(n::text, 4, '0'), %(author)s, 'public', '', 1, 'published', '', true, n
 from generate_series(1, %(count)s) n returning post_id
+"""
+_ERASURE = """
+insert into erasure (user_id, erasure_id, state, version, created_at, updated_at)
+values (%s, 'er_waiting', 'running', 1, 1, 1)
 """
 
 
@@ -79,8 +85,13 @@ class Town:
             client.expire(f"millrace:social:home:{fan}", int(limits.HOME_TTL_S - limits.FANOUT_SEEN_S - 9))
 
     def waits(self) -> int:
-        rows = self._superuser.execute("select coalesce(sum(deliveries), 0) from fanout_waiting").fetchall()
-        return int(rows[0][0])
+        return int(self.rows("select coalesce(sum(deliveries), 0) from fanout_waiting")[0][0])
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self._superuser.execute(query.encode()).fetchall()
+
+    def do(self, statement: str, given: list[Any]) -> None:
+        self._superuser.execute(statement.encode(), given)
 
 
 @pytest.fixture
@@ -169,3 +180,59 @@ def test_what_waits_is_another_processs_when_the_one_that_was_at_it_dies(town: T
         dying.rollback()
     assert fan_out.rest()
     assert town.home(sleeper) == posts
+
+
+def test_what_waits_brings_nothing_to_whom_an_edge_ended_since(town: Town, fan_out: Spread) -> None:
+    """Its reader has built the home anew: it is of this server, and complete, and the post would lie there."""
+    stays, left, back = (f"{town.name}_{word}" for word in ("stays", "left", "back"))
+    posts = town.author("a", 2, [stays, left, back])
+    for one in (stays, left, back):
+        town.unread(one)
+    fan_out.events(town.published("a", posts))
+    town.do("update follow set state = 'removed', version = version + 1 where follower_id = any (%s)", [[left, back]])
+    for one in (left, back):
+        town.writer.drop([one])
+        town.home(one, is_built=True)
+    town.do("update follow set state = 'active', version = version + 1 where follower_id = %s", [back])
+    town.do("update post set state = 'deleted' where post_id = %s", [posts[0]])
+    while fan_out.rest():
+        pass
+    assert [town.home(one) for one in (stays, left, back)] == [posts[1:], [], posts[1:]]
+
+
+def test_nothing_that_waits_names_a_user_who_is_erased(town: Town, fan_out: Spread) -> None:
+    """Its turn, its edges and its homes; what is put off later, by whoever stood still, leaves it out, too."""
+    gone, stays = f"{town.name}a", f"{town.name}_stays"
+    town.author("a", 1, [stays])
+    town.author("b", 1, [])
+    put = Waiting(fan_out._connection).put
+    tasks = [
+        Task("posts", gone, homes=[stays], post_ids=["po_1"]),
+        Task("edge", stays, gone, 1, [stays]),
+        Task("edge", gone, stays, 1, [gone]),
+        Task("ended", gone, "po_2"),
+        Task("posts", f"{town.name}b", homes=[stays, gone], post_ids=["po_3"]),
+        Task("posts", f"{town.name}b", homes=[gone], post_ids=["po_3"]),
+    ]
+    assert [put(task) for task in tasks] == [True] * len(tasks)
+    town.do("update author set state = 'deleting', display_name = '' where user_id = %s", [gone])
+    town.do(
+        "insert into erasure (user_id, erasure_id, state, version, created_at, updated_at) values (%s, 'er_w', 'running', 1, 1, 1)",
+        [gone],
+    )
+    town.do("update follow set state = 'removed' where %s in (follower_id, followee_id)", [gone])
+    town.do("update post set state = 'deleted' where author_id = %s", [gone])
+    given = {"user_id": gone, "limit": 10, "stub": 100, "now": 1}
+    eraser_dsn = town.stack.addresses.postgres_dsns["millrace_social_eraser"]
+    with psycopg.connect(eraser_dsn, autocommit=True) as eraser:
+
+        def count(step: str) -> int:
+            ((found, *_),) = eraser.execute(ERASING[step].encode(), given).fetchall()
+            return int(found)
+
+        assert count("left_over") == len(tasks), "no certificate before it is gone"
+        assert [count(step) for step in ("waiting_settled", "take_waiting", "take_waiting")] == [0, len(tasks), 0]
+        assert count("left_over") == 0
+        assert [put(task) for task in tasks] == [True, True, True, False, True, True], "what ended is out at once"
+        assert count("left_over") == 0
+    assert town.rows("select homes from fanout_waiting order by task_id") == [([stays],), ([],)] * 2

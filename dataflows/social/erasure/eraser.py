@@ -48,6 +48,8 @@ _STEPS: Final = (
     "take_exports",
     "take_answers",
     "take_usage",
+    "waiting_settled",
+    "take_waiting",
 )
 _log = structlog.get_logger(__name__)
 

@@ -171,6 +171,20 @@ shadows as (delete from limit_usage_shadow s using chosen c where s.key_digest =
 gone as (delete from limit_usage u using chosen c where u.key_digest = c.key_digest returning 1)
 select count(*) from gone;
 
+-- name: waiting_settled
+-- What fan-out may still have been putting off when the erasure began is there now; what comes later leaves the user out.
+select fanout_waiting_settled();
+
+-- name: take_waiting
+-- The user in what fan-out put off: whose turn it is, who is followed, whose homes. All of that table is read: it is small.
+with deleting as (select a.user_id from author a where a.user_id = %(user_id)s and a.state = 'deleting'),
+gone as (
+    delete from fanout_waiting w using deleting d where d.user_id in (w.user_id, w.target_id) returning 1),
+cut as (
+    update fanout_waiting w set homes = array_remove(w.homes, d.user_id) from deleting d
+    where d.user_id = any (w.homes) and d.user_id not in (w.user_id, w.target_id) returning 1)
+select (select count(*) from gone) + (select count(*) from cut);
+
 -- name: take_key
 -- What opens the user's texts in Kafka, in answers, in what is parked, and in copies of them. Nobody makes another. Primary key.
 with gone as (
@@ -216,6 +230,7 @@ select (select count(*) from own p where p.text <> '' or p.state <> 'deleted')
      + (select count(*) from notification n where n.actor_id = %(user_id)s)
      + (select count(*) from moderation_report r where r.user_id = %(user_id)s)
      + (select count(*) from moderation_appeal p where p.author_id = %(user_id)s and p.text <> '')
+     + (select count(*) from fanout_waiting w where %(user_id)s = any (w.homes || w.user_id || w.target_id))  -- small
      + (select count(*) from author_key k where k.user_id = %(user_id)s and k.key is not null)
      + (select count(*) from export e where e.user_id = %(user_id)s)
      + (select count(*) from idempotency i where i.merchant_id = 'user:' || %(user_id)s and length(i.response) > %(stub)s

@@ -14,6 +14,11 @@ cross join lateral (
         order by follower_id limit %(count)s) as n) as f
 where f.followers is not null;
 
+-- name: still_follow
+-- Those of some who follow a user now: whose edge ended since has no post of it. Primary key.
+select follower_id from follow
+where follower_id = any (%(homes)s::text[]) and followee_id = %(user_id)s and state = 'active';
+
 -- name: is_following
 -- Whether an edge is active, and still of this version: a task of an edge that ended meanwhile does nothing, also where
 -- another one began. Primary key.

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import psycopg
 
+from dataflows.owner import fail_points
 from dataflows.social.fanout.waiting import Task, Waiting, posts_into_homes
 from schemas.records import Event
 from schemas.social import limits
@@ -55,6 +56,8 @@ class Spread:
         """A bounded part of what waits, posts before all else. False where nothing is left that this process may do."""
         with self._connection.transaction():
             tasks = self._waiting.next()
+            if tasks:
+                fail_points.reach("fanout_before_turn")
             for task in tasks:
                 if task.kind == "posts":
                     self._push_late(task)
@@ -62,6 +65,7 @@ class Spread:
                     self._backfill(task.user_id, task.target_id, task.version)
                 else:
                     self._forget(task.target_id)
+                fail_points.reach("fanout_in_turn")
             self._waiting.done(tasks)
         self._waiting.measure()
         return bool(tasks)
@@ -105,8 +109,10 @@ class Spread:
                 self._put(task)
 
     def _push_late(self, task: Task) -> None:
+        """Into the homes of those who still follow: others' may have been built anew since it was put off."""
         places = self._places({task.user_id: dict.fromkeys(task.post_ids)})
-        self._homes.push([(task.homes, posts) for posts in places.values()])
+        homes = self._rows("still_follow", user_id=task.user_id, homes=list(task.homes)) if places else []
+        self._homes.push([([home for (home,) in homes], posts) for posts in places.values()])
 
     def _places(self, shown: dict[str, dict[str, None]]) -> dict[str, list[Place]]:
         """The posts of each that are still there for others, with their times; nobody who has none."""

@@ -44,10 +44,11 @@ class Waiting:
         self._connection = connection
 
     def put(self, task: Task) -> bool:
-        """Whether it waits now; False where too much does. It is durable then."""
+        """Whether it waits now, and is durable, or concerns a user who is erased; False where too much waits."""
         given = {"most": limits.FANOUT_WAITING_DELIVERIES_MAX, "deliveries": task.deliveries}
         named = {**task._asdict(), "homes": list(task.homes), "post_ids": list(task.post_ids)}
-        return bool(self._rows("waiting_put", **given, **named))
+        ((is_put,),) = self._rows("waiting_put", **given, **named)
+        return bool(is_put)
 
     @staticmethod
     def shed(task: Task) -> None:

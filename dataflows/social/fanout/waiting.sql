@@ -1,11 +1,23 @@
 -- What fan-out puts off. The table has hundreds of rows at most, so each statement reads all of it.
 
 -- name: waiting_put
--- One task, while there is room for it.
-insert into fanout_waiting (kind, user_id, target_id, version, homes, post_ids, deliveries)
-select %(kind)s, %(user_id)s, %(target_id)s, %(version)s, %(homes)s::text[], %(post_ids)s::text[], %(deliveries)s::bigint
-where (select coalesce(sum(deliveries), 0) from fanout_waiting) + %(deliveries)s::bigint <= %(most)s
-returning task_id;
+-- One task, while there is room for it, of those alone who are not erased: an eraser looks for the others, and certifies that
+-- there are none. Whether it waits, or nobody is left whom it concerns; what ended is out of homes at once then. Primary keys.
+with gone as materialized (
+    select a.user_id from author a
+    where a.user_id = any (%(homes)s::text[] || array[%(user_id)s, %(target_id)s]::text[]) and a.state in ('deleting', 'deleted')),
+over as (select exists (select from gone where user_id in (%(user_id)s, %(target_id)s)) as is_over),
+put as (
+    insert into fanout_waiting (kind, user_id, target_id, version, homes, post_ids, deliveries)
+    select %(kind)s, %(user_id)s, %(target_id)s, %(version)s,
+           array(select h.home from unnest(%(homes)s::text[]) with ordinality as h (home, n)
+                 where h.home not in (select user_id from gone) order by h.n),
+           %(post_ids)s::text[], %(deliveries)s::bigint
+    from over
+    where not is_over
+      and (select coalesce(sum(deliveries), 0) from fanout_waiting) + %(deliveries)s::bigint <= %(most)s
+    returning 1)
+select exists (select from put) or (is_over and %(kind)s <> 'ended') from over;
 
 -- name: waiting_next
 -- The next ones of each kind, those of posts first, and of a kind one of each user before a second one of any: whoever has

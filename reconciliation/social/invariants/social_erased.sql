@@ -19,3 +19,7 @@ from erasure e cross join lateral (
     union all select 'key' from author_key k where k.user_id = e.user_id and k.key is not null
     union all select 'name' from author a where a.user_id = e.user_id and a.display_name <> '') as left_over
 where e.state = 'complete'
+union all
+select e.user_id, 'something is left', 'what fan-out put off', null
+from (select unnest(w.homes || w.user_id || w.target_id) as user_id from fanout_waiting w) named join erasure e using (user_id)
+where e.state = 'complete'
