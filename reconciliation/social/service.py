@@ -21,4 +21,7 @@ STORES: Final = StoreComparison(
     clickhouse=tuple(queries("reconciliation.social", "stores.sql").values()),
     add_event=add_event,
 )
-RECONCILED: Final = ReconciledService(compared_stores={"social_stores": STORES})
+MEASURE_END: Final = "select 0, last_seq from social_measured where last_seq > 0"
+RECONCILED: Final = ReconciledService(
+    compared_stores={"social_stores": STORES}, sink_ends={"social_measures": MEASURE_END}
+)

@@ -62,11 +62,9 @@ def _flat(posts: Sequence[Place]) -> list[int | str]:
 
 
 def _left(sent: Sequence[Left], answers: Sequence[list[int]]) -> list[Left]:
-    """The homes of each call that were left for later; those that ended are counted."""
-    _ENDED.inc(sum(ended for ended, *_ in answers))
-    return [
-        (pair, [users[n - 1] for n in later]) for (pair, users), (_, *later) in zip(sent, answers, strict=True) if later
-    ]
+    """The homes of each call that were left for later."""
+    found = zip(sent, answers, strict=True)
+    return [(pair, [users[n - 1] for n in later]) for (pair, users), (_, _, *later) in found if later]
 
 
 class Homes:
@@ -131,6 +129,8 @@ class Homes:
 class HomeWriter:
     """Homes as fan-out has them. Every method may be repeated, and raises redis' own errors."""
 
+    deliveries: int = 0  # entries that were written or there already, in homes that take them
+
     def __init__(self, url: str, timeout_ms: int = limits.HOME_TIMEOUT_MS) -> None:
         self._redis = connect_blocking(url, timeout_ms, "millrace-social-fanout")
         self._push = self._redis.register_script(_script("home_push"))
@@ -157,9 +157,15 @@ class HomeWriter:
                 self._push([_key(user) for user in users[n : n + at_once]], arguments, client=pipeline)
             deliveries += len(users) * len(posts)
             if deliveries >= limits.HOME_DELIVERIES_SENT_MAX:
-                left += _left(sent, pipeline.execute())
+                left += _left(sent, self._counted(pipeline.execute()))
                 deliveries, sent = 0, []
-        return left + _left(sent, pipeline.execute())
+        return left + _left(sent, self._counted(pipeline.execute()))
+
+    def _counted(self, answers: list[list[int]]) -> list[list[int]]:
+        """The same; homes that ended and entries are counted."""
+        _ENDED.inc(sum(ended for ended, *_ in answers))
+        self.deliveries += sum(delivered for _, delivered, *_ in answers)
+        return answers
 
     def building_of(self, user_id: str) -> int | None:
         """Which building the home is of; None where there is none, and its next reader builds it."""
@@ -172,7 +178,7 @@ class HomeWriter:
         So what was read for an edge of before reaches no home that was dropped for its end.
         """
         if posts:
-            _ENDED.inc(self._push([_key(user_id)], [*_bounds(), building, 0, *_flat(posts)])[0])
+            self._counted([self._push([_key(user_id)], [*_bounds(), building, 0, *_flat(posts)])])
 
     def forget(self, users: Sequence[str], post_id: str) -> None:
         """A post that nobody may see any more, out of these homes."""

@@ -15,6 +15,7 @@ from schemas.tenancy import dictionary
 from schemas.tenancy.usage_digest import digest as digest_of_sums
 from sinks.clickhouse import tables
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.social.measures import MEASURES
 from sinks.clickhouse.social.service import EVENTS
 from sinks.clickhouse.social.service import SINKS as SOCIAL
 from sinks.clickhouse.tenancy.records import AUDIT, COSTS, EVIDENCE
@@ -52,8 +53,21 @@ def client(stack: World) -> Iterator[Client]:
     evidence = [(1, 1, 1, NOW, "sql:no_context", "a row was seen")]
     log = [(2, n, NOW, "s_ann", "millrace_ingress", "placement.drain", "tenancy_pool", "done") for n in range(1, 3)]
     happened = [(0, n, f"post_{n % 2}", "published", n, NOW) for n in range(1, 6)]
+    counted = [
+        (0, n, NOW, measure, subject, n, 1_000 * n)
+        for n, (measure, subject) in enumerate(
+            [
+                ("fanout", "pushes"),
+                ("fanout", "deliveries"),
+                ("propagation", "homes"),
+                ("report", "spam"),
+                ("answer", "none"),
+            ],
+            1,
+        )
+    ]
     made.insert(USAGE.name, USED, column_names=USAGE.columns)
-    for table, rows in ((COSTS, spent), (EVIDENCE, evidence), (AUDIT, log)):
+    for table, rows in ((COSTS, spent), (EVIDENCE, evidence), (AUDIT, log), (MEASURES, counted)):
         made.insert(table.name, rows, column_names=table.columns)
     made.insert(EVENTS.name, happened, column_names=EVENTS.columns)
     yield made

@@ -11,6 +11,8 @@ from typing import Any, Final
 import psycopg
 
 from dataflows.owner import fail_points
+from dataflows.social.fanout.counting import SQL as COUNTING
+from dataflows.social.fanout.counting import Work
 from dataflows.social.fanout.waiting import Task, Waiting, posts_into_homes
 from schemas.records import Event
 from schemas.social import limits
@@ -21,6 +23,11 @@ _SQL: Final = queries("dataflows.social.fanout", "fanout.sql")
 _SHOWN: Final = frozenset({"post_published", "post_edited", "post_reposted"})
 _ENDED: Final = frozenset({"unfollowed", "blocked"})
 _MOVING: Final = _ENDED | {"post_deleted", "followed", "follow_accepted"}  # likes and the like pass by
+
+
+def is_pushed(event: Event) -> bool:
+    """Whether it shows a post that fan-out writes into homes."""
+    return event.body["kind"] in _SHOWN and bool(event.body["pushed"])
 
 
 def _user_of(event: Event) -> str:
@@ -35,7 +42,7 @@ class Spread:
         self._homes = homes
         self._waiting = Waiting(connection)
 
-    def events(self, events: Iterable[Event]) -> None:
+    def events(self, events: Iterable[Event]) -> Work:
         """What these events do to homes. At once: posts into homes that were read of late, and the ends of homes.
 
         All else waits (``rest``): homes that nobody read of late, what an author publishes beside very much, posts of
@@ -43,19 +50,26 @@ class Spread:
         """
         shown: dict[str, dict[str, None]] = {}  # by who publishes or reposts
         moving: list[Event] = []
+        pushes = pulls = 0
+        deliveries, shed = self._homes.deliveries, self._waiting.homes_shed
         for event in events:
-            if event.body["kind"] in _SHOWN and event.body["pushed"]:
+            if is_pushed(event):
+                pushes += 1
                 shown.setdefault(_user_of(event), {})[str(event.body["post_id"])] = None
+            elif event.body["kind"] in _SHOWN:
+                pulls += 1
             elif event.body["kind"] in _MOVING:
                 moving.append(event)
         self._push(shown)
         for event in moving:
             self._other(_user_of(event), event)
+        done = self._homes.deliveries - deliveries, self._waiting.homes_shed - shed
+        return Work(pushes, pulls, *done)
 
     def rest(self) -> bool:
         """A bounded part of what waits, posts before all else. False where nothing is left that this process may do."""
         with self._connection.transaction():
-            tasks = self._waiting.next()
+            tasks, deliveries = self._waiting.next(), self._homes.deliveries
             if tasks:
                 fail_points.reach("fanout_before_turn")
             for task in tasks:
@@ -67,6 +81,8 @@ class Spread:
                     self._forget(task.target_id)
                 fail_points.reach("fanout_in_turn")
             self._waiting.done(tasks)
+            if late := self._homes.deliveries - deliveries:
+                self._connection.execute(COUNTING["count_late"].encode(), {"deliveries": late})
         self._waiting.measure()
         return bool(tasks)
 

@@ -42,6 +42,7 @@ class Waiting:
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
+        self.homes_shed = 0
 
     def put(self, task: Task) -> bool:
         """Whether it waits now, and is durable, or concerns a user who is erased; False where too much waits."""
@@ -50,9 +51,9 @@ class Waiting:
         ((is_put,),) = self._rows("waiting_put", **given, **named)
         return bool(is_put)
 
-    @staticmethod
-    def shed(task: Task) -> None:
+    def shed(self, task: Task) -> None:
         """Counts the homes that end instead."""
+        self.homes_shed += len(task.homes)
         _SHED.labels(task.kind).inc(max(1, len(task.homes)))
 
     def next(self) -> list[Task]:

@@ -15,7 +15,8 @@ from redis.exceptions import RedisError
 
 from dataflows.owner import fail_points
 from dataflows.social.config import SocialConfig
-from dataflows.social.fanout.spread import Spread
+from dataflows.social.fanout.counting import Counting, delays_us
+from dataflows.social.fanout.spread import Spread, is_pushed
 from dataflows.worker.contract import WorkerPlace
 from dataflows.worker.event_worker import EventWorker
 from schemas.errors import Unavailable
@@ -39,6 +40,7 @@ class FanOut:
 
     def __init__(self, place: WorkerPlace) -> None:
         self._dsn = place.postgres_dsn
+        self._follower = place.name
         self._homes = HomeWriter(place.of_service(SocialConfig).homes_url)
         self._connection: psycopg.Connection | None = None
         self._look_at = 0.0  # for what waits
@@ -47,9 +49,21 @@ class FanOut:
         """What is at once is in the homes when it returns, the rest waits in Postgres. Raises Unavailable."""
         with self._reaching() as spread:
             fail_points.reach("fanout_before_deliveries")
-            spread.events(accepted.event for one in taken for accepted in one.events)
+            self._spread(spread, taken)
             fail_points.reach("fanout_after_deliveries")
         self._look_at = 0.0
+
+    def _spread(self, spread: Spread, taken: Sequence[Taken]) -> None:
+        """What a process that was killed had counted already is spread again, and counts no more."""
+        counting = Counting(self._connected(), self._follower)
+        known = counting.known(taken)
+        events = [(one.event, known[part.partition]) for part in taken for one in part.events]
+        if again := [event for event, last_seq in events if event.seq <= last_seq]:
+            spread.events(again)
+        if fresh := [event for event, last_seq in events if event.seq > last_seq]:
+            work = spread.events(fresh)
+            delay_us = delays_us([event for event in fresh if is_pushed(event)])
+            counting.add(taken, known, work._replace(delay_us=delay_us))
 
     def rest(self) -> bool:
         """Some of what waits, of any process. Raises Unavailable: then it still waits."""

@@ -8,6 +8,7 @@ from schemas.records import Event
 from schemas.social.service import SERVICE
 from sinks.clickhouse.declared_sink import DeclaredSink
 from sinks.clickhouse.metering import Metered
+from sinks.clickhouse.social.measures import MEASURE_SINK
 from sinks.clickhouse.tables import Table, TableRows
 
 EVENTS: Final = Table(
@@ -43,4 +44,5 @@ SINKS: Final = (
         add_own=add_event,
         meter=metered,
     ),
+    MEASURE_SINK,
 )

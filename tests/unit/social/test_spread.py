@@ -16,6 +16,7 @@ class Servers:
 
     def __init__(self) -> None:
         self.done: list[Any] = []
+        self.deliveries = 0
         self.followers = {"u_a": ["u_1", "u_2", "u_3"], "u_b": ["u_2"]}
         self.gone: set[str] = set()
         self.kept: dict[str, str] = {}  # private posts, and whose they are

@@ -6,7 +6,8 @@
 -- The marker of a complete home says by its score (9e15 and a time) at or below which time Postgres is asked: of what is
 -- above it nothing was ever taken away but what nobody may see. It is even: scores above 2^53 are.
 -- Past that share a home ends rather than grow: unlike the counters beside it, it can be built anew; without these posts, it
--- would be served as complete for ever. Returns how many ended, then the numbers of the keys that were left for later. Where the server
+-- would be served as complete for ever. Returns how many ended, how many entries of homes are
+-- there now of those asked for, then the numbers of the keys that were left for later. Where the server
 -- itself evicts, no counters are beside it.
 -- A server that came back with an older copy has another run_id, so its homes have no marker.
 -- Nothing of a home goes into the server's log or to replicas: it is of no other life, and the log was half of the work.
@@ -17,7 +18,7 @@ local marker = '~' .. run
 local kept, most, building = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
 local later = tonumber(ARGV[5])
 local posts = {unpack(ARGV, 6)}
-local told = {0}
+local told = {0, 0}
 local is_full -- looked at for a home that is there, and costs as much as five deliveries
 
 local function shorten(home, marked, surplus)
@@ -47,10 +48,13 @@ for n, home in ipairs(KEYS) do
             told[1] = told[1] + call('UNLINK', home)
         elseif later > 0 and call('TTL', home) <= later then
             told[#told + 1] = n
-        elseif call('ZADD', home, 'NX', unpack(posts)) > 0 then
-            local size = call('ZCARD', home) - (tonumber(marked) < 9e15 and 1 or 2) -- the marker, and once complete its building
-            if size > most then
-                shorten(home, tonumber(marked), size - kept)
+        else
+            told[2] = told[2] + #posts / 2
+            if call('ZADD', home, 'NX', unpack(posts)) > 0 then
+                local size = call('ZCARD', home) - (tonumber(marked) < 9e15 and 1 or 2) -- the marker, and once complete its building
+                if size > most then
+                    shorten(home, tonumber(marked), size - kept)
+                end
             end
         end
     end
