@@ -26,20 +26,20 @@ class Endings:
         history.further |= {self.appeal: 3, self.erase: 1}
 
     def appeal(self, _: str, __: str) -> None:
-        """The author of a post appeals against its decision; another moderator decides, mostly for the author."""
+        """The author of a post appeals against a decision about it, or one of its labels; another moderator decides."""
         history, model = self._history, self._history.model
+        decided = [(one, history.rulings[one], "") for one, decision in model.decisions.items() if decision != "none"]
+        decided += [(one, by, label) for one, labels in model.labels.items() for label, by in labels.items()]
         open_to = sorted(
-            post_id
-            for post_id, decision in model.decisions.items()
-            if decision != "none"
-            and not model.posts[post_id].is_deleted
+            (post_id, decision_id, label)
+            for post_id, decision_id, label in decided
+            if not model.posts[post_id].is_deleted
             and model.posts[post_id].author not in model.suspended
-            and history.rulings[post_id] not in self._appealed
+            and decision_id not in self._appealed
         )
         if not open_to:
             return
-        post_id = history.random.choice(open_to)
-        decision_id = history.rulings[post_id]
+        post_id, decision_id, label = history.random.choice(open_to)
         self._appealed.add(decision_id)
         author = history.users[model.posts[post_id].author]
         said = {"decision_id": decision_id, "text": f"{history.word} is no spam"}
@@ -48,7 +48,7 @@ class Endings:
         verdict = {"outcome": outcome, "reason": "as drawn", "policy_version": 1}
         self._second.do("POST", f"/v1/moderation/appeals/{appeal_id}/decide", verdict)
         if outcome == "reversed":
-            model.decisions[post_id] = "none"
+            model.decide(post_id, "none", label or None, decision_id, beside=True)
             model.changes[post_id] += 1
 
     def erase(self, name: str, _: str) -> None:

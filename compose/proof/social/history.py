@@ -18,6 +18,9 @@ Move = Callable[[str, str], None]
 _VISIBILITIES: Final = ("public", "public", "followers", "private")
 _SOMETIMES: Final = 0.4
 _MISSING: Final = 404
+_CONFLICT: Final = 409
+_DECISIONS: Final = "/v1/moderation/decisions"
+_LABELS: Final = ("graphic", "spoiler", "satire")
 
 
 class History:
@@ -68,6 +71,7 @@ class History:
             self.privacy: 1,
             self.accept: 1,
             self.judge: 2,
+            self.label: 2,
             self.suspend: 1,
             **self.further,
         }
@@ -108,6 +112,7 @@ class History:
             self.users[name].do("PATCH", path, {"visibility": visibility, "text": text}, version=version)
             self.model.changes[post_id] += visibility != post.visibility
             post.visibility, post.text = visibility, text
+            post.version = version + 1
 
     def delete(self, name: str, _: str) -> None:
         """A tombstone."""
@@ -178,11 +183,35 @@ class History:
 
     def judge(self, _: str, __: str) -> None:
         """A decision about a post: takedowns, limits, and their end."""
-        if living := sorted(p for p, post in self.model.posts.items() if not post.is_deleted):
-            post_id = self.random.choice(living)
+        if post_id := self._living():
             decision = self.random.choice(["remove", "remove", "limit", "none"])
-            self._decide(post_id, decision)
-            self.model.decisions[post_id] = decision
+            beside = self.random.random() < _SOMETIMES
+            self._decide(post_id, decision, beside=beside)
+            self.model.decide(post_id, decision, None, self.rulings[post_id], beside=beside)
+
+    def label(self, _: str, __: str) -> None:
+        """A label beside others, or instead of all, or its end; what is judged is the version that is current."""
+        if not (post_id := self._living()):
+            return
+        version, had = self.model.posts[post_id].version, self.model.labels.get(post_id)
+        if had and self.random.random() < _SOMETIMES:
+            said: dict[str, Any] = {"decision": "none", "label": self.random.choice(sorted(had)), "beside": True}
+        else:
+            beside = self.random.random() >= _SOMETIMES / 2
+            said = {"decision": "label", "label": self.random.choice(_LABELS), "beside": beside}
+        said |= {"object_id": post_id, "reason": "as drawn", "policy_version": 1}
+        stale = self.moderator.send("POST", _DECISIONS, said | {"object_version": version + 1})
+        if stale.status_code != _CONFLICT:
+            raise CallRefused(f"a decision about a version that is not there: {stale.status_code}")
+        ruling = self.moderator.do("POST", _DECISIONS, said | {"object_version": version})["decision_id"]
+        if not said["beside"]:
+            self.rulings[post_id] = ruling
+        self.model.decide(post_id, said["decision"], said["label"], ruling, beside=said["beside"])
+        self.model.changes[post_id] += 1
+
+    def _living(self) -> str | None:
+        living = sorted(p for p, post in self.model.posts.items() if not post.is_deleted)
+        return self.random.choice(living) if living else None
 
     def suspend(self, _: str, other: str) -> None:
         """Suspends a user, or lifts it; one at a time, so that others go on."""
@@ -191,9 +220,9 @@ class History:
             self._decide(name, "none" if self.model.suspended else "remove")
         self.model.suspended = set() if self.model.suspended else {other}
 
-    def _decide(self, object_id: str, decision: str) -> None:
+    def _decide(self, object_id: str, decision: str, *, beside: bool = False) -> None:
         said = {"object_id": object_id, "decision": decision, "reason": "as drawn", "policy_version": 1}
-        self.rulings[object_id] = self.moderator.do("POST", "/v1/moderation/decisions", said)["decision_id"]
+        self.rulings[object_id] = self.moderator.do("POST", _DECISIONS, said | {"beside": beside})["decision_id"]
         self.model.changes[object_id] += 1
 
     def make_peace(self) -> None:

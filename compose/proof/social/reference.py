@@ -17,6 +17,7 @@ class Said:
     text: str = ""
     has_media: bool = False
     is_deleted: bool = False
+    version: int = 1
 
 
 @dataclass
@@ -32,7 +33,8 @@ class Reference:
     private: set[str] = field(default_factory=set)
     suspended: set[str] = field(default_factory=set)
     erased: set[str] = field(default_factory=set)
-    decisions: dict[str, str] = field(default_factory=dict)  # in force, by post
+    decisions: dict[str, str] = field(default_factory=dict)  # limits and removals in force, by post
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)  # by post; of each its decision, the last one last
     changes: Counter[str] = field(default_factory=Counter)  # of a post or user: what makes new URLs of media
 
     def blocked(self, one: str, other: str) -> bool:
@@ -124,6 +126,15 @@ class Reference:
         if author == viewer or author in heard:
             return True
         return (viewer, author) not in self.mutes and any((user, post_id) in self.reposts for user in reposters)
+
+    def decide(self, post_id: str, decision: str, label: str | None, decision_id: str, *, beside: bool) -> None:
+        """What is in force afterwards: beside what there was, or instead of it."""
+        labels = self.labels.get(post_id, {}) if beside else {}
+        self.labels[post_id] = {name: by for name, by in labels.items() if name != label}
+        if decision == "label" and label is not None:
+            self.labels[post_id][label] = decision_id
+        if not beside or label is None:
+            self.decisions[post_id] = "none" if decision == "label" else decision
 
     def follow(self, one: str, other: str) -> None:
         """Follows, or asks."""

@@ -127,6 +127,7 @@ class Surfaces:
         if status != _FOUND or answer.status_code != _FOUND:
             return found
         shown = answer.json()
+        found |= self._labels(viewer, post_id, shown)
         if shown["text"] != post.text or shown["counts"] != model.counts(viewer, post_id):
             found[f"{viewer} counts of {post_id}"] = [shown["counts"], model.counts(viewer, post_id)]
         if post.quote_of and shown["quote"].get("unavailable", False) == (post.quote_of in seen):
@@ -145,6 +146,12 @@ class Surfaces:
             found[f"{viewer} media of {post_id}"] = shown["media"]
         self.urls |= dict.fromkeys(urls, (post_id, model.access(post_id), asked_at))
         return found
+
+    def _labels(self, viewer: str, post_id: str, shown: Json) -> Json:
+        """All who see a post are told its labels, the last one first."""
+        wanted: list[str | None] = [*reversed(self.history.model.labels.get(post_id, {}))]
+        told = [one["label"] for one in shown["labels"]], shown["label"]
+        return {} if told == (wanted, [*wanted, None][0]) else {f"{viewer} labels of {post_id}": [told, wanted]}
 
     def _status(self, viewer: str, seen: set[str], post_id: str) -> int:
         """A deleted one is gone for its author, and like any hidden one for others."""
