@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from compose.cli.tenants import calls
-from compose.cli.tenants.calls import AsJson, Key, Tenant, Token
+from compose.cli.tenants.calls import AsJson, Cursor, Key, Limit, Tenant, Token
 from compose.cli.tenants.life import PANEL
 from compose.stack.errors import StackError
 
@@ -47,6 +47,17 @@ def export(
     at = f", in {output}" if output else ""
     said = f"{done['export_id']}: {done['resources']:,} resources{at}\nsha256 {done['sha256']}"
     calls.tell(done, said, as_json=as_json)
+
+
+@app.command(rich_help_panel=PANEL)
+def exports(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "", as_json: AsJson = False) -> None:
+    """Show the exports of a tenant, newest first.
+
+    Example: millrace tenants exports tn_1
+    """
+    found = calls.page(token, f"tenants/{tenant}/exports", limit, cursor)
+    columns = ("export_id", "state", "resources", "created_at")
+    calls.tell_page(found, columns, as_json=as_json, none="nothing was exported")
 
 
 def _keep(token: str, path: str, export: dict[str, Any], output: Path) -> None:

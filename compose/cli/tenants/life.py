@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from compose.cli.tenants import calls, given
+from compose.cli.tenants import calls, given, shown
 from compose.cli.tenants.calls import AsJson, Key, Reason, Tenant, Token, Yes
 
 app = typer.Typer()
@@ -165,3 +165,29 @@ def certificate(tenant: Tenant, certificate_id: calls.Id, token: Token, as_json:
     Example: millrace tenants certificate tn_1 ce_1 --json
     """
     calls.tell_facts(calls.read(token, f"tenants/{tenant}/certificates/{certificate_id}"), as_json=as_json)
+
+
+@app.command(rich_help_panel=PANEL)
+def history(
+    tenant: Tenant, token: Token, limit: calls.Limit = 20, cursor: calls.Cursor = "", as_json: AsJson = False
+) -> None:
+    """Show who changed what of a tenant, newest first: its state, plan, quotas and placement, and what each was before.
+
+    Example: millrace tenants history tn_1
+    """
+    found = calls.page(token, f"tenants/{tenant}/history", limit, cursor)
+    if as_json or not found["data"]:
+        calls.tell_page(found, (), as_json=as_json, none="nothing was changed since it is noted")
+        return
+    lines = [line for row in found["data"] for line in _change(row)]
+    print("\n".join(lines))
+    if found["has_more"]:
+        print(f"there is more: --cursor {found['next_cursor']}")
+
+
+def _change(row: dict[str, Any]) -> list[str]:
+    """A line of who and when, and the fields below it."""
+    by = f"version {row['version']}  {shown.cell(row['at'])}  {shown.cell(row['by'])}"
+    said = {name: f"{shown.cell(of['from'])} -> {shown.cell(of['to'])}" for name, of in row["changed"].items()}
+    operation = f"  {row['operation']}" if row["operation"] else ""
+    return [f"{by}{operation}", *(f"  {line}" for line in shown.facts(said, shown.WIDTH - 2))]

@@ -50,14 +50,14 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str
     ]
 
 
-def facts(document: Mapping[str, Any]) -> list[str]:
+def facts(document: Mapping[str, Any], columns: int = WIDTH) -> list[str]:
     """A line for each field, those of an object within it under both names; what is long goes on below."""
     flat = dict(_flat(document))
     width = max(map(len, flat), default=0)
     lines = []
     for name, value in flat.items():
         text = _printable(value) if isinstance(value, str) else cell(value)
-        folded = _folded(text, WIDTH - width - len(_GAP))
+        folded = _folded(text, columns - width - len(_GAP))
         lines += [f"{'' if n else name:{width}}{_GAP}{part}".rstrip() for n, part in enumerate(folded)]
     return lines
 

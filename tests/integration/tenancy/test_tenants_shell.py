@@ -120,12 +120,19 @@ def test_the_life_of_a_tenant_at_a_shell(system: PublicSystem, tmp_path: Path) -
     file = tmp_path / "export.ndjson"
     export = ops.json("export", tenant, "--output", str(file))
     assert hashlib.sha256(file.read_bytes()).hexdigest() == export["sha256"]
+    assert ops.lines("exports", tenant)[1].split()[:2] == [export["export_id"], "ready"]
     assert {json.loads(line)["resource_id"] for line in file.read_text().splitlines()} == {
         one["resource_id"] for one in kept
     }
     assert ops.refused("delete", tenant, "--reason", "over", typed="Another\n") == (1, "that is not its name")
     assert ops.refused("delete", tenant, "--reason", "over") == (1, "that is not its name")
     assert ops.json("show", tenant)["state"] == "exported"
+    changes = ops.lines("history", tenant)
+    newest = ops.json("history", tenant)["data"][0]
+    assert changes[0].startswith(f"version {newest['version']}  "), changes
+    assert any(line.split() == ["state", newest["changed"]["state"]["from"], "->", "exported"] for line in changes), (
+        changes
+    )
     done = ops.run("delete", tenant, "--reason", "over", typed="A shell's\n")
     certificate = done.stdout.split()[-1]
     assert done.stdout == f"{tenant} is deleted\ncertificate {certificate}\n"
