@@ -39,7 +39,9 @@ class Told:
     def get(self, path: str, **_: Any) -> httpx.Response:
         self.now_s += self._after_s
         if path == "/v1/posts/po_1":
-            shown = {"text": "", "counts": self.model.counts("u_1", "po_1"), "media": [{"renditions": [{"url": URL}]}]}
+            media = [{"renditions": [{"url": URL}]}]
+            counts = self.model.counts("u_1", "po_1")
+            shown = {"text": "", "counts": counts, "media": media, "labels": [], "label": None}
             return httpx.Response(200, json=shown)
         return self._answer
 
