@@ -29,7 +29,7 @@ from tests.worlds.public_system import Merchant, no_processes_but
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.servers, pytest.mark.proof, pytest.mark.alone, pytest.mark.timeout(400)]
 
 
 class Payers:
@@ -166,7 +166,6 @@ def book(operator: Operator) -> Counter[str]:
     return Counter(entry.reference for entry in books.entries.values())
 
 
-@pytest.mark.proof
 def test_a_backup_that_is_killed_lets_the_stack_go_on_and_leaves_no_backup(operator: Operator, tmp_path: Path) -> None:
     """In the very moment when all stands still."""
     target = tmp_path / "backup"
@@ -196,7 +195,6 @@ def pay_one(operator: Operator) -> bool:
     return bool(told)
 
 
-@pytest.mark.proof
 def test_what_is_refused(operator: Operator, tmp_path: Path) -> None:
     """A backup within its home, onto one that is there, two at once, and where it has no room; then one is made."""
     target = tmp_path / "backup"

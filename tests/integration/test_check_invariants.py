@@ -195,6 +195,7 @@ def repaired(stage: Stage) -> None:
     assert stage.finding("18").gaps == 0
 
 
+@pytest.mark.timeout(360)  # what is tampered with must be repaired, for the tests that follow
 def test_every_table_of_clickhouse_is_compared(stage: Stage) -> None:
     """18: all of them tampered with at once, and each is named; one replay repairs all."""
     for statement in CLICKHOUSE_TAMPERED.values():

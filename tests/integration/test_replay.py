@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sinks.clickhouse.sink import Sink
     from tests.servers import World
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 TARGETS = ("account_balance", "payment_intent", "merchant_account", "payout", "payout_destination", "clickhouse")
 #: one of ClickHouse's, for all of them: each of its tables costs a shadow and a comparison
