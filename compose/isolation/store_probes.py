@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import psycopg
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from psycopg import sql
 
 from compose.isolation.found import Found
 from schemas import errors
@@ -71,8 +72,8 @@ def store_probes(
         )
     try:
         with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S) as connection:
-            seen = _counted(connection, good, _FOREIGN.format(store).encode(), asks.tenant_id)
-            own = _counted(connection, good, _OWN.format(store).encode(), asks.tenant_id)
+            seen = _counted(connection, good, _of(_FOREIGN, store), asks.tenant_id)
+            own = _counted(connection, good, _of(_OWN, store), asks.tenant_id)
             if seen is None or own is None:
                 raise errors.Unavailable("the canary has another generation or policy by now")
             evidence = f"{seen} rows of other tenants are seen" if seen else None
@@ -86,7 +87,7 @@ def store_probes(
         raise errors.Unavailable("Postgres does not answer") from error
 
 
-def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, tenant_id: str) -> int | None:
+def _counted(connection: psycopg.Connection[Any], context: str, query: sql.Composed, tenant_id: str) -> int | None:
     """How many rows it sees; None where the database refuses."""
     try:
         with connection.transaction():
@@ -99,12 +100,17 @@ def _counted(connection: psycopg.Connection[Any], context: str, query: bytes, te
     return int(row[0]) if row else 0
 
 
+def _of(query: LiteralString, store: str) -> sql.Composed:
+    """The statement about this schema, whatever its name is: the API told it."""
+    return sql.SQL(query).format(sql.Identifier(store))
+
+
 def _is_taken(connection: psycopg.Connection[Any], context: str, tenant_id: str, store: str) -> bool:
     """Whether the database reads rows under this context; it never should."""
     with connection.transaction():
         connection.execute(_CONTEXT, (context,))
         connection.execute(_ASKS, (tenant_id,))
-        connection.execute(_REFUSED.format(store).encode())
+        connection.execute(_of(_REFUSED, store))
         (is_taken,) = connection.execute(_TAKEN).fetchone() or (True,)
     return bool(is_taken)
 

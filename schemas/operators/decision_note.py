@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from schemas import limits
@@ -13,6 +14,16 @@ from schemas.fields.validation import Field
 NOTE: Final = types.said_text(limits.NOTE_LENGTH_MAX)
 REQUIRED: Final[validation.Fields] = {"note": Field(NOTE, "why")}
 OPTIONAL: Final[validation.Fields] = {"note": Field(NOTE, "why", None, nullable=True)}
+
+
+def note_of(text: str) -> str:
+    """The note of a decision that says nothing else. Raises InvalidCommand."""
+    return str(read_decision(REQUIRED, {"note": text})["note"])
+
+
+def note_in(form: Mapping[str, str]) -> str:
+    """The same of a page's form, without the blanks around it. Raises InvalidCommand."""
+    return note_of(form.get("note", "").strip())
 
 
 def read_decision(table: validation.Fields, payload: dict[str, Any]) -> dict[str, Any]:

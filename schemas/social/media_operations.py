@@ -9,6 +9,7 @@ import re
 from typing import Any, Final
 
 from schemas import senders
+from schemas.errors import InvalidCommand
 from schemas.fields.validation import Field, ValueType
 from schemas.fields.value_types import ID, SIGNALS, choice, whole
 from schemas.operation import Named, Operation
@@ -19,13 +20,21 @@ SCANNER: Final = "social_scanner"
 WRITE: Final = "posts:write"
 MIMES: Final = ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4")
 _UPLOADS: Final = "/v1/media/uploads"
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+SHA256_HEX: Final = re.compile(r"[0-9a-f]{64}")
 _PART_FIELDS: Final = {"bytes", "sha256"}
 _NOT_PARTS: Final = f"must be a list of 1 to {limits.MEDIA_PARTS_MAX} parts, each with its bytes and sha256"
 
 
 def _sha256(value: object) -> str | None:
-    return None if isinstance(value, str) and _SHA256.fullmatch(value) else "must be a SHA-256 in lower-case hex"
+    return None if isinstance(value, str) and SHA256_HEX.fullmatch(value) else "must be a SHA-256 in lower-case hex"
+
+
+def content_of(typed: str) -> str:
+    """The SHA-256 of a whole content, as a person typed it. Raises InvalidCommand."""
+    found = typed.strip().lower()
+    if not SHA256_HEX.fullmatch(found):
+        raise InvalidCommand([{"field": "sha256", "reason": "must be the SHA-256 of a content, in hex"}])
+    return found
 
 
 def _parts(value: object) -> str | None:
@@ -58,7 +67,7 @@ def callers_own(named: Named) -> str:
     return named.scope
 
 
-SHA256: Final = ValueType(_sha256, "string", {"type": "string", "pattern": f"^{_SHA256.pattern}$"})
+SHA256: Final = ValueType(_sha256, "string", {"type": "string", "pattern": f"^{SHA256_HEX.pattern}$"})
 _PART_AVRO: Final = {
     "type": "record",
     "name": "UploadPart",
@@ -77,7 +86,7 @@ PARTS: Final = ValueType(
             "required": ["bytes", "sha256"],
             "properties": {
                 "bytes": {"type": "integer", "minimum": 1, "maximum": limits.MEDIA_BYTES_MAX},
-                "sha256": {"type": "string", "pattern": f"^{_SHA256.pattern}$"},
+                "sha256": {"type": "string", "pattern": f"^{SHA256_HEX.pattern}$"},
             },
         },
     },

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dataflows import limits
+from dataflows.fair_share import unfair_share
 from dataflows.owner.batch import NoisyCaller, Record
 
 _KIB: Final = 1024
@@ -170,14 +171,11 @@ class _Lately:
 
 
 def noisy_of(spent: Mapping[str, int], left: Mapping[str, int]) -> list[NoisyCaller]:
-    """Callers with more than three fair shares of the work and more waiting at once than a round gives them.
-
-    A share above a half is always more than fair; one below a fifth never is.
-    """
+    """Callers with more than three fair shares of the work and more waiting at once than a round gives them."""
     callers, total = len(spent), sum(spent.values())
     if callers < 2:  # noqa: PLR2004 - there is nobody else
         return []
-    bound = max(limits.NOISE_SHARE_MIN, min(limits.NOISE_FAIR_SHARES / callers, limits.NOISE_SHARE_MAX))
+    bound = unfair_share(callers)
     return [
         NoisyCaller(caller, units / total, left[caller])
         for caller, units in sorted(spent.items())

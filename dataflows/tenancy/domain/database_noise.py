@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from dataflows import limits
+from dataflows.fair_share import unfair_share
 from schemas.tenancy import limits as tenancy_limits
 
 WINDOW_S: Final = limits.NOISE_WINDOW_S
@@ -35,8 +36,7 @@ def noisy_in(spent_s: Mapping[str, float], window_s: float) -> list[DatabaseNois
     total_s = sum(spent_s.values())
     if len(spent_s) <= _ALONE or total_s < tenancy_limits.NOISE_DATABASE_BUSY_MIN * window_s:
         return []
-    fair = limits.NOISE_FAIR_SHARES / len(spent_s)
-    bound = max(limits.NOISE_SHARE_MIN, min(fair, limits.NOISE_SHARE_MAX))
+    bound = unfair_share(len(spent_s))
     return [
         DatabaseNoise(tenant_id, own_s / total_s, round(1_000 * own_s))
         for tenant_id, own_s in sorted(spent_s.items())

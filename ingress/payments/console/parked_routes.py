@@ -29,7 +29,7 @@ async def decide(request: Request, topic: str, partition: str, offset: str) -> R
     name = f"{topic}/{partition}/{offset}"
     async with visits.deciding(request, "parked.decide", name) as (visit, fields):
         place = _place(topic, partition, offset)
-        note = decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"]
+        note = decision_note.note_in(fields)
         person = operating.person(visit.who.caller())
         await parts_of(request).get(ParkedCommands).decide(place, fields.get("decision", ""), person, note)
     return visits.go(_QUEUE)

@@ -6,7 +6,6 @@ Each decision is audited in its own transaction.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
@@ -18,13 +17,13 @@ from ingress.http.parts import parts_of
 from ingress.operators import decisions
 from schemas import errors, limits
 from schemas.operators import decision_note
+from schemas.social.media_operations import SHA256_HEX, content_of
 from schemas.social.value_types import USER_ID
 
 if TYPE_CHECKING:
     from ingress.http.store import Store
 
 BOARD: Final = "/console/media"
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _STAGES: Final = ("uploading", "scanning", "processing", "waiting_for_clamd", "stuck")
 _CONFLICTS: Final = {
     "already_blocked": "The content is blocked already.",
@@ -71,22 +70,17 @@ async def board(request: Request) -> Response:
 async def block(request: Request) -> Response:
     """Refuses a content from now on. Raises StateConflict for one that is blocked."""
     async with visits.deciding(request, "media.block", "media") as (visit, fields):
-        sha256 = fields.get("sha256", "").strip().lower()
-        if not _SHA256.fullmatch(sha256):
-            raise errors.InvalidCommand([{"field": "sha256", "reason": "must be the SHA-256 of a content, in hex"}])
-        made = parts_of(visit.request).get(MediaDecisions)
-        await made.made("media_block", "blocked", visit.who.subject, _note(fields), sha256=sha256)
+        await _decide(visit, fields, "media_block", "blocked", sha256=content_of(fields.get("sha256", "")))
     return visits.go(f"{BOARD}#blocked")
 
 
 @router.post("/media/blocked/{sha256}/lift")
 async def unblock(request: Request, sha256: str) -> Response:
     """Takes a content again. Raises NotFound for one that is not blocked."""
-    if not _SHA256.fullmatch(sha256):
+    if not SHA256_HEX.fullmatch(sha256):
         raise errors.NotFound
     async with visits.deciding(request, "media.unblock", sha256) as (visit, fields):
-        made = parts_of(visit.request).get(MediaDecisions)
-        await made.made("media_unblock", "lifted", visit.who.subject, _note(fields), sha256=sha256)
+        await _decide(visit, fields, "media_unblock", "lifted", sha256=sha256)
     return visits.go(f"{BOARD}#blocked")
 
 
@@ -96,10 +90,10 @@ async def retry(request: Request, media_id: str) -> Response:
     if not USER_ID.fullmatch(media_id):
         raise errors.NotFound
     async with visits.deciding(request, "media.retry", media_id) as (visit, fields):
-        made = parts_of(visit.request).get(MediaDecisions)
-        await made.made("media_retry", "retried", visit.who.subject, _note(fields), media_id=media_id)
+        await _decide(visit, fields, "media_retry", "retried", media_id=media_id)
     return visits.go(BOARD)
 
 
-def _note(fields: dict[str, str]) -> str:
-    return str(decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"])
+async def _decide(visit: visits.Visit, fields: dict[str, str], query: str, done: str, **about: str) -> None:
+    made = parts_of(visit.request).get(MediaDecisions)
+    await made.made(query, done, visit.who.subject, decision_note.note_in(fields), **about)

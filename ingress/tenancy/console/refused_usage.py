@@ -42,7 +42,7 @@ async def decide(request: Request, refused_id: str) -> Response:
         decision = _DECISIONS.get(fields.get("decision", ""))
         if decision is None:
             raise errors.InvalidCommand([{"field": "decision", "reason": "must be one of send, discard"}])
-        note = decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"]
+        note = decision_note.note_in(fields)
         asked = {"refused_id": refused_id, "decision": decision, "note": note}
         person = operating.person(visit.who.caller())
         ((word,),) = await parts_of(request).get(Usage).store.rows("usage_refused_decide", asked | {"person": person})

@@ -102,7 +102,7 @@ async def void(request: Request, invoice_id: str) -> Response:
     """Nobody can pay it any more; what is paid is refunded instead."""
     async with visits.deciding(request, "invoice.void", invoice_id) as (visit, fields):
         calling.require_id(invoice_id)
-        note, caller = _note(fields), visit.who.caller()
+        note, caller = decision_note.note_in(fields), visit.who.caller()
         operating.person(caller)
         stored = await parts_of(request).get(Billing).invoice(invoice_id)
         audit = parts_of(request).get(Audit)
@@ -121,7 +121,7 @@ async def void(request: Request, invoice_id: str) -> Response:
 async def resolve(request: Request, number: str) -> Response:
     """A person has looked at a violation, and says what it was. Raises NotFound and StateConflict."""
     async with visits.deciding(request, "isolation.resolve", number) as (visit, fields):
-        asked = {"number": _number(number, "number"), "note": _note(fields)}
+        asked = {"number": _number(number, "number"), "note": decision_note.note_in(fields)}
         person = operating.person(visit.who.caller())
         store = parts_of(request).get(Usage).store
         ((word,),) = await store.rows("isolation_resolve", asked | {"person": person})
@@ -137,7 +137,7 @@ async def safe_mode(request: Request, verb: str) -> Response:
     """Closes, or lifts: that needs another person, who says so too. Raises FourEyesRequired and StateConflict."""
     _require(verb, ("close", "lift"))
     async with visits.deciding(request, f"isolation.{verb}", "tenancy") as (visit, fields):
-        person, note = operating.person(visit.who.caller()), _note(fields)
+        person, note = operating.person(visit.who.caller()), decision_note.note_in(fields)
         mode = parts_of(request).get(SafeMode)
         await (mode.close(person, note) if verb == "close" else mode.lift(person, note))
     return _to("/isolation")
@@ -189,11 +189,6 @@ def _asked(fields: Mapping[str, str]) -> dict[str, Any]:
 def _require(verb: str, verbs: tuple[str, ...]) -> None:
     if verb not in verbs:
         raise errors.NotFound
-
-
-def _note(fields: Mapping[str, str]) -> str:
-    note: str = decision_note.read_decision(decision_note.REQUIRED, {"note": fields.get("note", "").strip()})["note"]
-    return note
 
 
 def _number(text: str, name: str) -> int:

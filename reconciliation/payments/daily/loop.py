@@ -20,7 +20,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 from psycopg.types.json import Jsonb
 
 from reconciliation.payments.daily import days
-from reconciliation.payments.repair.rounds import connected, longer
+from reconciliation.payments.rounds import connected, repeat
 from reconciliation.payments.settlement.run import ReconcileSettings, reconcile
 from reconciliation.payments.settlement.sources import listed_reports
 from schemas.errors import PlatformError
@@ -101,18 +101,16 @@ class DailyReports:
 
     def run(self, stop: threading.Event) -> None:
         """Fetches whatever is due, until ``stop``; absent servers are waited out."""
-        pause_s, retry_s = 0.0, 0.0
-        while not stop.wait(pause_s):
-            due_s = None
-            try:
-                due_s = min((self.look(processor) for processor in self._hours), default=limits.REPORTS_RETRY_MAX_S)
-            except psycopg.Error as error:
-                self._metrics.errors.inc()
-                reason = str(error).partition("\n")[0]
-                _log.warning("daily_reports_wait", kind=type(error).__name__, reason=reason)
-            retry_s = 0 if due_s is not None else longer(retry_s, limits.CASE_SWEEP_RETRY_S, limits.REPORTS_RETRY_MAX_S)
-            # Not until tomorrow at once: another process may leave its day undone meanwhile, and clocks are set.
-            pause_s = retry_s if due_s is None else min(due_s, limits.REPORTS_RETRY_MAX_S)
+        first_s, most_s = limits.CASE_SWEEP_RETRY_S, limits.REPORTS_RETRY_MAX_S
+        repeat(stop, self._round, self._failed, first_s=first_s, most_s=most_s)
+
+    def _round(self) -> float:
+        """Not until tomorrow at once: another process may leave its day undone meanwhile, and clocks are set."""
+        return min([limits.REPORTS_RETRY_MAX_S, *(self.look(processor) for processor in self._hours)])
+
+    def _failed(self, error: psycopg.Error, reason: str) -> None:
+        self._metrics.errors.inc()
+        _log.warning("daily_reports_wait", kind=type(error).__name__, reason=reason)
 
     def look(self, processor: str) -> float:
         """Fetches what is due of one processor; in how many seconds it is to be looked at again. Raises as psycopg."""
@@ -120,7 +118,7 @@ class DailyReports:
             look, now, tried_at = self._found(connection, processor)
             if not look.due:
                 self._is_good(look)
-                return (days.begins(look.done, look.hour) - now).total_seconds() + 86_400
+                return (days.begins(look.done + days.A_DAY, look.hour) - now).total_seconds()
             if not _value(connection, "reports_turn", lock=_LOCK, name=look.name):
                 return limits.REPORTS_RETRY_S
             look, now, tried_at = self._found(connection, processor)  # as the one left it who had the turn before

@@ -13,7 +13,7 @@ import psycopg
 import structlog
 
 from reconciliation.payments.repair.resume import resume
-from reconciliation.payments.repair.rounds import connected, longer
+from reconciliation.payments.rounds import connected, longer
 from schemas import errors
 from schemas.payments import limits as payments_limits
 

@@ -14,7 +14,7 @@ import structlog
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 
 from reconciliation.payments.repair.lists import aged_cases_open
-from reconciliation.payments.repair.rounds import connected, longer
+from reconciliation.payments.rounds import connected, repeat
 from schemas.payments import limits
 from sinks.postgres.sql_files import queries
 
@@ -70,18 +70,12 @@ class SweepLoop:
 
     def run(self, stop: threading.Event) -> None:
         """Sweeps whenever one is due, until ``stop``; absent servers are waited out."""
-        pause_s, retry_s = 0.0, 0.0
-        while not stop.wait(pause_s):
-            due_s = None
-            try:
-                due_s = self.round()
-            except psycopg.Error as error:
-                self._metrics.errors.inc()
-                reason = str(error).partition("\n")[0]
-                _log.warning("case_sweep_waits", kind=type(error).__name__, reason=reason)
-            first_s, most_s = limits.CASE_SWEEP_RETRY_S, limits.CASE_SWEEP_RETRY_MAX_S
-            retry_s = 0 if due_s is not None else longer(retry_s, first_s, most_s)
-            pause_s = retry_s if due_s is None else due_s
+        first_s, most_s = limits.CASE_SWEEP_RETRY_S, limits.CASE_SWEEP_RETRY_MAX_S
+        repeat(stop, self.round, self._failed, first_s=first_s, most_s=most_s)
+
+    def _failed(self, error: psycopg.Error, reason: str) -> None:
+        self._metrics.errors.inc()
+        _log.warning("case_sweep_waits", kind=type(error).__name__, reason=reason)
 
     def round(self) -> float | None:
         """Sweeps if it is time; in how many seconds it will be. None while another is at it. Raises as psycopg."""

@@ -8,7 +8,7 @@ import psycopg
 import structlog
 from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 
-from reconciliation.payments.repair.rounds import connected
+from reconciliation.payments.rounds import connected, repeat
 from schemas.payments import limits
 from sinks.postgres.sql_files import queries
 
@@ -53,18 +53,15 @@ class WaitingLoop:
 
     def run(self, stop: threading.Event) -> None:
         """Looks every ``WAITING_INTERVAL_S`` until ``stop``; absent servers are waited out."""
-        pause_s = 0.0
-        while not stop.wait(pause_s):
-            pause_s = limits.WAITING_INTERVAL_S
-            try:
-                self.look()
-            except psycopg.Error as error:
-                self._metrics.clear()
-                reason = str(error).partition("\n")[0]
-                _log.warning("what_waits_is_not_known", kind=type(error).__name__, reason=reason)
+        every_s = limits.WAITING_INTERVAL_S
+        repeat(stop, self.look, self._failed, first_s=every_s, most_s=every_s)
 
-    def look(self) -> None:
-        """Reads what waits now. Raises as psycopg."""
+    def _failed(self, error: psycopg.Error, reason: str) -> None:
+        self._metrics.clear()
+        _log.warning("what_waits_is_not_known", kind=type(error).__name__, reason=reason)
+
+    def look(self) -> float:
+        """Reads what waits now; in how many seconds it is read again. Raises as psycopg."""
         with connected(self._dsn, self._name, limits.WAITING_STATEMENT_TIMEOUT_MS) as connection:
             asked = {"most": limits.CASES_COUNTED_MAX}
             cases = connection.execute(_SQL["cases_waiting"].encode(), asked).fetchall()
@@ -75,3 +72,4 @@ class WaitingLoop:
             self._metrics.oldest_case.labels(kind).set(age_s)
         for topic, age_s in events:
             self._metrics.oldest_event.labels(topic).set(age_s)
+        return limits.WAITING_INTERVAL_S
