@@ -152,7 +152,7 @@ def lines_until(demo: subprocess.Popen[str], words: str) -> Iterator[str]:
     raise AssertionError(f"the demo ended without {words!r}: {demo.stderr and demo.stderr.read()}")
 
 
-@pytest.mark.timeout(240)  # the whole demo
+@pytest.mark.timeout(480)  # the whole demo
 def test_a_payment_is_followed_through_every_store(kept: Demonstration) -> None:
     """From HTTP to ClickHouse, by its identity."""
     stops = ("HTTP request", "Kafka command", "owner", "attempt", "dispatch", "processor's book", "Kafka fact")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.servers, pytest.mark.faults]
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(300)]
 _KINDS = ("owner", "ingress", "processor_worker", "clickhouse_sink", "simulator")
 #: what a payment passes through; the gate lets nothing else idle beside it
 _OF_PAYMENTS = ("simulator", "owner", "processor_worker", "webhook_worker", "clickhouse_sink", "ingress")

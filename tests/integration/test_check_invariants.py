@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tests.servers import World
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 BROKEN, WAYS = PLANTED | PLANTED_MONEY, OTHER_WAYS + OTHER_MONEY
 CROSS_STORE = queries("reconciliation.payments", "stores.sql")
 

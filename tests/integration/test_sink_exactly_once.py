@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tests.servers import World
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 
 @pytest.fixture

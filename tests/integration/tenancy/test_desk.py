@@ -109,6 +109,7 @@ def test_a_real_trace_metered_twice_under_kills_comes_to_its_own_sums(system: Pu
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(300)  # who makes it has the lease of a frozen process to wait for
 def test_a_period_has_one_invoice_however_often_its_maker_is_killed_and_late_usage_is_in_the_next(
     system: PublicSystem,
 ) -> None:
