@@ -47,6 +47,13 @@ def other(public: PublicSystem) -> Iterator[Merchant]:
 
 
 @pytest.fixture
+def publishing(public: PublicSystem) -> Iterator[None]:
+    """Nobody else publishes a policy or counts them meanwhile."""
+    with public.policies():
+        yield
+
+
+@pytest.fixture
 def routed(operator: Merchant, other: Merchant, merchant: Merchant, public: PublicSystem) -> Iterator[Merchant]:
     """A merchant whose charges in euros go to the second processor first, and nobody else's."""
     rule = {
@@ -182,6 +189,7 @@ def test_a_rule_that_names_an_unknown_processor_is_refused(operator: Merchant) -
     assert answer.json()["errors"] == [{"field": "rules[0].candidates[0].processor", "reason": "is not configured"}]
 
 
+@pytest.mark.usefixtures("publishing")
 def test_fees_are_of_the_terms_that_a_payment_was_made_under(
     public: PublicSystem, operator: Merchant, other: Merchant, merchant: Merchant, visitors: Visitors
 ) -> None:

@@ -7,9 +7,9 @@ import re
 import uuid
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
+from tests.integration.social.test_desk import ready_medium
 from tests.worlds.page_user import PageUser, ann, bob, page_users
 from tests.worlds.public_system import public
 
@@ -18,31 +18,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ann", "bob", "page_users", "public"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
-_MEDIUM = """
-with held as (
-    insert into media (media_id, owner_id, mime, size, sha256, parts, expires_in_s, scan_state, attached_post_id, version,
-                       manifest, created_at, updated_at)
-    values (%(medium)s, %(owner)s, 'image/png', 1, repeat('a', 64), 1, 60, 'ready', %(post)s, 1,
-            '{"version": 1, "renditions": [{"name": "thumb-a.webp", "width": 1, "height": 1, "mime": "image/webp", "bytes": 1,
-              "sha256": "a"}]}', 1, 1))
-update post set media_ids = array[%(medium)s] where post_id = %(post)s
-"""
 
 
 def test_users_posts_answers_and_media_are_reported_as_far_as_they_are_seen(
     ann: PageUser, bob: PageUser, public: PublicSystem
 ) -> None:
-    post = ann.post("first")
+    medium = ready_medium(ann)
+    post = ann.post("first", media_ids=medium)
     answer, hidden = ann.post("second", reply_to=post), ann.post("third", visibility="private")
-    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
-        connection.execute(_MEDIUM, {"medium": f"md_{post}", "owner": ann.name, "post": post})
     assert f"/app/report?post={answer}" in bob.get(f"/app/posts/{post}").text, "of an answer in a thread"
-    assert f"/app/report?post={post}&amp;medium=md_{post}" in bob.get(f"/app/posts/{post}").text
+    assert f"/app/report?post={post}&amp;medium={medium}" in bob.get(f"/app/posts/{post}").text
     assert f"/app/report?user={ann.name}" in bob.get(f"/app/users/{ann.name}").text
     reported = {
         ann.name: {"user": ann.name},
         answer: {"post": answer},
-        f"md_{post}": {"post": post, "medium": f"md_{post}"},
+        medium: {"post": post, "medium": medium},
     }
     for about in reported.values():
         said = bob.press("/app/report", reason="abuse", comment="look", **about)
