@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import psycopg
 from psycopg.rows import dict_row
 
+from reconciliation.services import RECONCILED
 from schemas.errors import NotFound
 from sinks import limits
 from sinks.clickhouse.plans import Fence
@@ -130,8 +131,9 @@ def sink_place(connection: psycopg.Connection, checked: CheckedService) -> list[
 
 
 def aggregate_version(connection: psycopg.Connection, aggregate_key: str) -> int:
-    """The durable version of an aggregate. Raises errors.NotFound."""
-    row = connection.execute(SQL["aggregate_version"].encode(), {"aggregate_key": aggregate_key}).fetchone()
-    if row is None:
-        raise NotFound(f"no aggregate {aggregate_key!r}")
-    return int(row[0])
+    """The durable version of an aggregate, whichever service has it. Raises errors.NotFound."""
+    for service in RECONCILED.values():
+        row = connection.execute(service.aggregate_version.encode(), {"aggregate_key": aggregate_key}).fetchone()
+        if row is not None:
+            return int(row[0])
+    raise NotFound(f"no aggregate {aggregate_key!r}")

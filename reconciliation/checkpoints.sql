@@ -30,7 +30,3 @@ select clock_timestamp();
 update recovery_checkpoint set reconciliation_status = %(status)s
 where reconciliation_status not in ('clean', %(status)s) and created_at < %(begun_at)s
 returning name;
-
--- name: aggregate_version
--- For a checkpoint of one aggregate: the version that is durable now. Primary key.
-select version from payment_intent where id = %(aggregate_key)s;

@@ -39,6 +39,8 @@ class Outside(Protocol):
 class ReconciledService:
     """One service. Keys are ids of invariants whose files say ``source: comparison``, and names of tables."""
 
+    #: SQL of the durable version of the object that is ``%(aggregate_key)s``; no row when it is none of this service
+    aggregate_version: str
     computed: Mapping[str, Callable[[Snapshot, str], Iterator[Violation]]] = field(default_factory=dict)
     #: rows of our side beside those of ClickHouse, for what is no event
     analysed: Mapping[str, Callable[[Snapshot, Client, str], Iterator[Violation]]] = field(default_factory=dict)

@@ -23,5 +23,7 @@ STORES: Final = StoreComparison(
 )
 MEASURE_END: Final = "select 0, last_seq from social_measured where last_seq > 0"
 RECONCILED: Final = ReconciledService(
-    compared_stores={"social_stores": STORES}, sink_ends={"social_measures": MEASURE_END}
+    aggregate_version=queries("reconciliation.social", "aggregates.sql")["aggregate_version"],
+    compared_stores={"social_stores": STORES},
+    sink_ends={"social_measures": MEASURE_END},
 )

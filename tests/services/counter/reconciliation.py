@@ -65,5 +65,7 @@ STORES: Final = StoreComparison(
     service="counter", clickhouse=tuple(queries("tests.services.counter", "stores.sql").values()), add_event=add_event
 )
 RECONCILED: Final = ReconciledService(
-    compared_stores={"counter_stores": STORES}, compared_tables={"counter": CounterCurrent}
+    aggregate_version=SQL["aggregate_version"],
+    compared_stores={"counter_stores": STORES},
+    compared_tables={"counter": CounterCurrent},
 )

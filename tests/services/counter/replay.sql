@@ -21,3 +21,7 @@ order by c.id;
 -- name: counters_shadow
 -- The rebuilt ones.
 select id, owner, label, value, state, version from millrace_replay.counter order by id;
+
+-- name: aggregate_version
+-- Primary key.
+select version from counter where id = %(aggregate_key)s;

@@ -1,0 +1,3 @@
+-- name: aggregate_version
+-- Primary key.
+select version from tenant where tenant_id = %(aggregate_key)s;
