@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.worlds.mover_world import MoverWorld
     from tests.worlds.public_system import PublicSystem
+    from tests.worlds.tenancy_world import Ledger
 
 __all__ = ["world"]  # the fixture of this module
 pytestmark = [pytest.mark.servers]
@@ -204,5 +205,33 @@ def test_rows_are_sealed_anew_by_movers_that_are_killed_and_read_all_the_while(s
         if mode == "pooled":
             rows = connection.execute(ROWS.encode(), (caller.name,)).fetchall()
             assert {seals.key_version_of(bytes(payload)) for _, payload in rows} == {2}
+    assert tenancy.broken_invariants() == {}
+    tenancy.close()
+
+
+def test_a_shred_ends_the_round_of_its_tenant_and_holds_up_no_other(system: PublicSystem) -> None:
+    tenancy = Tenancy(system)
+    gone, other = tenancy.tenant(), tenancy.tenant()
+    ledger: Ledger = {}
+    for caller in (gone, other):
+        write(caller, ledger if caller is other else {}, 6)
+        tenancy.staff.done("POST", f"/v1/tenants/{caller.name}/keys/rotate")
+    at, beside = f"/v1/tenants/{gone.name}/keys", f"/v1/tenants/{other.name}/keys"
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        rotated = "update tenant_key set created_at = 1 where tenant_id = %s"
+        connection.execute(rotated.encode(), (gone.name,))  # long ago
+        with tenancy.mover("reseal_after_page") as doomed:
+            assert doomed.wait(timeout=patient(60)) == -signal.SIGKILL
+        assert tenancy.staff.get(at)["resealing"]["state"] == "running"
+        tenancy.staff.done("POST", f"{at}/shred", {"reason": "asked for"})
+        connection.execute(rotated.encode(), (other.name,))
+        with tenancy.mover():
+            eventually(lambda: (tenancy.staff.get(beside)["resealing"] or {}).get("state") == "done", 60)
+            eventually(lambda: tenancy.staff.get(at)["certificate_id"], 60)
+        left = "select count(wrapped), bool_and(state = 'destroyed') from tenant_key where tenant_id = %s"
+        assert connection.execute(left.encode(), (gone.name,)).fetchone() == (0, True)
+    assert tenancy.staff.get(at)["resealing"] is None
+    assert gone.http.get("/v1/resources").status_code == 410
+    assert other.resources() == ledger
     assert tenancy.broken_invariants() == {}
     tenancy.close()
