@@ -49,8 +49,14 @@ class Surfaces:
         return found | self._media()
 
     def _sample(self) -> list[str]:
-        posts = sorted(self.history.model.posts)
-        return self.history.random.sample(posts, min(SAMPLED, len(posts)))
+        """Posts drawn for one viewer; one that is seen with labels is among them, as soon as there is any."""
+        model, draw = self.history.model, self.history.random
+        posts = sorted(model.posts)
+        drawn = draw.sample(posts, min(SAMPLED, len(posts)))
+        labelled = [one for one in posts if model.labels.get(one) and not model.posts[one].is_deleted]
+        if labelled and not set(labelled) & set(drawn):
+            drawn[-1] = draw.choice(labelled)
+        return drawn
 
     def _lists(self, viewer: str, user: SocialClient, seen: set[str]) -> Json:
         """Home, users, public, search. What fan-out has not brought home yet may be missing there, and nothing else."""

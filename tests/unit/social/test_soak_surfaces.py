@@ -63,6 +63,21 @@ def test_a_refused_export_is_told_with_its_answer(monkeypatch: pytest.MonkeyPatc
     assert found == {"u_1 export": [500, "no JSON"]}
 
 
+def test_a_labelled_post_is_among_those_that_are_looked_at() -> None:
+    """One of hundreds, whoever looks; none that is deleted, which shows no label."""
+    told = Told(httpx.Response(200))
+    told.model.posts |= {f"po_{n}": Said("u_1", "public") for n in range(2, 300)}
+    judge = Surfaces(cast("History", told))
+    told.model.decide("po_7", "label", "satire", "mo_1", beside=True)
+    told.model.decide("po_8", "label", "satire", "mo_2", beside=True)
+    told.model.posts["po_8"].is_deleted = True
+    for _ in range(30):
+        drawn = judge._sample()
+        assert ("po_7" in drawn, len(set(drawn))) == (True, surfaces.SAMPLED)
+    told.model.decide("po_7", "none", "satire", "mo_3", beside=True)
+    assert sum("po_7" in judge._sample() for _ in range(30)) < 30
+
+
 class Streaming:
     """A server of one home's stream, as far as a reader hears it: a list for each connection, of lines or a status."""
 
