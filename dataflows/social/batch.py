@@ -63,6 +63,7 @@ class SocialBatch:
         self.exports = Held(EXPORTS, ())
         self.keys: dict[str, bytes] = {user: bytes(key) for user, key in read("keys_read")}
         self.media_removed = {row[0] for row in read("media_removed")}
+        self.media_blocked = {row[0] for row in read("media_blocked")}
         self._room = {user: Room(*rest) for user, *rest in read("media_room")}
         self._parts: list[tuple[str, int, int, str]] = []
         self._seen = {(viewer, post_id): Seen(post_id, *rest) for viewer, post_id, *rest in read("posts_seen")}

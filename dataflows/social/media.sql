@@ -14,6 +14,14 @@ from media where attached_post_id = any (%s::text[]);
 -- Those of them that a decision has taken down. Primary key.
 select object_id from moderation_current where object_id = any (%s::text[]) and effect = 'remove';
 
+-- name: media_block_waits
+-- A block of a content waits until what is read next is committed, so that it is of before the block. The lock of media_block.
+select pg_advisory_xact_lock_shared(hashtextextended('millrace:media:blocked', 0)) where cardinality(%s::text[]) > 0;
+
+-- name: media_blocked
+-- Those of them whose content is refused by now. Primary keys.
+select m.media_id from media m join media_blocked b on b.sha256 = m.sha256 where m.media_id = any (%s::text[]);
+
 -- name: media_room
 -- How many bytes of media users hold, and how many they may. Primary keys.
 select u.user_id, coalesce(h.bytes, 0), coalesce(own.bytes, everybody.bytes)

@@ -147,15 +147,15 @@ def taken_back(known: Media | None, owner_id: str, now: int) -> Media | Rejectio
 
 
 def not_ready(
-    wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media], removed: Collection[str] = ()
+    wanted: Collection[str], owner_id: str, post_id: str, known: dict[str, Media], refused: Collection[str] = ()
 ) -> Rejection | None:
-    """The refusal if a post may not have these media: not ready, not its author's, unknown, taken down, in another."""
+    """The refusal if a post may not have these media: not ready, not its author's, unknown, in another, ``refused``."""
 
     def is_ready(media_id: str) -> bool:
         media = known.get(media_id)
         if media is None or media.owner_id != owner_id or media.scan_state != "ready":
             return False
-        return media.attached_post_id == post_id or (media.attached_post_id is None and media_id not in removed)
+        return media.attached_post_id == post_id or (media.attached_post_id is None and media_id not in refused)
 
     unready = [media_id for media_id in wanted if not is_ready(media_id)]
     if not unready:

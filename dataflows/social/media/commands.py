@@ -78,9 +78,12 @@ def _delete(batch: SocialBatch, author: Author, command: Command, now: int) -> C
 
 
 def _record_scan(batch: SocialBatch, command: Command, now: int) -> Committed | Rejection:
+    """What was found; a content that operators have blocked since its scan began is refused like one of before."""
     known, said = _named(batch, command), command.payload
     manifest = said["manifest"] if isinstance(said["manifest"], str) else None
     outcome = str(said["outcome"]) if manifest is not None or said["outcome"] != "ready" else "rejected"
+    if outcome == "ready" and known is not None and known.media_id in batch.media_blocked:
+        outcome = "infected"
     return _changed(batch, media.scanned(known, outcome, manifest, now))
 
 
@@ -108,8 +111,8 @@ def _committed(after: Media, kind: str) -> Committed:
 
 def claim(batch: SocialBatch, author: Author, post: Post, before: Iterable[str], now: int) -> Rejection | None:
     """Takes all media of a post, or none of them; those that it had before and has no more come to their end."""
-    found = known(batch, post.media_ids)
-    if refused := media.not_ready(post.media_ids, author.user_id, post.post_id, found, batch.media_removed):
+    found, hidden = known(batch, post.media_ids), batch.media_removed | batch.media_blocked
+    if refused := media.not_ready(post.media_ids, author.user_id, post.post_id, found, hidden):
         return refused
     for media_id in post.media_ids:
         batch.media.put(media.attached(found[media_id], post.post_id, now))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from tests.eventually import becomes
+from dataflows.social.rows import SQL as OWNER
+from dataflows.worker.commands import CommandSender, command_about
+from dataflows.worker.contract import WorkerPlace
+from schemas.senders import of_worker
+from schemas.social.media_operations import SCANNER
+from tests.eventually import becomes, eventually
 from tests.integration.operator_shell import Operator
 from tests.integration.social.test_desk import moderator, ready_medium
 from tests.worlds.page_user import PageUser, ann, bob, page_users
@@ -18,6 +25,7 @@ from tests.worlds.public_system import public
 from tests.worlds.social_media import picture, put, sha
 
 if TYPE_CHECKING:
+    from schemas.records import Command
     from tests.worlds.public_system import PublicSystem
 
 __all__ = ["ann", "bob", "page_users", "public", "visitors"]  # the fixtures of this module
@@ -29,6 +37,12 @@ with waiting as (
     update media set scan_state = 'scanning', manifest = null, version = version + 5 where media_id = %(id)s returning media_id)
 update media_scan set leased_until = clock_timestamp() + interval '1 hour', tries = 9, seen = 'clamd: it hung up'
 where media_id in (select media_id from waiting)
+"""
+
+
+SERVED = (resources.files("reconciliation.social") / "invariants" / "social_media_served.sql").read_bytes()
+_WAITS = """
+select count(*) from pg_stat_activity where wait_event_type = 'Lock' and wait_event = 'advisory' and query like '%%media_block(%%'
 """
 
 
@@ -99,6 +113,66 @@ def test_a_content_is_refused_from_the_block_to_the_lift(
         ("media.unblock", "refused"),
     ]
     assert {one[0] for one in decided(public, sha256)} == {"m_ann"}
+
+
+def found_clean(public: PublicSystem, medium: str, owner: str, manifest: str) -> Command:
+    """What a scanner tells of a medium that it has begun to scan before."""
+    payload = {"media_id": medium, "outcome": "ready", "manifest": manifest}
+    return command_about(SCANNER, "record_scan", f"{medium}:begun before", f"user:{owner}", payload)
+
+
+def test_a_block_is_in_force_for_what_is_being_scanned_and_for_what_no_post_has_yet(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    """And it leaves what a post has: that is for moderators. From the lift on the same upload may be posted."""
+    operator, medium, kept = visitors("m_ann"), ready_medium(ann), ready_medium(ann)
+    post = ann.post("Before", media_ids=kept)
+    (sha256, manifest), (kept_sha256, _) = public.rows(
+        "select sha256, manifest from media where media_id = any (array[%s, %s]) order by media_id = %s",
+        medium,
+        kept,
+        kept,
+    )
+    for one in (sha256, kept_sha256):
+        assert operator.post(f"{BOARD}/blocked", page=BOARD, sha256=str(one), note="Known abuse").status_code == 303
+    told = ann.press("/app/posts", text="After", next="/app", media_ids=medium)
+    assert (told.status_code, "not ready" in told.text) == (422, True)
+    ann.done(f"/app/posts/{post}/edit", text="Edited", version="1", visibility="public", media_ids=kept)
+    assert operator.post(f"{BOARD}/blocked/{sha256}/lift", page=BOARD, note="No.").status_code == 303
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
+        connection.execute("set local session_replication_role = replica")  # no trigger notes it
+        connection.execute(_STUCK, {"id": medium})
+    assert operator.post(f"{BOARD}/blocked", page=BOARD, sha256=str(sha256), note="Yes.").status_code == 303
+    place = WorkerPlace(
+        name="social_scanner",
+        kafka=public.settings.kafka_as(of_worker("social_scanner")),
+        postgres_dsn=public.settings.addresses().postgres_dsns["millrace_social_scanner"],
+        client_id="board-test",
+    )
+    assert CommandSender(place).why_not_sent([found_clean(public, medium, ann.name, str(manifest))]) is None
+    becomes(lambda: ann.get(f"/app/media/{medium}").json()["scan_state"], "infected")
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
+        assert [row for row in connection.execute(SERVED).fetchall() if row[0] in (medium, kept)] == []
+
+
+def test_a_block_waits_for_owners_that_take_a_medium_at_the_moment(public: PublicSystem) -> None:
+    """So that it says a time from which on none is taken."""
+    dsn, sha256 = public.settings.addresses().postgres_superuser_dsn, sha(picture())
+    with (
+        psycopg.connect(dsn) as taking,
+        psycopg.connect(dsn, autocommit=True) as looking,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        taking.execute(OWNER["media_block_waits"], (["md_x"],))
+        block = pool.submit(looking.execute, "select media_block('m_ann', %s, 'why')", (sha256,))
+        with psycopg.connect(dsn, autocommit=True) as watching:
+            eventually(lambda: watching.execute(_WAITS).fetchone() == (1,), 30, what="the block waits")
+        taking.execute(OWNER["media_blocked"], (["md_x"],))
+        (committed_at,) = taking.execute("select clock_timestamp()").fetchone() or (None,)
+        taking.commit()
+        assert block.result().fetchone() == ("blocked",)
+        query = "select added_at > %s from media_blocked where sha256 = %s"
+        assert looking.execute(query, (committed_at, sha256)).fetchone() == (True,)
 
 
 def test_what_is_on_its_way_stands_there_with_its_age_and_what_is_stuck_is_tried_again(
