@@ -28,21 +28,28 @@ class Desk:
     async def case(self, moderator: str, object_id: str) -> Json:
         """An object with all that was said and decided of it; its post and versions, where the moderator may see it.
 
-        Of a medium, whose it is and which post has it. ``policies`` are those that were decided by of late.
+        Of a medium, whose it is and which post has it; of a user, its name; of each the version that is judged.
+        ``policies`` are those that were decided by of late.
         """
-        cases = await self._store.records("desk_case", {"id": object_id})
-        media = await self._store.records("desk_medium", {"id": object_id}) if object_id.startswith("md_") else []
+        kind = object_id[:3]
+        medium = await self._first("desk_medium", object_id) if kind == "md_" else None
+        person = await self._first("desk_user", object_id) if kind not in ("md_", "po_") else None
         post, versions = await self._post(moderator, object_id)
         return {
-            "case": cases[0] if cases else None,
+            "case": await self._first("desk_case", object_id),
             "reports": await self._store.records("desk_reports", {"id": object_id, **_ROWS}),
             "rulings": await self._store.records("desk_rulings", {"id": object_id, **_ROWS}),
             "labels": await self._store.records("desk_labels", {"id": object_id}),
             "post": post,
             "versions": versions,
             "policies": [one["policy_version"] for one in await self._store.records("desk_policies", _ROWS)],
-            "medium": media[0] if media else None,
+            "medium": medium,
+            "person": person,
         }
+
+    async def _first(self, query: str, object_id: str) -> Json | None:
+        rows = await self._store.records(query, {"id": object_id})
+        return rows[0] if rows else None
 
     async def _post(self, moderator: str, object_id: str) -> tuple[Json | None, list[Json]]:
         if not object_id.startswith("po_"):

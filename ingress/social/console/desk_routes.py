@@ -58,13 +58,13 @@ async def one(request: Request, object_id: str) -> Response:
             raise errors.NotFound
         case = await _part(found, Desk).case(_user(found), object_id)
         asked = request.query_params.get("look", "")
-        case["pictures"] = await _part(found, Pictures).of_case(object_id, _user(found), case["case"], asked)
+        case["pictures"] = await _part(found, Pictures).of_object(object_id, _user(found), asked)
     return found.page("desk_object.html", object_id=object_id, decisions=DECISIONS, **case, **_form(found))
 
 
 @router.get("/moderation/objects/{object_id}/pictures/{media_id}")
 async def picture(request: Request, object_id: str, media_id: str) -> Response:
-    """A picture of a case that one has, by the URL that its page gave: each look is a line of the audit log."""
+    """A picture that one has to judge, by the URL that its page gave: each look is a line of the audit log."""
     if not USER_ID.fullmatch(object_id) or not USER_ID.fullmatch(media_id):
         raise errors.NotFound
     async with _moderating(request, "moderation.look", media_id, {"case": object_id}) as found:

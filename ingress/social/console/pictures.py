@@ -1,4 +1,4 @@
-"""The pictures of a case, for the moderator who has it and nobody else: each look is audited before its bytes leave.
+"""The pictures of a case, for who has it or may decide an appeal, and nobody else: each look is audited first.
 
 They are renditions, which are made of scanned bytes alone by our own encoder; a source is never shown. They come from
 the desk itself, so that its content security policy names no other place, and nothing may run in them.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ingress.http.store import Store
 
 Json = dict[str, Any]
+_SHOWN: Final = ("media_id", "mime", "scan_state", "is_ready", "may_look")
 _PICTURES: Final = ("image/webp", "image/png", "image/jpeg", "image/gif")
 #: of the answer with the bytes: nothing runs, nobody keeps or embeds them
 HEADERS: Final = {
@@ -54,23 +55,25 @@ class Pictures:
         self._origin = origin
         self._objects = media_objects(origin)
 
-    async def of_case(self, object_id: str, moderator: str, case: Json | None, asked: str) -> list[Json]:
-        """The media of an object; for who has its case the one that is ``asked`` for has a ``url``, for a minute."""
-        has_case = case is not None and (case["state"], case["assignee"]) == ("assigned", moderator)
+    async def of_object(self, object_id: str, moderator: str, asked: str) -> list[Json]:
+        """The media of an object, and whether this moderator ``may_look``: who has its case, or may decide an appeal.
+
+        Then the one that is ``asked`` for has a ``url``, for a minute.
+        """
         return [
-            one
-            | {"may_look": has_case and one["is_ready"]}
-            | {"url": self._url(object_id, one, moderator) if has_case and one["media_id"] == asked else None}
-            for one in await self._store.records("desk_pictures", {"id": object_id})
+            {name: one[name] for name in _SHOWN}
+            | {"url": self._url(object_id, one, moderator) if one["media_id"] == asked else None}
+            for one in await self._of(object_id, moderator)
         ]
 
     async def look(self, object_id: str, media_id: str, moderator: str, query: Mapping[str, str]) -> tuple[bytes, str]:
         """The bytes of a picture and their type. Raises NotFound where the URL or the case is not the moderator's."""
-        given = {"id": object_id, "media_id": media_id, "moderator": moderator}
-        rows = await self._store.rows("desk_picture", given)
-        if not rows or not self._origin.admits_look(object_id, media_id, moderator, query, rows[0][1]):
+        found = next((one for one in await self._of(object_id, moderator) if one["media_id"] == media_id), None)
+        if found is None or not found["may_look"]:
             raise errors.NotFound
-        pictures = [one for one in _manifest.decode(rows[0][0]).renditions if one.mime in _PICTURES]
+        if not self._origin.admits_look(object_id, media_id, moderator, query, found["now_s"]):
+            raise errors.NotFound
+        pictures = [one for one in _manifest.decode(found["manifest"]).renditions if one.mime in _PICTURES]
         if not pictures:
             raise errors.NotFound
         try:
@@ -83,8 +86,11 @@ class Pictures:
     def _read(self, media_id: str, name: str) -> bytes:
         return b"".join(self._objects.rendition_chunks(media_id, name))
 
+    async def _of(self, object_id: str, moderator: str) -> list[Json]:
+        return await self._store.records("desk_pictures", {"id": object_id, "moderator": moderator})
+
     def _url(self, object_id: str, medium: Json, moderator: str) -> str | None:
-        if not medium["is_ready"]:
+        if not medium["may_look"]:
             return None
-        expires = medium["now_s"] + limits.MODERATION_LOOK_S
+        expires = int(medium["now_s"]) + limits.MODERATION_LOOK_S
         return f"{medium['media_id']}?{self._origin.look_query(object_id, medium['media_id'], moderator, expires)}"

@@ -146,6 +146,28 @@ def test_versions_stand_side_by_side_and_the_policy_of_late_is_at_hand(
     assert re.search(r'name="policy_version" list="policies"[^>]* value="5"', page)
 
 
+def test_media_and_users_are_judged_in_their_version_too(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    """A user whose name has changed since, and a medium that a post has by now, are looked at again."""
+    judge, medium = moderator(visitors, public, "u_judge"), ready_medium(ann)
+    ann.done("/app/settings", display_name="First <i>name</i>", version="1")
+    for judged in (ann.name, medium):
+        page = judge.get(f"{DESK}/objects/{judged}").text
+        assert ("First &lt;i&gt;name" in page) == (judged == ann.name)
+        version = re.search(r'name="object_version" value="(\d+)"', page)
+        assert version
+        if judged == medium:
+            ann.post("With a picture", media_ids=medium)
+        else:
+            ann.done("/app/settings", display_name="Second name", version="2")
+        said = {"decision": "limit", "reason": "y", "policy_version": "1"}
+        path = f"{DESK}/objects/{judged}/decide"
+        assert pressed(judge, path, **said, object_version=version[1]) == 409, judged
+        assert "Nothing was decided." in judge.get(f"{DESK}/objects/{judged}").text
+        assert pressed(judge, path, **said, object_version=str(int(version[1]) + 1)) == 303, judged
+
+
 def ready_medium(user: PageUser) -> str:
     """A picture of the user's that no post has."""
     data = picture()

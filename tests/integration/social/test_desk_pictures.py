@@ -1,4 +1,4 @@
-"""Pictures at the moderation desk: for who has the case, clean ones alone, by a URL of a minute, each look audited."""
+"""Pictures at the moderation desk: for who judges, clean ones alone, by a URL of a minute, each look audited."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_who_has_the_case_looks_and_nobody_else(
     assert bob.press(f"/app/posts/{post}/report", reason="abuse").status_code == 200
     ann.done(f"/app/posts/{post}/edit", text="Look", visibility="private", version="1", media_ids=medium)
     page = judge.get(f"{DESK}/objects/{post}")
-    assert "Shown to who has its case." in page.text
+    assert "Shown to who has its case, or may decide an appeal." in page.text
     assert shown(judge, post, medium) is None
     assert pressed(judge, f"{DESK}/objects/{post}/assign") == 303
     page = judge.get(f"{DESK}/objects/{post}")
@@ -85,6 +85,45 @@ def test_who_has_the_case_looks_and_nobody_else(
     assert pressed(judge, f"{DESK}/objects/{post}/decide", **said) == 303
     assert judge.get(where).status_code == 404, "the case is over"
     assert shown(judge, post, medium) is None
+
+
+def test_who_may_decide_an_appeal_looks_while_it_waits_and_who_decided_does_not(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    """At a post that is taken down, and at a medium itself; nothing is loaded unasked, and each look is noted."""
+    judge, second, medium = (
+        moderator(visitors, public, "u_judge"),
+        moderator(visitors, public, "u_second"),
+        ready_medium(ann),
+    )
+    post = ann.post("Look", media_ids=medium)
+    own = moderator(visitors, public, ann.name)
+    for judged in (post, medium):
+        said = {"decision": "remove", "reason": "It is abuse.", "policy_version": "7"}
+        assert pressed(judge, f"{DESK}/objects/{judged}/decide", **said) == 303
+        assert shown(second, judged, medium) is None, "no appeal waits"
+        with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"]) as connection:
+            query = "select decision_id from moderation_decision where object_id = %s"
+            ((decision,),) = connection.execute(query, [judged]).fetchall()
+        appeal = {"decision_id": decision, "text": "It is not."}
+        assert ann.press(f"/app/posts/{post}/appeal", **appeal).status_code == 200
+        before = looks(public, medium)
+        page = second.get(f"{DESK}/objects/{judged}").text
+        assert ("<img" in page, f"?look={medium}#pictures" in page) == (False, True), "nothing is loaded unasked"
+        assert looks(public, medium) == before
+        where = shown(second, judged, medium)
+        assert where
+        answer = second.get(where)
+        assert Image.open(io.BytesIO(answer.content)).size == (40, 40)
+        assert sorted([*before, ("user:u_second", "done")]) == looks(public, medium)
+        for other in (judge, own):
+            assert shown(other, judged, medium) is None, "who decided, or whose it is, decides no appeal"
+            assert other.get(where).status_code == 404
+        found = re.search(rf"{judged}.*?{DESK}/appeals/(ap_\w+)", second.get(f"{DESK}/appeals").text, re.DOTALL)
+        assert found
+        upheld = {"outcome": "upheld", "reason": "It is.", "policy_version": "7"}
+        assert pressed(second, f"{DESK}/appeals/{found[1]}", **upheld) == 303
+        assert (second.get(where).status_code, shown(second, judged, medium)) == (404, None), "the appeal is over"
 
 
 def test_what_is_not_scanned_clean_is_shown_to_nobody(
