@@ -148,6 +148,7 @@ SETTLEMENT_LOCK_WAIT_S: Final = 120  # for another run to end
 SETTLEMENT_STATEMENT_TIMEOUT_S: Final = 600
 SETTLEMENT_WORK_MEM_MB: Final = 64
 SETTLEMENT_FETCH_TIMEOUT_S: Final = 30  # without a byte
+SETTLEMENT_FETCH_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0)  # before asking a processor again that cannot be reached
 SETTLEMENT_REPORT_BYTES_MAX: Final = 8 * 1024**3
 SETTLEMENT_HORIZON_DAYS: Final = 7  # money that moved longer ago stands in some report, or is a person's
 SETTLEMENT_BACK_GRACE_DAYS: Final = 5  # until a refund or dispute that no report names is missing; within the horizon

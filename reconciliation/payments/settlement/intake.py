@@ -41,12 +41,16 @@ class Intake:
 
     def fetch(self, processor: str, url: str, path: Path) -> None:
         """Every report of a processor that is new, or changed. Raises Unavailable."""
-        for report_id in [listed.report_id for listed in listed_reports(url)]:
+
+        def waits(reason: str) -> None:
+            self._on_step(f"{processor} cannot be reached ({reason}): asking again")
+
+        for report_id in [listed.report_id for listed in listed_reports(url, waits)]:
             known = self._known(processor, report_id)
             if known is not None and known[0] == "taken_in":
                 continue
             self._on_step(f"fetching {report_id} of {processor}")
-            download(url, report_id, path)
+            download(url, report_id, path, waits)
             report = fetched_file(processor, report_id, path)
             if known is None or known[1] != report.sha256:
                 self._take_report(report, path)

@@ -6,8 +6,9 @@ A report is downloaded to a file before it is read, so that neither its size nor
 from __future__ import annotations
 
 import hashlib
+import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
 
 import httpx
 import msgspec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from reconciliation.payments.settlement.line import Defect, Line, PlainRow
 
+_T = TypeVar("_T")
 FileFormat = Literal["simulator", "stripe", "adyen", "camt053"]
 READERS: Final[dict[str, Callable[[BinaryIO], Iterator[Line | PlainRow | Defect]]]] = {
     "simulator": simulator.read_rows,
@@ -55,11 +57,13 @@ class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
     processor: str | None = None
 
 
-def listed_reports(url: str) -> list[Listed]:
-    """A processor's reports, oldest first. Raises errors.Unavailable."""
+def listed_reports(url: str, on_wait: Callable[[str], None] = lambda _: None) -> list[Listed]:
+    """A processor's reports, oldest first; one that starts again is waited for, within a bound. Raises Unavailable.
+
+    ``on_wait`` is told why, before each pause.
+    """
     try:
-        answer = httpx.get(f"{url}/settlements", timeout=limits.SETTLEMENT_FETCH_TIMEOUT_S, trust_env=False)
-        answer.raise_for_status()
+        answer = _tried(lambda: _list(url), on_wait)
         reports = msgspec.json.decode(answer.content, type=list[Listed])
     except httpx.HTTPError as error:
         raise Unavailable(f"the processor's reports cannot be listed: {type(error).__name__}") from error
@@ -70,24 +74,40 @@ def listed_reports(url: str) -> list[Listed]:
     return reports
 
 
-def download(url: str, report_id: str, path: Path) -> None:
-    """The report as a file; a connection that broke off leaves nothing to be read. Raises errors.Unavailable."""
+def download(url: str, report_id: str, path: Path, on_wait: Callable[[str], None] = lambda _: None) -> None:
+    """The report as a file; a connection that broke off leaves nothing to be read. As ``listed_reports`` else."""
     try:
-        with (
-            httpx.stream(
-                "GET", f"{url}/settlements/{report_id}", timeout=limits.SETTLEMENT_FETCH_TIMEOUT_S, trust_env=False
-            ) as answer,
-            path.open("wb") as file,
-        ):
-            answer.raise_for_status()
-            size = 0
-            for block in answer.iter_bytes():
-                size += len(block)
-                if size > limits.SETTLEMENT_REPORT_BYTES_MAX:
-                    raise Unavailable(f"the report {report_id} is too large")
-                file.write(block)
+        _tried(lambda: _download(url, report_id, path), on_wait)
     except httpx.HTTPError as error:
         raise Unavailable(f"the report {report_id} cannot be fetched: {type(error).__name__}") from error
+
+
+def _list(url: str) -> httpx.Response:
+    answer = httpx.get(f"{url}/settlements", timeout=limits.SETTLEMENT_FETCH_TIMEOUT_S, trust_env=False)
+    return answer.raise_for_status()
+
+
+def _download(url: str, report_id: str, path: Path) -> None:
+    address, timeout_s = f"{url}/settlements/{report_id}", limits.SETTLEMENT_FETCH_TIMEOUT_S
+    with httpx.stream("GET", address, timeout=timeout_s, trust_env=False) as answer, path.open("wb") as file:
+        answer.raise_for_status()
+        size = 0
+        for block in answer.iter_bytes():
+            size += len(block)
+            if size > limits.SETTLEMENT_REPORT_BYTES_MAX:
+                raise Unavailable(f"the report {report_id} is too large")
+            file.write(block)
+
+
+def _tried(ask: Callable[[], _T], on_wait: Callable[[str], None]) -> _T:
+    """What is asked, which changes nothing. Who refuses a connection or breaks it off may be starting again."""
+    for pause_s in limits.SETTLEMENT_FETCH_PAUSES_S:
+        try:
+            return ask()
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            on_wait(type(error).__name__)
+            time.sleep(pause_s)
+    return ask()
 
 
 def fetched_file(processor: str, report_id: str, path: Path) -> ReportFile:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.worlds.payments.settlement_world import csv_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
 
@@ -22,9 +22,11 @@ class ReportHost:
 
     url: str = ""
     is_away: bool = False
+    broken_off: int = 0  # so many answers end in their middle
     reports: dict[str, bytes] = field(default_factory=dict)
     created: dict[str, str | None] = field(default_factory=dict)
     downloads: list[str] = field(default_factory=list)
+    listen: Callable[[], None] = lambda: None  # of one that does not yet
 
     def make(self, report_id: str, at: datetime | None, rows: list[dict[str, Any]] | None = None) -> None:
         """A report of these lines."""
@@ -43,8 +45,8 @@ class ReportHost:
 
 
 @contextmanager
-def report_host() -> Iterator[ReportHost]:
-    """One that listens, until the end of the block."""
+def report_host(*, is_listening: bool = True) -> Iterator[ReportHost]:
+    """One that listens, until the end of the block; or one that refuses connections until it is told to listen."""
     host = ReportHost()
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,12 +55,18 @@ def report_host() -> Iterator[ReportHost]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            is_whole = host.broken_off == 0
+            host.broken_off -= not is_whole
+            self.wfile.write(body if is_whole else body[:-1])
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the class it overrides
             """None."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False) as server:
+        server.server_bind()
+        host.listen = server.server_activate
+        if is_listening:
+            host.listen()
         host.url = f"http://127.0.0.1:{server.server_port}"
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
