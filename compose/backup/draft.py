@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def draft_of(target: Path, suffix: str) -> Iterator[Path]:
+def draft_of(target: Path, draft: Path) -> Iterator[Path]:
     """An empty folder beside ``target``, which becomes it at the end of the block, or is removed if that fails.
 
-    What a kill left of an earlier one is removed first. Raises StackError when ``target`` is there and not empty, or
-    another process writes its draft.
+    What a kill left of an earlier one is removed first. Raises StackError when ``target`` is a mount point, or there
+    and not empty, or another process writes its draft.
     """
+    if target.is_mount():  # the draft would lie on another disk
+        raise StackError(f"{target} is a mount point, which no folder takes the place of: give a new folder in it")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StackError(f"{target} is there and not empty: give a new folder")
-    draft = target.with_name(f".{target.name}.{suffix}")
     draft.mkdir(mode=0o700, parents=True, exist_ok=True)
     held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -34,9 +35,7 @@ def draft_of(target: Path, suffix: str) -> Iterator[Path]:
         try:
             yield draft
             os.sync()
-            if target.exists():
-                target.rmdir()
-            draft.rename(target)
+            draft.rename(target)  # also where an empty one is: there is no moment without either
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     finally:

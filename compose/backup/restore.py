@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 def restore(home: Home, source: Path, on_step: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
     """Makes ``home``, which must be absent or empty, of the backup; what its manifest says but its files.
 
-    Every file is compared with its digest before the home is there. A kill leaves a draft beside it, which the next
-    one removes. Raises StackError.
+    Every file is compared with its digest before the home is there. A kill leaves a draft beside it, with
+    which no stack starts in place of this home, and which the next restore removes. Raises StackError.
     """
     manifest = read_manifest(source)
-    path = home.path
     try:
-        with draft_of(path, "restoring") as draft:
+        with draft_of(home.path.resolve(), home.restoring) as draft:
             need_room(draft, sum(file["bytes"] for file in manifest["files"].values()) + limits.HOME_FREE_BYTES_MIN)
             on_step("copying")
             TreeCopy(source, draft).copy()

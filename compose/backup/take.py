@@ -56,7 +56,7 @@ def back_up(settings: Settings, target: Path, on_step: Callable[[str], None] = l
     if target.resolve().is_relative_to(home):
         raise StackError(f"{target} lies in the home itself: give a folder elsewhere, at best on another disk")
     try:
-        with draft_of(target, "unfinished") as draft:
+        with draft_of(target, target.with_name(f".{target.name}.unfinished")) as draft:
             need_room(draft, _bytes_needed(home, draft))
             told = _copy(settings, home, draft, on_step)
             on_step("digests")

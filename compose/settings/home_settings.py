@@ -23,5 +23,10 @@ class HomeSettings(BaseSettings):
         return value
 
     def the_home(self) -> Home:
-        """The home folder with an absolute path, so that a process may change its folder."""
-        return Home(self.home.expanduser().absolute())
+        """The home folder with an absolute path, so that a process may change its folder.
+
+        Raises StackError where it is not restored as a whole.
+        """
+        home = Home(self.home.expanduser().absolute())
+        home.refuse_half_restored()
+        return home

@@ -81,6 +81,12 @@ class Home:
         """The layout's version."""
         return self.path / "FORMAT"
 
+    @property
+    def restoring(self) -> Path:
+        """Beside it: what ``millrace restore`` has of it until it is whole, or left when it was killed."""
+        path = self.path.resolve()
+        return path.with_name(f".{path.name}.restoring")
+
     def data(self, server: str) -> Path:
         """The data folder of one server."""
         return self.path / "data" / server
@@ -88,6 +94,17 @@ class Home:
     def log(self, process: str) -> Path:
         """The log file of one process."""
         return self.logs / f"{process}.log"
+
+    def refuse_half_restored(self) -> None:
+        """``StackError`` while ``millrace restore`` has not ended here, and after it was killed.
+
+        An empty home in place of the one that was to be restored would take payments as if nothing had been.
+        """
+        if not self.format_file.exists() and self.restoring.exists():
+            raise StackError(
+                f"'millrace restore' of {self.path} has not ended: wait for it; if it was stopped, run it again, or "
+                f"remove {self.restoring} to begin with an empty home"
+            )
 
     def prepare(self) -> None:
         """The folder exists, is private, is of this format and its disk has room; otherwise ``StackError``."""
