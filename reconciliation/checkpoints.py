@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import psycopg
 from psycopg.rows import dict_row
 
-from reconciliation.services import RECONCILED
 from schemas.errors import NotFound
 from sinks import limits
 from sinks.clickhouse.plans import Fence
@@ -128,12 +127,3 @@ def sink_place(connection: psycopg.Connection, checked: CheckedService) -> list[
     return [
         {"topic": topic, "partition": p, "offset": at.next_offset, "seq": at.last_seq} for p, at in positions.items()
     ]
-
-
-def aggregate_version(connection: psycopg.Connection, aggregate_key: str) -> int:
-    """The durable version of an aggregate, whichever service has it. Raises errors.NotFound."""
-    for service in RECONCILED.values():
-        row = connection.execute(service.aggregate_version.encode(), {"aggregate_key": aggregate_key}).fetchone()
-        if row is not None:
-            return int(row[0])
-    raise NotFound(f"no aggregate {aggregate_key!r}")

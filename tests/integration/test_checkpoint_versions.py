@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from reconciliation import checkpoints
+from reconciliation.aggregates import aggregate_version
+from reconciliation.services import RECONCILED
 from schemas import errors
 from schemas.services import SERVICES
 from tests.eventually import eventually
@@ -32,14 +33,14 @@ def test_an_object_of_each_service_has_its_version(public: PublicSystem, merchan
     confirmed(merchant, payment)
     versions = {post: 2, ann.name: user_version, f"user:{ann.name}": user_version}
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_operator"], autocommit=True) as connection:
-        found = {name: checkpoints.aggregate_version(connection, name) for name in versions}
+        found = {name: aggregate_version(connection, name) for name in versions}
         assert found == versions
         assert user_version > 1
-        assert checkpoints.aggregate_version(connection, payment) > 1
+        assert aggregate_version(connection, payment) > 1
         canary = eventually(lambda: public.rows("select tenant_id, version from tenant limit 1"))  # the monitor's
-        assert checkpoints.aggregate_version(connection, canary[0][0]) == canary[0][1]
+        assert aggregate_version(connection, canary[0][0]) == canary[0][1]
         with pytest.raises(errors.NotFound, match="no aggregate 'po_nobody'"):
-            checkpoints.aggregate_version(connection, "po_nobody")
+            aggregate_version(connection, "po_nobody")
     name = f"about-{post}"
     done = millrace(public, "checkpoints", "create", name, "--aggregate-key", post)
     assert done.returncode == 0, done.stderr
@@ -49,4 +50,4 @@ def test_an_object_of_each_service_has_its_version(public: PublicSystem, merchan
 
 
 def test_every_service_says_where_its_versions_are() -> None:
-    assert len({service.aggregate_version for service in checkpoints.RECONCILED.values()}) == len(SERVICES)
+    assert len({service.aggregate_version for service in RECONCILED.values()}) == len(SERVICES)

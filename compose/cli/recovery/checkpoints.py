@@ -42,6 +42,7 @@ def create(
 ) -> None:
     """Write down where ClickHouse stands now, to replay from it later."""
     from reconciliation import checkpoints  # noqa: PLC0415
+    from reconciliation.aggregates import aggregate_version  # noqa: PLC0415
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.contract.checked_service import checked  # noqa: PLC0415
     from schemas.services import SERVICES  # noqa: PLC0415
@@ -51,7 +52,7 @@ def create(
         operator_connection() as connection,
         audited(connection, shell_user(), "checkpoint.create", name, owner=owner, aggregate_key=aggregate_key),
     ):
-        version = None if aggregate_key is None else checkpoints.aggregate_version(connection, aggregate_key)
+        version = None if aggregate_key is None else aggregate_version(connection, aggregate_key)
         checkpoint = checkpoints.Checkpoint(
             name=name,
             scenario=scenario,

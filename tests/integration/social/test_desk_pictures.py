@@ -13,7 +13,7 @@ from PIL import Image
 
 from schemas.social.media_origin import MediaOrigin
 from tests.integration.social.test_desk import DESK, moderator, pressed, ready_medium
-from tests.worlds.page_user import PageUser, PageUsers, ann, bob, page_users
+from tests.worlds.page_user import PageUser, ann, bob, page_users
 from tests.worlds.payments.console_world import Visitor, Visitors, visitors
 from tests.worlds.public_system import public
 
@@ -24,6 +24,23 @@ if TYPE_CHECKING:
 
 __all__ = ["ann", "bob", "page_users", "public", "visitors"]  # the fixtures of this module
 pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def judge(visitors: Visitors, public: PublicSystem) -> Visitor:
+    return moderator(visitors, public, "u_judge")
+
+
+@pytest.fixture
+def second(visitors: Visitors, public: PublicSystem) -> Visitor:
+    """Another moderator."""
+    return moderator(visitors, public, "u_second")
+
+
+@pytest.fixture
+def medium(ann: PageUser) -> str:
+    """A picture that no post has."""
+    return ready_medium(ann)
 
 
 def shown(visitor: Visitor, object_id: str, medium: str) -> str | None:
@@ -42,14 +59,15 @@ def looks(public: PublicSystem, medium: str) -> list[tuple[str, str]]:
 
 
 def test_who_has_the_case_looks_and_nobody_else(
-    visitors: Visitors, public: PublicSystem, page_users: PageUsers, ann: PageUser, bob: PageUser
+    visitors: Visitors,
+    public: PublicSystem,
+    ann: PageUser,
+    bob: PageUser,
+    judge: Visitor,
+    second: Visitor,
+    medium: str,
 ) -> None:
     """Also at a post that is not for the moderator's own eyes; the source and its metadata are not what is shown."""
-    judge, second, medium = (
-        moderator(visitors, public, "u_judge"),
-        moderator(visitors, public, "u_second"),
-        ready_medium(ann),
-    )
     post = ann.post("Look", media_ids=medium)
     assert bob.press(f"/app/posts/{post}/report", reason="abuse").status_code == 200
     ann.done(f"/app/posts/{post}/edit", text="Look", visibility="private", version="1", media_ids=medium)
@@ -88,14 +106,9 @@ def test_who_has_the_case_looks_and_nobody_else(
 
 
 def test_who_may_decide_an_appeal_looks_while_it_waits_and_who_decided_does_not(
-    visitors: Visitors, public: PublicSystem, ann: PageUser
+    visitors: Visitors, public: PublicSystem, ann: PageUser, judge: Visitor, second: Visitor, medium: str
 ) -> None:
     """At a post that is taken down, and at a medium itself; nothing is loaded unasked, and each look is noted."""
-    judge, second, medium = (
-        moderator(visitors, public, "u_judge"),
-        moderator(visitors, public, "u_second"),
-        ready_medium(ann),
-    )
     post = ann.post("Look", media_ids=medium)
     own = moderator(visitors, public, ann.name)
     for judged in (post, medium):
@@ -127,9 +140,8 @@ def test_who_may_decide_an_appeal_looks_while_it_waits_and_who_decided_does_not(
 
 
 def test_what_is_not_scanned_clean_is_shown_to_nobody(
-    visitors: Visitors, public: PublicSystem, ann: PageUser, bob: PageUser
+    public: PublicSystem, ann: PageUser, bob: PageUser, judge: Visitor, medium: str
 ) -> None:
-    judge, medium = moderator(visitors, public, "u_judge"), ready_medium(ann)
     post = ann.post("Look", media_ids=medium)
     assert bob.press(f"/app/posts/{post}/report", reason="abuse").status_code == 200
     assert pressed(judge, f"{DESK}/objects/{post}/assign") == 303
