@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from typing import TYPE_CHECKING
 
+import httpx
 import psycopg
 import pytest
 
 from dataflows.social.rows import SQL as OWNER
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
+from ingress.identity.issuer import SCOPES_OF_USERS
 from schemas.senders import of_worker
 from schemas.social.media_operations import SCANNER
 from tests.eventually import becomes, eventually
@@ -22,7 +24,7 @@ from tests.integration.social.test_desk import moderator, ready_medium
 from tests.worlds.page_user import PageUser, ann, bob, page_users
 from tests.worlds.payments.console_world import Visitor, Visitors, visitors
 from tests.worlds.public_system import public
-from tests.worlds.social_media import picture, put, sha
+from tests.worlds.social_media import picture, put, sha, statuses
 
 if TYPE_CHECKING:
     from schemas.records import Command
@@ -153,6 +155,52 @@ def test_a_block_is_in_force_for_what_is_being_scanned_and_for_what_no_post_has_
     becomes(lambda: ann.get(f"/app/media/{medium}").json()["scan_state"], "infected")
     with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
         assert [row for row in connection.execute(SERVED).fetchall() if row[0] in (medium, kept)] == []
+
+
+def test_a_medium_that_no_post_has_is_shown_as_taken_down_while_its_content_is_blocked(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    """Nothing of it is served, also where a URL was given before; what a post has is for moderators."""
+    operator, medium, kept = visitors("m_ann"), ready_medium(ann), ready_medium(ann)
+    ann.post("Before", media_ids=kept)
+    shas = [one for (one,) in public.rows("select sha256 from media where media_id in (%s, %s)", medium, kept)]
+    path, token = (
+        "/v1/media/uploads/",
+        {"authorization": f"Bearer {public.token(ann.name, SCOPES_OF_USERS, kind='user')}"},
+    )
+
+    def seen(medium: str) -> tuple[str, list[str]]:
+        media = httpx.get(f"{public.base_url}{path}{medium}", headers=token, trust_env=False).json()
+        manifest = media["rendition_manifest"] or {"renditions": []}
+        return media["scan_state"], [one["url"] for one in manifest["renditions"]]
+
+    (state, urls), (_, others) = seen(medium), seen(kept)
+    assert (state, statuses(urls), statuses(others)) == ("ready", {200}, {200})
+    for one in shas:
+        assert operator.post(f"{BOARD}/blocked", page=BOARD, sha256=str(one), note="Known abuse").status_code == 303
+    assert seen(medium) == ("taken_down", [])
+    becomes(lambda: statuses(urls), {404}, 10)
+    assert ann.get(f"/app/media/{medium}").json()["scan_state"] == "taken_down"
+    assert (seen(kept)[0], statuses(seen(kept)[1])) == ("ready", {200})
+    for one in shas:
+        assert operator.post(f"{BOARD}/blocked/{one}/lift", page=BOARD, note="No.").status_code == 303
+    state, urls = seen(medium)
+    assert (state, len(urls)) == ("ready", 2)
+    becomes(lambda: statuses(urls), {200}, 10)
+
+
+def test_what_a_post_has_is_served_without_a_look_at_blocked_contents(public: PublicSystem, ann: PageUser) -> None:
+    """Plans of the reads of the media origin, of posts and of an upload: the further look is made where no post is."""
+    free, kept = ready_medium(ann), ready_medium(ann)
+    ann.post("Before", media_ids=kept)
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
+        connection.execute("set local enable_seqscan = off")
+        for medium, looks in ((kept, "never executed"), (free, "loops=1")):
+            rows = connection.execute(
+                "explain (analyze, timing off) select * from media_access where media_id = %s", (medium,)
+            )
+            plan = [line for (line,) in rows.fetchall() if "media_blocked" in line]
+            assert (len(plan), "media_blocked_pkey" in plan[0], looks in plan[0]) == (1, True, True), plan
 
 
 def test_a_block_waits_for_owners_that_take_a_medium_at_the_moment(public: PublicSystem) -> None:
