@@ -87,6 +87,24 @@ def undoing(ruling: Ruling, current: Current | None, labels: Labels) -> dict[str
     return {"decision": "none", "beside": given is None and bool(labels)}
 
 
+def told_after_its_end(
+    ruling: Ruling, current: Current | None, labels: Labels, *, is_over: bool
+) -> dict[str, Any] | None:
+    """The decision that tells of one which has ended that it was wrong, and changes nothing that others left.
+
+    ``is_over``: its time has come. None where another decision has its place: that one has an appeal of its own.
+    """
+    if (current is None or current.effect == "none") and not labels:
+        return {"decision": "none"}
+    if not is_over:
+        return None
+    if ruling.label is not None:
+        is_given_again = any(one.label == ruling.label for one in labels)
+        return None if is_given_again else {"decision": "none", "label": ruling.label}
+    is_restricted = current is not None and current.effect in _RESTRICTS
+    return None if is_restricted else {"decision": "none", "beside": True}
+
+
 def _label(ruling: Ruling, label: str) -> Label:
     return Label(
         object_id=ruling.object_id,

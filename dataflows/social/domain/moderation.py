@@ -13,6 +13,7 @@ from schemas.social.moderation_operations import id_in_case
 
 _PRIORITIES: Final = {"illegal": 100, "abuse": 10, "spam": 3, "other": 1}
 FOUR_EYES: Final = Rejection("four_eyes_required", "Somebody else must decide: nobody decides about what is one's own.")
+_IN_ITS_PLACE: Final = "Another decision is in force in its place; uphold this one, or decide about the object anew."
 _NO_APPEAL: Final = Rejection("not_found", "No such object.")
 
 
@@ -193,17 +194,17 @@ def appealed(
 
 
 def appeal_decided(
-    appeal: Appeal | None, ruling: Ruling | None, moderator: str, outcome: str, now: int, *, is_in_force: bool
+    appeal: Appeal | None, ruling: Ruling | None, moderator: str, outcome: str, now: int, *, is_reversible: bool
 ) -> Appeal | Rejection:
-    """The end of an appeal, decided by a third person; a superseded decision cannot be reversed."""
+    """The end of an appeal, decided by a third person; where another decision has its place nothing is reversed."""
     if appeal is None or ruling is None:
         return _NO_APPEAL
     if moderator in (ruling.moderator, appeal.author_id):
         return FOUR_EYES
     if appeal.state != "open":
         return state_conflict(appeal.state, "The appeal is decided.")
-    if outcome == "reversed" and not is_in_force:
-        return state_conflict("superseded", "Another decision is in force.")
+    if outcome == "reversed" and not is_reversible:
+        return state_conflict("superseded", _IN_ITS_PLACE)
     return structs.replace(appeal, state=outcome, decided_by=moderator, version=appeal.version + 1, updated_at=now)
 
 

@@ -159,13 +159,13 @@ def _asks_verdict(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
-    """Upheld, the decision stays. Reversed, a new one says none: nothing is changed that was decided."""
+    """Upheld, the decision stays. Reversed, a new one says none, also of what has ended: nothing decided is changed."""
     docket, said = batch.docket, command.payload
     known = next((one for one in docket.appeals.values() if one.appeal_id == said["appeal_id"]), None)
     ruling = docket.rulings.get(known.decision_id) if known else None
-    undoing = _undoing(batch, ruling)
-    is_in_force = undoing is not None
-    after = moderation.appeal_decided(known, ruling, caller.user_id, str(said["outcome"]), now, is_in_force=is_in_force)
+    undoing = _undoing(batch, ruling) or _told_after_its_end(batch, ruling, now)
+    outcome, is_reversible = str(said["outcome"]), undoing is not None
+    after = moderation.appeal_decided(known, ruling, caller.user_id, outcome, now, is_reversible=is_reversible)
     if isinstance(after, Rejection):
         return after
     assert known is not None and ruling is not None  # noqa: S101, PT018 - an appeal without them is refused
@@ -190,9 +190,7 @@ def _expire(batch: SocialBatch, command: Command, now: int) -> Committed | Rejec
     undoing = _undoing(batch, ruling)
     if command.aggregate_key != case_named(command.payload["decision_id"]):
         return _NO_OBJECT
-    if ruling is None or undoing is None or ruling.expires_at is None:
-        return _NOT_OVER
-    if not _is_over(ruling.expires_at, now):
+    if ruling is None or undoing is None or not _has_ended(ruling, now):
         return _NOT_OVER
     said = undoing | {"reason": "expired", "policy_version": ruling.policy_version}
     target = _target(batch, ruling)
@@ -205,6 +203,17 @@ def _undoing(batch: SocialBatch, ruling: Ruling | None) -> Payload | None:
         return None
     current = batch.docket.currents.get(ruling.object_id)
     return labels.undoing(ruling, current, batch.docket.labels(ruling.object_id))
+
+
+def _told_after_its_end(batch: SocialBatch, ruling: Ruling | None, now: int) -> Payload | None:
+    if ruling is None:
+        return None
+    current, is_over = batch.docket.currents.get(ruling.object_id), _has_ended(ruling, now)
+    return labels.told_after_its_end(ruling, current, batch.docket.labels(ruling.object_id), is_over=is_over)
+
+
+def _has_ended(ruling: Ruling, now: int) -> bool:
+    return ruling.expires_at is not None and _is_over(ruling.expires_at, now)
 
 
 def _target(batch: SocialBatch, ruling: Ruling) -> Target:

@@ -19,18 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import httpx
+
     from tests.worlds.public_system import PublicSystem
 
 pytestmark = pytest.mark.servers
 Json = dict[str, Any]
 INVARIANT = (resources.files("reconciliation.social") / "invariants" / "social_moderation.sql").read_bytes()
 DECISIONS = "/v1/moderation/decisions"
+APPEALS = "/v1/moderation/appeals"
 MODERATORS = (*SCOPES_OF_USERS, "moderator")
 _EDITED = """
 with edited as (update post set version = 2, edited_at = created_at where post_id = %(id)s returning *)
 insert into post_version (post_id, version, text, media_ids, visibility, edited_at)
 select post_id, version, text, media_ids, visibility, edited_at from edited
 """
+_ENDED = "select supersedes from moderation_decision where reason = 'expired'"
 _WAITS = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%%for share of p%%'"
 
 
@@ -199,6 +203,53 @@ def test_a_label_beside_a_limit_leaves_it_and_what_is_not_beside_supersedes_all(
     )
     decide(moderator, post_id, "none")
     assert labels_of(reader, path) == []
+
+
+def test_an_appeal_has_an_outcome_also_when_what_it_is_against_has_ended(
+    system: PublicSystem, author: SocialUser, reader: SocialUser, moderator: SocialUser
+) -> None:
+    """Upheld or reversed; reversed is a decision none, which leaves what others decided, and never in another's place."""
+    second = SocialUser(system, MODERATORS)
+    one, two, three, four = (author.post("ended")["post_id"] for _ in range(4))
+
+    def outcome(made: Json, said: str, version: int | None = None) -> httpx.Response:
+        appeal = {"decision_id": made["decision_id"], "text": "why"}
+        author.send("POST", APPEALS, appeal)
+        (found,) = (one for one in author.read(APPEALS)["data"] if one["decision_id"] == made["decision_id"])
+        verdict = {"outcome": said, "reason": "no", "policy_version": 4}
+        return second.send("POST", f"{APPEALS}/{found['appeal_id']}/decide", verdict, version=version)
+
+    lasting = decide(moderator, three, "label", label="disputed")
+    ends = soon()
+    label = decide(moderator, one, "label", label="satire", expires_at=ends)
+    limit = decide(moderator, two, "limit", expires_at=ends)
+    spoiler = decide(moderator, three, "label", label="spoiler", beside=True, expires_at=ends)
+    beside = decide(moderator, three, "limit", beside=True, expires_at=ends)
+    replaced = decide(moderator, four, "limit", expires_at=ends)
+    made = [label, limit, spoiler, beside, replaced]
+    becomes(lambda: {said for (said,) in system.rows(_ENDED)} >= {said["decision_id"] for said in made}, True, 60)
+    decide(moderator, four, "remove")
+
+    refused(outcome(label, "reversed", version=7), 409, "version_conflict")
+    told = outcome(label, "reversed", version=1).json()["result"]
+    assert (told["state"], author.read(APPEALS)["data"][0]["state"]) == ("reversed", "reversed")
+    none = author.read(f"{DECISIONS}/{told['reversed_by']}")
+    assert (none["decision"], none["policy_version"], author.read(f"/v1/posts/{one}")["moderation"]) == (
+        "none",
+        4,
+        None,
+    )
+    assert outcome(limit, "upheld").status_code == 200
+    for over in (spoiler, beside):
+        assert outcome(over, "reversed").status_code == 200, over["decision"]
+        assert labels_of(reader, f"/v1/posts/{three}") == ["disputed"]
+    assert set(reader.ids("/v1/timelines/public")) >= {one, two, three}
+    answer = refused(outcome(replaced, "reversed"), 409, "state_conflict")
+    assert (answer["current_state"], "in its place" in answer["detail"]) == ("superseded", True)
+    assert outcome(replaced, "upheld").status_code == 200
+    refused(reader.get(f"/v1/posts/{four}"), 404, "not_found")
+    assert outcome(lasting, "reversed").status_code == 200
+    assert labels_of(reader, f"/v1/posts/{three}") == []
 
 
 def test_ones_own_post_that_was_taken_down_is_not_shown_again_by_another(

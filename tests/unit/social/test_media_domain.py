@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from dataflows.social.domain import media, moderation
+from dataflows.social.domain import labels, media, moderation
+from dataflows.social.domain.labels import Label
 from dataflows.social.domain.media import ENDED, Media
-from dataflows.social.domain.moderation import Appeal, Case, Ruling, Target
+from dataflows.social.domain.moderation import Appeal, Case, Current, Ruling, Target
 from schemas.records import Denial, Rejection
 from schemas.social import limits
 from schemas.social.moderation_operations import TIME, case_named, case_of, id_in_case
@@ -143,12 +144,12 @@ def test_an_appeal_is_its_author_s_once_and_another_moderator_s_to_decide() -> N
     assert code(moderation.appealed(ruling(), appeal, "u_1", "ap_2", "no", 5)) == "state_conflict"
     for one in ("u_m", "u_1"):  # who decided, and who appeals
         assert (
-            code(moderation.appeal_decided(appeal, ruling(), one, "upheld", 6, is_in_force=True))
+            code(moderation.appeal_decided(appeal, ruling(), one, "upheld", 6, is_reversible=True))
             == "four_eyes_required"
         )
-    done = moderation.appeal_decided(appeal, ruling(), "u_n", "reversed", 6, is_in_force=True)
+    done = moderation.appeal_decided(appeal, ruling(), "u_n", "reversed", 6, is_reversible=True)
     assert isinstance(done, Appeal)
-    assert code(moderation.appeal_decided(done, ruling(), "u_n", "upheld", 7, is_in_force=True)) == "state_conflict"
+    assert code(moderation.appeal_decided(done, ruling(), "u_n", "upheld", 7, is_reversible=True)) == "state_conflict"
 
 
 @pytest.mark.parametrize("state", [None, "open", "assigned", "decided"])
@@ -165,6 +166,37 @@ def test_an_appeal_never_undoes_a_later_decision() -> None:
     appeal = moderation.appealed(ruling(), None, "u_1", "ap_1", "no", 5)
     assert isinstance(appeal, Appeal)
     assert (
-        code(moderation.appeal_decided(appeal, ruling(), "u_n", "reversed", 6, is_in_force=False)) == "state_conflict"
+        code(moderation.appeal_decided(appeal, ruling(), "u_n", "reversed", 6, is_reversible=False)) == "state_conflict"
     )
-    assert not isinstance(moderation.appeal_decided(appeal, ruling(), "u_n", "upheld", 6, is_in_force=False), Rejection)
+    assert not isinstance(
+        moderation.appeal_decided(appeal, ruling(), "u_n", "upheld", 6, is_reversible=False), Rejection
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "effect", "names", "is_over", "said"),
+    [
+        (None, "none", "", False, {"decision": "none"}),  # somebody has lifted it
+        ("x", "none", "", True, {"decision": "none"}),
+        ("x", "label", "y", True, {"decision": "none", "label": "x"}),
+        ("x", "remove", "y", True, {"decision": "none", "label": "x"}),
+        ("x", "label", "x", True, None),  # given again: that one has an appeal of its own
+        ("x", "label", "y", False, None),  # superseded before its time
+        (None, "label", "y", True, {"decision": "none", "beside": True}),
+        (None, "remove", "", True, None),
+        (None, "limit", "y", True, None),
+    ],
+)
+def test_the_reversal_of_what_has_ended_takes_nothing_away(
+    label: str | None, effect: str, names: str, is_over: bool, said: dict[str, Any] | None
+) -> None:
+    """Whatever others have decided meanwhile stays in force, with its labels."""
+    given = tuple(Label("po_1", name, "mo_2", 3, None, 2) for name in names)
+    before = Current(object_id="po_1", effect=effect, decision_id="mo_2", version=3)
+    against = ruling(decision="label" if label else "limit", label=label)
+    found = labels.told_after_its_end(against, before, given, is_over=is_over)
+    assert found == said
+    if found:
+        made = ruling(**({"label": None} | found | {"version": 4, "beside": labels.is_beside(found)}))
+        current, left = labels.after(made, before, given)
+        assert (current.effect, left) == (effect, given)
