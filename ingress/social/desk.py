@@ -28,7 +28,8 @@ class Desk:
     async def case(self, moderator: str, object_id: str) -> Json:
         """An object with all that was said and decided of it; its post and versions, where the moderator may see it.
 
-        Of a medium, whose it is and which post has it; of a user, its name; of each the version that is judged.
+        ``unread`` are versions that it has to judge and may not see, without their text: ``texts`` reads that. Of a
+        medium, whose it is and which post has it; of a user, its name; of each the version that is judged.
         ``policies`` are those that were decided by of late.
         """
         kind = object_id[:3]
@@ -42,6 +43,7 @@ class Desk:
             "labels": await self._store.records("desk_labels", {"id": object_id}),
             "post": post,
             "versions": versions,
+            "unread": await self._unread(moderator, object_id, versions),
             "policies": [one["policy_version"] for one in await self._store.records("desk_policies", _ROWS)],
             "medium": medium,
             "person": person,
@@ -60,6 +62,27 @@ class Desk:
         except (errors.NotFound, errors.Gone):
             return None, []
         return post, versions["data"]
+
+    async def texts(self, moderator: str, object_id: str) -> list[Json]:
+        """A post's text as it is, and in the versions that decisions name, newest first: for who has to judge it.
+
+        That is who has its case, or may decide an appeal that waits, whoever may see the post. Raises NotFound for
+        everybody else, and of what is deleted.
+        """
+        found = await self._texts(moderator, object_id)
+        if not found:
+            raise errors.NotFound
+        return found
+
+    async def _texts(self, moderator: str, object_id: str) -> list[Json]:
+        if not object_id.startswith("po_"):
+            return []
+        return await self._store.records("desk_texts", {"id": object_id, "moderator": moderator, **_ROWS})
+
+    async def _unread(self, moderator: str, object_id: str, seen: list[Json]) -> list[int]:
+        known = {one["version"] for one in seen}
+        found = [one["version"] for one in await self._texts(moderator, object_id)]
+        return [version for version in found if version not in known]
 
     async def appeals(self) -> list[Json]:
         """Those that wait, the oldest first."""

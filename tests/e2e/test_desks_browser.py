@@ -118,7 +118,7 @@ def test_pages_of_moderation(
     desk.page.get_by_label("Token").fill(public.token("u_other", ("posts:read", "moderator"), kind="user"))
     desk.page.get_by_role("button", name="Sign in").click()
     expect(desk.page).to_have_url(re.compile(f"{DESK}$"))
-    objects = [f"{DESK}/objects/{one}" for one in (waiting, decided, f"md_{'w' * 40}")]
+    objects = [f"{DESK}/objects/{one}" for one in (waiting, decided, f"{decided}/text", f"md_{'w' * 40}")]
     assert faults_of(desk.page, (DESK, *objects, f"{DESK}/appeals", f"{DESK}/decisions")) == {}
     desk.page.set_viewport_size(PHONE)
     desk.page.goto(DESK)

@@ -1,17 +1,11 @@
 -- The media of an object, for its case, whoever may see its post: what became of them, and whether this moderator may look.
--- That is who has the case, or may decide an appeal that waits. Only what was scanned clean has renditions. None of an erased
--- user. Primary keys, and (object_id, version) of decisions.
+-- Only what was scanned clean has renditions. None of an erased user. Primary keys, and those of moderation_judges.
 with named as (
     select %(id)s::text as media_id, 0 as place
     union all
     select t.media_id, t.place::int from post p cross join lateral unnest(p.media_ids) with ordinality as t (media_id, place)
     where p.post_id = %(id)s::text),
-judging as (
-    select exists (select from moderation_case c
-                   where c.object_id = %(id)s::text and c.state = 'assigned' and c.assignee = %(moderator)s::text)
-        or exists (select from moderation_decision d join moderation_appeal a using (decision_id)
-                   where d.object_id = %(id)s::text and a.state = 'open'
-                     and %(moderator)s::text not in (d.moderator, a.author_id)) as is_ones_own)
+judging as (select moderation_judges(%(moderator)s::text, %(id)s::text) as is_ones_own)
 select m.media_id, m.mime, m.scan_state, m.scan_state = 'ready' as is_ready,
        m.scan_state = 'ready' and j.is_ones_own as may_look, m.manifest,
        extract(epoch from clock_timestamp())::float8 as now_s

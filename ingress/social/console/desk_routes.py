@@ -73,6 +73,16 @@ async def picture(request: Request, object_id: str, media_id: str) -> Response:
     return Response(data, headers=pictures.HEADERS, media_type=mime)
 
 
+@router.get("/moderation/objects/{object_id}/text")
+async def text(request: Request, object_id: str) -> Response:
+    """The text of a post that one has to judge, whoever may see it: each look is a line of the audit log."""
+    if not USER_ID.fullmatch(object_id):
+        raise errors.NotFound
+    async with _moderating(request, "moderation.look", object_id, {"case": object_id}) as found:
+        texts = await _part(found, Desk).texts(_user(found), object_id)
+    return found.page("desk_texts.html", object_id=object_id, texts=texts)
+
+
 @router.get("/moderation/appeals")
 async def appeals(request: Request) -> Response:
     """Appeals that wait, the oldest first."""
