@@ -52,6 +52,9 @@ class Admission:
         del caller
         return [request.request_hash for request in requests]
 
+    async def require_caller(self, caller: Caller) -> None:
+        """Raises an error if this caller may not call at all: it hears that before what is wrong with its call."""
+
     async def require_reads(self, caller: Caller) -> None:
         """Raises an error if this caller may not read its events and operations now."""
 

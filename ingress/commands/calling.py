@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _JSON: Final = "application/json"
+_MALFORMED: Final = (errors.MalformedRequest, errors.IdempotencyKeyRequired, errors.InvalidCommand, errors.NotFound)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -49,15 +50,20 @@ async def command(
     if operation.scope is None:
         raise errors.NotFound  # an operation that no client may call has no route
     caller = await caller_of(request, operation.scope)
-    for id_ in (path_id, *said_by_route.values()):
-        if id_ is not None:
-            require_id(id_)
-    fields = envelope_fields.header_fields(request.headers)
-    asked_terms, asked = terms(request)
-    raw = await reading.body(request, reading.JSON, operation.body_bytes_max)
-    proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
-    call = envelope.read_call(operation, path_id, raw, fields, caller.principal, said_by_route=said_by_route)
-    if reading.choice(request, DRY_RUN, ("true", "false")) == "true":
+    try:
+        for id_ in (path_id, *said_by_route.values()):
+            if id_ is not None:
+                require_id(id_)
+        fields = envelope_fields.header_fields(request.headers)
+        asked_terms, asked = terms(request)
+        raw = await reading.body(request, reading.JSON, operation.body_bytes_max)
+        proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
+        call = envelope.read_call(operation, path_id, raw, fields, caller.principal, said_by_route=said_by_route)
+        is_forecast = reading.choice(request, DRY_RUN, ("true", "false")) == "true"
+    except _MALFORMED:
+        await parts.get(Admissions).of(operation.service).require_caller(caller)
+        raise
+    if is_forecast:
         return forecast(await parts.get(Admissions).of(operation.service).forecast(caller, call))
     answer, request_id = await parts.get(Commands).one(caller, call, asked_terms, proof)
     return answers.response(answer, asked.applied(), request_id)

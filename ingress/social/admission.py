@@ -40,6 +40,10 @@ class SocialAdmission(Admission):
         await self._users.present(caller, erased_too=is_erasing)
         return [_refusal(request) for request in requests]
 
+    async def require_caller(self, caller: Caller) -> None:
+        """A user exists from its first call on, whatever that says; an erased one calls no more. Raises Gone."""
+        await self._users.present(caller)
+
     async def require_reads(self, caller: Caller) -> None:
         """An erased user reads nothing, whatever it asks for. Raises Gone."""
         if caller.principal.startswith("user:"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -26,6 +26,9 @@ from schemas.fields import validation
 from schemas.social import limits
 from schemas.social.service import MODERATOR, READ
 from schemas.social.value_types import USER_ID
+
+if TYPE_CHECKING:
+    from ingress.identity.caller import Caller
 
 router: Final = APIRouter()
 
@@ -69,15 +72,17 @@ async def why(request: Request, post_id: str) -> Response:
 async def home(request: Request) -> Response:
     """The caller's home."""
     caller = await calling.caller_of(request, READ)
-    return calling.json(await parts_of(request).get(Timelines).home(caller.user, *calling.place(request)))
+    place = await _place(request, caller)  # whether the user is there, the home's own statement says
+    return calling.json(await parts_of(request).get(Timelines).home(caller.user, *place))
 
 
 @router.get("/v1/timelines/home/stream")
 async def stream_home(request: Request) -> Response:
     """What comes home from now on (server-sent events); Last-Event-ID or ``after`` resumes."""
     caller = await calling.caller_of(request, READ)
-    parts, after = parts_of(request), asked_after(request)
+    parts = parts_of(request)
     await parts.get(Users).present(caller)
+    after = asked_after(request)
     streams = parts.get(HomeStreams)
     streams.admit(caller)
     return PlacedStream(streams.stream(caller, after), partial(streams.leave, caller))
@@ -87,7 +92,7 @@ async def stream_home(request: Request) -> Response:
 async def public(request: Request) -> Response:
     """What all users may see; while Postgres is away, what they could see some seconds ago."""
     caller = await calling.caller_of(request, READ)
-    limit, cursor = calling.place(request)
+    limit, cursor = await _place(request, caller)
     parts = parts_of(request)
     snapshot = parts.get(PublicSnapshot)
     snapshot.asked()
@@ -147,6 +152,15 @@ async def get_follow(request: Request, user_id: str) -> Response:
     _require_user(user_id)
     found = await parts_of(request).get(Edges).get(user, user_id)
     return calling.json(found, calling.NO_STORE | {"ETag": f'"{found["version"]}"'})
+
+
+async def _place(request: Request, caller: Caller) -> tuple[int, str | None]:
+    """As ``calling.place``; a user who may not call hears that first. Raises Gone."""
+    try:
+        return calling.place(request)
+    except errors.Rejected:
+        await parts_of(request).get(Users).present(caller)
+        raise
 
 
 def _require_user(user_id: str) -> None:

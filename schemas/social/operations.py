@@ -30,7 +30,8 @@ def _something(payload: dict[str, object]) -> list[dict[str, str]]:
     """A post has a text or media."""
     if payload["text"] or payload["media_ids"]:
         return []
-    return [{"field": "text", "reason": f"must have 1 to {limits.POST_TEXT_LENGTH_MAX} characters without media"}]
+    reason = f"must have 1 to {limits.POST_TEXT_LENGTH_MAX} characters without media"
+    return [{"field": "payload.text", "reason": reason}]
 
 
 def _changes(payload: dict[str, object]) -> list[dict[str, str]]:

@@ -16,8 +16,8 @@ from schemas.refusals import wrong_value
 from schemas.social import limits
 
 _RESTRICTS: Final = ("limit", "remove")
-_NOT_ON_IT: Final = wrong_value("label", "must be one that the object has, to take it away")
-_TOO_MANY: Final = wrong_value("label", f"must be one of at most {limits.MODERATION_LABELS_MAX} of an object")
+_NOT_ON_IT: Final = wrong_value("payload.label", "must be one that the object has, to take it away")
+_TOO_MANY: Final = wrong_value("payload.label", f"must be one of at most {limits.MODERATION_LABELS_MAX} of an object")
 
 
 class Label(Struct, frozen=True):

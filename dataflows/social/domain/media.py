@@ -18,6 +18,10 @@ from schemas.social import limits
 #: final states, in which no byte of the medium is kept
 ENDED: Final = frozenset({"checksum_failed", "infected", "rejected", "expired", "deleted"})
 _S_US: Final = 1_000_000
+_NOT_READY: Final = (
+    "Some media are not ready for this post; see media_ids. None was taken: send it when they are, or without them,"
+    " with a new key."
+)
 _NO_SUCH: Final = Rejection("not_found", "No such object.")
 
 
@@ -160,7 +164,7 @@ def not_ready(
     unready = [media_id for media_id in wanted if not is_ready(media_id)]
     if not unready:
         return None
-    return Rejection("media_not_ready", "Some media are not ready for this post.", {"media_ids": unready})
+    return Rejection("media_not_ready", _NOT_READY, {"media_ids": unready})
 
 
 def attached(media: Media, post_id: str, now: int) -> Media:

@@ -52,7 +52,7 @@ def decide_publish(
     if (parent is not None and parent.is_removed) or (quoted is not None and quoted.is_removed):
         return refusals.TAKEN_DOWN
     if quoted is not None and not quoted.is_open:
-        return refusals.not_public("quote_of")
+        return refusals.not_public("payload.quote_of")
     post_id = identity.derived_id("po", command.scope, "POST /v1/posts", command.idempotency_key)
     return Post(
         post_id=post_id,

@@ -28,9 +28,4 @@ def not_public(field: str) -> Rejection:
     return wrong_value(field, "must be a public post")
 
 
-NOTHING_LEFT: Final = wrong_value("text", "must not be empty without media")
-
-
-def media_not_ready(media_ids: list[str]) -> Rejection:
-    """The refusal of media that are not ready, not the author's, unknown, or in another post."""
-    return Rejection("media_not_ready", "Media cannot be attached; see media_ids.", {"media_ids": media_ids})
+NOTHING_LEFT: Final = wrong_value("payload.text", "must not be empty without media")

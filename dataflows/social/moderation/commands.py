@@ -18,7 +18,7 @@ from schemas.refusals import stale, version_conflict, wrong_value
 from schemas.social.moderation_operations import case_named, id_in_case
 
 _NO_OBJECT: Final = Rejection("not_found", "No such object.")
-_OVER: Final = wrong_value("expires_at", "must be in the future")
+_OVER: Final = wrong_value("payload.expires_at", "must be in the future")
 _NOT_OVER: Final = Rejection("state_conflict", "Another decision is in force, or its time is not over.")
 _S_US: Final = 1_000_000
 

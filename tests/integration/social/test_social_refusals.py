@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from ingress.identity.issuer import SCOPES_OF_USERS
@@ -45,6 +46,59 @@ def test_the_end_of_what_never_was_is_no_error_and_no_news(people: list[SocialUs
         refused(fan.send("DELETE", f"/v1/{kind}/{author.name}"), 404, "not_found")
 
 
+NOT_WELL_FORMED: tuple[tuple[str, str, Any], ...] = (
+    ("POST", "/v1/posts", {"idempotency_key": "k", "payload": {"text": ""}}),
+    ("POST", "/v1/posts", {"payload": {"text": "without a key"}}),
+    ("PUT", "/v1/follows/...", {"idempotency_key": "k", "payload": {}}),
+    ("PATCH", "/v1/me", ["no envelope"]),
+    ("GET", "/v1/timelines/home?limit=0", None),
+    ("GET", "/v1/timelines/public?limit=101", None),
+    ("GET", "/v1/timelines/home/stream?after=x&after=y", None),
+    ("GET", "/v1/notifications?limit=x", None),
+)
+
+
+def test_a_user_exists_from_its_first_call_on_and_is_gone_with_its_last_whatever_they_say(
+    public: PublicSystem, people: list[SocialUser]
+) -> None:
+    """Also where the call is not well-formed."""
+    friend, _ = people
+
+    def called(user: SocialUser, method: str, path: str, body: Any) -> int:
+        headers = {"authorization": f"Bearer {public.token(user.name, SCOPES_OF_USERS, kind='user')}"}
+        return httpx.request(method, public.base_url + path, json=body, headers=headers, trust_env=False).status_code
+
+    for said in NOT_WELL_FORMED:
+        user = SocialUser(public)
+        refused(friend.get(f"/v1/users/{user.name}"), 404, "not_found")
+        assert called(user, *said) in (400, 404, 422), said
+        assert friend.read(f"/v1/users/{user.name}")["version"] == 1, said
+        user.do("POST", "/v1/me/erasure", {"confirm": user.name})
+        assert called(user, *said) == 410, said
+
+
+def test_a_wrong_value_is_named_as_it_was_sent(public: PublicSystem, people: list[SocialUser]) -> None:
+    """By its place in the envelope, whoever found it."""
+    author, fan = people
+    kept = author.post("kept", visibility="followers")["post_id"]
+    moderator = SocialUser(public, scopes=(*SCOPES_OF_USERS, "moderator"))
+    said = {"object_id": kept, "reason": "x", "policy_version": 1}
+    for field, answer in (
+        ("text", author.send("POST", "/v1/posts", {"text": ""})),
+        ("text", author.send("PATCH", f"/v1/posts/{kept}", {"text": ""}, version=1)),
+        ("quote_of", author.send("POST", "/v1/posts", {"text": "x", "quote_of": kept})),
+        (
+            "label",
+            moderator.send("POST", "/v1/moderation/decisions", said | {"decision": "none", "label": "none such"}),
+        ),
+        ("confirm", author.send("POST", "/v1/me/erasure", {"confirm": fan.name})),
+    ):
+        problem = refused(answer, 422, "invalid_command")
+        assert [one["field"] for one in problem["errors"]] == [f"payload.{field}"]
+    problem = refused(author.send("POST", "/v1/posts", {"text": "x", "media_ids": ["md_1"]}), 422, "media_not_ready")
+    assert (problem["media_ids"], "with a new key" in problem["detail"]) == (["md_1"], True)
+
+
 def test_a_decision_that_would_be_over_at_once_is_none(public: PublicSystem, people: list[SocialUser]) -> None:
     author, _ = people
     moderator = SocialUser(public, scopes=(*SCOPES_OF_USERS, "moderator"))
@@ -52,7 +106,7 @@ def test_a_decision_that_would_be_over_at_once_is_none(public: PublicSystem, peo
     said = {"object_id": post, "decision": "limit", "reason": "abuse", "policy_version": 3}
     past = said | {"expires_at": (datetime.now(UTC) - timedelta(seconds=1)).isoformat()}
     problem = refused(moderator.send("POST", "/v1/moderation/decisions", past), 422, "invalid_command")
-    assert [one["field"] for one in problem["errors"]] == ["expires_at"]
+    assert [one["field"] for one in problem["errors"]] == ["payload.expires_at"]
     assert moderator.do("POST", "/v1/moderation/decisions", said)["version"] == 1, "nothing was decided before"
 
 

@@ -76,7 +76,7 @@ def test_what_is_answered_or_quoted_must_be_there_and_a_quote_open(field: str, s
     said = command("publish_post", text="x", **{field: "po_2"})
     parent, quoted = (seen, None) if field == "reply_to" else (None, seen)
     refused = post_decisions.decide_publish(AUTHOR, said, 7, parent, quoted)
-    assert refused == (seen if isinstance(seen, Rejection) else refusals.not_public("quote_of"))
+    assert refused == (seen if isinstance(seen, Rejection) else refusals.not_public("payload.quote_of"))
 
 
 def test_the_version_is_compared_before_all_else_of_ones_own_post() -> None:
