@@ -64,7 +64,10 @@ class PartitionState(Protocol):
         """
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> Workspace:
-        """A workspace over the rows of the last ``reads``, in the order of its queries."""
+        """A workspace over the rows of the last ``reads``, in the order of its queries.
+
+        No rows where the batch has no command that may be decided: then nothing was asked.
+        """
 
 
 class OpenPartition(Protocol):

@@ -76,8 +76,9 @@ class SocialPartition:
         return [statement for _, statement in found]
 
     def begin(self, rows: Sequence[list[tuple[Any, ...]]]) -> SocialWorkspace:
-        """A workspace over what they gave."""
-        return SocialWorkspace(self._partition, SocialBatch(dict(zip(self._asked, rows, strict=True))))
+        """A workspace over what they gave; over nothing where a batch has nothing but what is refused."""
+        asked = self._asked if rows else ()
+        return SocialWorkspace(self._partition, SocialBatch(dict(zip(asked, rows, strict=True))))
 
 
 class SocialWorkspace:
