@@ -30,6 +30,38 @@ PLANTED: Final = {
     "tenancy_usage_stores": "update usage_event set subject = 'another' where dimension = 'tokens'",
     "tenancy_conflicts_contradict": "update usage_conflict set quantity = 1 where event_id = 'e0'",
 }
+PLANTED_COSTS: Final = {
+    "tenancy_costs": "insert into tenant_cost_slice (seq, tenant_id, source, calls, database_us) select last_seq + 1, 'tn_nobody',"
+    " 'ingress-0', 1, 1 from tenant_feed where feed = 'cost'; update tenant_feed set last_seq = last_seq + 1 where feed = 'cost'",
+    "tenancy_evidence": "update tenant_feed set last_seq = last_seq + 1 where feed = 'evidence'",
+}
+_SLICE = (
+    "insert into tenant_cost_slice (seq, tenant_id, source, calls, database_us, commands)"
+    " select (select last_seq from tenant_feed where feed = 'cost') + {place}, tenant_id, 'owner', {calls}, 0, 1 from tenant limit 1"
+)
+_CLOSED = "update isolation_safe_mode set is_on = true, since = now(), probe = 'planted', evidence = 'a row of another'"
+#: further ways to break some of them, with the reason that is told
+OTHER_WAYS: Final = (
+    ("tenancy_costs", "it is of calls, and", _SLICE.format(place=1, calls=1)),
+    ("tenancy_costs", "a place is missing", _SLICE.format(place=1, calls=0)),
+    ("tenancy_costs", "a place is missing", _SLICE.format(place=2, calls=0)),
+    ("tenancy_evidence", "no audit row with a note", "insert into isolation_violation (place, probe, evidence, resolved_at,"
+     " resolved_by, note) values (1, 'planted', 'x', now(), 's_ann', 'looked at')"),
+    ("tenancy_evidence", "without evidence", "insert into audit_log values (0, now(), 'isolation_monitor', 'r', 'isolation.safe_mode',"
+     " 'planted', 'done', '{\"evidence\": \"a row of another\"}', '', '')"),
+    ("tenancy_evidence", "safe mode is not", _CLOSED),
+    ("tenancy_evidence", "safe mode is not", "insert into repair_case (id, kind, reference, evidence)"
+     " values ('case_planted', 'isolation_safe_mode', 'tenancy', '{}')"),
+    ("tenancy_support_audited", "it names no grant", "update tenant_audit set result = 'refused', grant_id = 'sg_nobody'"),
+    ("tenancy_support_audited", "it names no grant", "update tenant_audit set result = 'refused', actor = 's_nobody'"),
+    ("tenancy_support_audited", "the glass was broken", "update support_grant set break_glass = true, not_before = null,"
+     " approvers = '[\"a\", \"b\"]', duration_s = 60"),
+)  # fmt: skip
+#: identity, statement, and what is told of it
+WAYS: Final = (
+    *((identity, statement, "") for identity, statement in (PLANTED | PLANTED_COSTS).items()),
+    *((identity, statement, told) for identity, told, statement in OTHER_WAYS),
+)
 #: the same over tenants and their rows alone
 BY_SQL: Final = {
     "tenancy_quotas_counted": "update quota_usage set used = used + 1",

@@ -14,6 +14,7 @@ from ingress.tenancy.database_costs import DatabaseCosts
 from reconciliation.tenancy.tenant_stores import noisy
 from sinks.postgres.migrate import migrate
 from tests.each import each
+from tests.worlds.mover_world import TENANT
 
 if TYPE_CHECKING:
     from tests.servers import World
@@ -49,6 +50,8 @@ def test_what_statements_of_tenants_took_is_kept_and_who_took_most_is_noisy(stac
     migrate(superuser, stack.settings.role_passwords())  # a clone has no grants on itself
     with psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute(SLOWLY)
+        for name in ("tn_slow", "tn_fast"):
+            connection.execute(TENANT, (name, "active", "pl_pool_default"))
 
     async def asked() -> None:
         store = Store(stack.addresses.postgres_dsns["millrace_ingress"])
@@ -59,6 +62,7 @@ def test_what_statements_of_tenants_took_is_kept_and_who_took_most_is_noisy(stac
             await store.rows("quota_usage", {"tenant_id": "tn_slow"})
             await store.rows("quota_usage", {"tenant_id": "tn_fast"})
             await store.rows("tenant_stores", {})  # nobody's
+            await store.rows("quota_usage", {"tenant_id": "tn_nobody"})  # as a path may name one
         for _ in range(3):
             await costs.judge(0.5)
             await store.rows("quota_usage", {"tenant_id": "tn_slow"})

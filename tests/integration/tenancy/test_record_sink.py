@@ -13,6 +13,7 @@ from sinks.clickhouse.services import SINKS
 from sinks.clickhouse.tenancy.records import RECORD_SINK
 from tests.eventually import eventually, patient
 from tests.worlds.desk_world import process
+from tests.worlds.mover_world import TENANT
 from tests.worlds.public_system import system_of_its_own
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 ADDED = """
-select tenant_cost_add('ingress-0', array['tn_a', 'tn_b'], array[1, 2]::bigint[], array[1000, 3000]::bigint[], 10);
-select tenant_cost_measured('owner', array['tn_a'], array[7]::bigint[], array[2000]::bigint[], array[99]::bigint[]);
+select tenant_cost_add('ingress-0', array['tn_a', 'tn_nobody', 'tn_b'], array[1, 9, 2]::bigint[], array[1000, 9, 3000]::bigint[], 10);
+select tenant_cost_measured('owner', array['tn_nobody', 'tn_a'], array[9, 7]::bigint[], array[9, 2000]::bigint[], array[9, 99]::bigint[]);
 insert into isolation_violation (probe, evidence) values ('sql:forged', 'taken');
 select audit_append('s_ann', 'placement.drain', 'tenancy_pool', 'done', '{"note": "what nobody copies"}')
 """
@@ -65,7 +66,11 @@ def copies(system: PublicSystem) -> list[list[tuple[Any, ...]]]:
 
 def test_each_record_is_in_clickhouse_once_wherever_the_sink_is_killed(system: PublicSystem) -> None:
     with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as connection:
+        for name in ("tn_a", "tn_b"):
+            connection.execute(TENANT, (name, "active", "pl_pool_default"))
         connection.execute(ADDED)
+        costs = "select seq, tenant_id from tenant_cost_slice order by seq"
+        assert connection.execute(costs).fetchall() == [(1, "tn_a"), (2, "tn_b"), (3, "tn_a")]  # and of nobody none
         with pytest.raises(psycopg.errors.DivisionByZero), connection.transaction():
             connection.execute(ROLLED_BACK)
         for point in ("sink_after_plan", "sink_after_insert", "sink_after_mark"):
