@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingress.commands.admission import Admission
+from ingress.commands.admission import Admission, Signals
 from ingress.http.answers import failed
 from ingress.tenancy import callers
 from schemas import errors
-from schemas.tenancy.operations import STAFF, WRITE, resource_of
+from schemas.fields import validation
+from schemas.tenancy.operations import PERSON, STAFF, WRITE, resource_of
 from sinks.tenancy import seals
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class TenancyAdmission(Admission):
         known = await self._tenants.active(caller, writes=True)
         if known.is_shredded:
             raise errors.KeyShredded
+
+    async def signals(self, caller: Caller, requests: Sequence[Request]) -> list[Signals | None]:
+        """Who acts, where a tenant's history shall name it. A subject that can be no person's is not told."""
+        acts = {PERSON: caller.subject} if validation.is_person(caller.subject) else None
+        return [acts if request.operation.signals is not None else None for request in requests]
 
     async def travelling(self, caller: Caller, requests: Sequence[Request]) -> list[dict[str, Any]]:
         """Documents sealed for the resource that they are of."""

@@ -128,6 +128,7 @@ _CHANGE: Final = {
     "version": INTEGER,
     "at": STRING,
     "by": STRING,
+    "person": TEXT_OR_NULL,
     "operation": TEXT_OR_NULL,
     "request_id": TEXT_OR_NULL,
     "changed": {"type": "object", "additionalProperties": a_schema({"from": {}, "to": {}})},

@@ -84,6 +84,7 @@ TABLES: Final[dict[str, Table]] = {
             "operation": "the command; null = what processes do by themselves",
             "request_id": "of that command",
             "changed": "by name, what it was and what it is",
+            "person": "who did it; null = a process by itself, or changed before that was kept",
         },
     ),
     "billing_run": Table(

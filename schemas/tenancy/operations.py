@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schemas import senders
 from schemas.fields.validation import Field
-from schemas.fields.value_types import COUNT, CURRENCY, ID, whole
+from schemas.fields.value_types import COUNT, CURRENCY, ID, SIGNALS, whole
 from schemas.identity import derived_id
 from schemas.limits import DOCUMENT_BODY_BYTES_MAX
 from schemas.operation import Named, Operation
@@ -62,6 +62,9 @@ def _changes(payload: dict[str, Any]) -> list[dict[str, str]]:
     return [{"field": "payload", "reason": "must change something"}]
 
 
+#: who acts, as the ingress has it of the token: no part of the request, and no program outside says it
+PERSON: Final = "person"
+_ACTS: Final = Field(SIGNALS, "the person who acts", default=None, nullable=True, since=2)
 _REASON: Final = {"reason": Field(types.REASON, "why, for people")}
 
 
@@ -101,6 +104,7 @@ def of_tenant(
         needs_version=needs_version,
         together=together,
         read_at=read_at,
+        signals=_ACTS,
     )
 
 
@@ -132,6 +136,7 @@ _TENANT_OPERATIONS: Final = (
         result="CommittedTenant",
         scope=STAFF,
         refusals=("state_conflict", "placement_full"),
+        signals=_ACTS,
         creates="tn",
         result_id="tenant_id",
     ),

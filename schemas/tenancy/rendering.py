@@ -88,6 +88,7 @@ def history_document(row: Mapping[str, Any]) -> dict[str, Any]:
         "version": row["version"],
         "at": moment(row["at"]),
         "by": row["made_by"],
+        "person": row["person"],
         "operation": row["operation"],
         "request_id": row["request_id"],
         "changed": {name: {"from": was, "to": is_} for name, (was, is_) in sorted(row["changed"].items())},

@@ -89,7 +89,15 @@ _EVENT: Final[dict[str, Any]] = {
         "size": 17,
     },
 }
+
+
+def _signals(name: str) -> dict[str, Any]:
+    """Who acts, of what staff does with a tenant."""
+    of_tenants = name.endswith(("Tenant", "Migration", "TenantKey", "TenantKeys"))
+    return {"signals": {"person": "s_golden"}} if of_tenants else {}
+
+
 RECORDS: Final[dict[str, dict[str, Any]]] = {
-    **{name: ENVELOPE | {"payload": payload} for name, payload in _PAYLOADS.items()},
+    **{name: ENVELOPE | {"payload": payload} | _signals(name) for name, payload in _PAYLOADS.items()},
     "MultiTenantSaasCommitted": _EVENT,
 }

@@ -46,7 +46,7 @@ class Caller:
     def __init__(self, system: PublicSystem, name: str, kind: str, subject: str, scopes: tuple[str, ...]) -> None:
         keys = KeyFolder(system.settings.the_home().path / "keys")
         token = issue_token(keys, name, scopes, kind=kind, subject=subject)  # type: ignore[arg-type]
-        self.name = name
+        self.name, self.person = name, subject
         self.http = a_client(system, token)
 
     def done(self, method: str, path: str, payload: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

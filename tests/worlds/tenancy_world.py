@@ -52,8 +52,8 @@ class Caller:
 
     def __init__(self, system: PublicSystem, name: str, kind: Any, scopes: tuple[str, ...]) -> None:
         keys = KeyFolder(system.settings.the_home().path / "keys")
-        token = issue_token(keys, name, scopes, limits.TOKEN_TTL_MAX_S, kind=kind, subject=f"s_{uuid.uuid4().hex[:6]}")
-        self.name = name
+        self.name, self.person = name, f"s_{uuid.uuid4().hex[:6]}"
+        token = issue_token(keys, name, scopes, limits.TOKEN_TTL_MAX_S, kind=kind, subject=self.person)
         self.http = httpx.Client(
             base_url=system.base_url,
             headers={"Authorization": f"Bearer {token}"},

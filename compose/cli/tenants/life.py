@@ -187,7 +187,8 @@ def history(
 
 def _change(row: dict[str, Any]) -> list[str]:
     """A line of who and when, and the fields below it."""
-    by = f"version {row['version']}  {shown.cell(row['at'])}  {shown.cell(row['by'])}"
+    who = shown.cell(row["by"]) if row["person"] is None else f"{shown.cell(row['person'])} as {shown.cell(row['by'])}"
+    by = f"version {row['version']}  {shown.cell(row['at'])}  {who}"
     said = {name: f"{shown.cell(of['from'])} -> {shown.cell(of['to'])}" for name, of in row["changed"].items()}
     operation = f"  {row['operation']}" if row["operation"] else ""
     return [f"{by}{operation}", *(f"  {line}" for line in shown.facts(said, shown.WIDTH - 2))]

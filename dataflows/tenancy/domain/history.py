@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from dataflows.tenancy.domain.tenant import Tenant
 from schemas.records import Command
+from schemas.tenancy.operations import PERSON
 
 #: state, plan, quotas and placement; the database notes the same ones of what no command changes
 FIELDS: Final = (
@@ -17,7 +18,7 @@ FIELDS: Final = (
 
 
 class Noted(Struct, frozen=True, kw_only=True):
-    """One row: what became other in a version, in whose name, and by which command."""
+    """One row: what became other in a version, in whose name, by whom, and by which command."""
 
     tenant_id: str
     version: int
@@ -25,6 +26,7 @@ class Noted(Struct, frozen=True, kw_only=True):
     made_by: str
     operation: str
     request_id: str
+    person: str | None
     changed: dict[str, list[Any]]  # by name, what it was and what it is
 
 
@@ -41,5 +43,6 @@ def noted(before: Tenant | None, after: Tenant, command: Command) -> Noted | Non
         made_by=command.scope,
         operation=command.operation,
         request_id=command.request_id,
+        person=(command.signals or {}).get(PERSON),
         changed=changed,
     )

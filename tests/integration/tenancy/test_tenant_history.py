@@ -42,13 +42,18 @@ def history(ops: Caller, tenant: str, **asked: Any) -> dict[str, Any]:
 
 
 def test_every_change_of_a_tenant_says_who_made_it_and_what_was_before(system: PublicSystem) -> None:
-    ops, tenant, other = staff(system, "tenants:admin"), a_tenant(system, quotas={"resources": 9}), a_tenant(system)
+    ops, another, tenant = (
+        staff(system, "tenants:admin"),
+        staff(system, "tenants:admin"),
+        a_tenant(system, quotas={"resources": 9}),
+    )
+    other = a_tenant(system)
     path = f"/v1/tenants/{tenant.name}"
     ops.done("POST", f"{path}/keys/rotate")  # another version, in which nothing of this is other
     version = ops.http.get(path).json()["version"]
     ops.done("PATCH", path, {"tier": "enterprise", "quotas": {"resources": 5}}, expected_version=version)
     ops.done("POST", f"{path}/suspend", {"mode": "read_only", "reason": "unpaid"})
-    ops.done("POST", f"{path}/resume")
+    another.done("POST", f"{path}/resume")
     found = history(ops, tenant.name)["data"]
     assert [(one["operation"], one["by"], one["version"]) for one in found] == [
         ("resume_tenant", "m_ops", version + 3),
@@ -63,6 +68,7 @@ def test_every_change_of_a_tenant_says_who_made_it_and_what_was_before(system: P
     assert found[1]["changed"]["state"] == {"from": "active", "to": "suspended"}
     assert found[3]["changed"]["state"] == {"from": None, "to": "active"}
     assert all(one["request_id"] for one in found)
+    assert [one["person"] for one in found[:3]] == [another.person, ops.person, ops.person] != [ops.person] * 3
     first = history(ops, tenant.name, limit=3)
     rest = history(ops, tenant.name, limit=3, cursor=first["next_cursor"])
     assert ([*first["data"], *rest["data"]], rest["has_more"]) == (found, False)
@@ -77,7 +83,7 @@ def test_what_a_mover_changes_by_itself_is_in_it_and_nobody_may_change_a_row(sys
     move = ops.done("POST", f"{path}/migrations", {"placement": {"mode": "partitioned"}})
     becomes(lambda: ops.http.get(f"{path}/migrations/{move['migration_id']}").json()["state"], "soaking", 60)
     newest = eventually(lambda: history(ops, tenant.name)["data"][0])
-    assert (newest["by"], newest["operation"]) == ("millrace_tenancy_mover", None)
+    assert (newest["by"], newest["person"], newest["operation"]) == ("millrace_tenancy_mover", None, None)
     assert newest["changed"]["placement_id"] == {"from": move["source"], "to": move["target"]}
     assert newest["changed"]["generation"] == {"from": 1, "to": 2}
     addresses = system.settings.addresses()

@@ -41,6 +41,7 @@ class Scene:
     invoice: str
     grant: str
     resource: str
+    person: str
 
 
 def metered(tenant: Caller, day: int, quantity: int) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def a_scene(public: PublicSystem) -> Iterator[Scene]:
     allows.done("POST", f"{root}/support_grants/{denied}/deny")  # a wide row with a form at its end
     token = asks.http.post(f"{root}/support_grants/{grant}/token").json()["token"]
     assert member.http.get("/v1/resources", headers={"Authorization": f"Bearer {token}"}).status_code == 200
-    yield Scene(member.name, invoice, grant, resource)
+    yield Scene(member.name, invoice, grant, resource, staff.person)
     for caller in (writer, asks, allows):
         caller.http.close()
     tenancy.close()
@@ -102,6 +103,7 @@ def test_all_of_a_tenant_is_on_one_page(visitors: Visitors, scene: Scene) -> Non
         "soft limit reached",
         "resource_writes",
         chain,
+        f'{scene.person} <span class="hint">as m_ops</span>',
     ):
         assert shown in page.text
     heights = re.findall(r'<rect x="\d+" y="([\d.]+)"', page.text)

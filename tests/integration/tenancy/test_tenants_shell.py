@@ -130,6 +130,7 @@ def test_the_life_of_a_tenant_at_a_shell(system: PublicSystem, tmp_path: Path) -
     changes = ops.lines("history", tenant)
     newest = ops.json("history", tenant)["data"][0]
     assert changes[0].startswith(f"version {newest['version']}  "), changes
+    assert any(f"{ops.name} as m_ops" in line for line in changes), changes
     assert any(line.split() == ["state", newest["changed"]["state"]["from"], "->", "exported"] for line in changes), (
         changes
     )
