@@ -181,9 +181,18 @@ class TenantNotActive(Rejected):
     """The tenant is not served now; see state."""
 
     code = "tenant_not_active"
+    _NEXT: ClassVar[Mapping[str, str]] = {
+        "unknown": "No tenant of that name is known here: ask who issued the token.",
+        "provisioning": "The tenant is being made: try again when it is active.",
+        "suspended": "The tenant is suspended: an operator of the platform says why, and resumes it.",
+        "offboarding": "The tenant is leaving: it writes no more.",
+        "exported": "The tenant is leaving: it writes no more.",
+        "deleting": "The tenant is deleted: nothing of it is served again.",
+        "deleted": "The tenant is deleted: nothing of it is served again.",
+    }
 
     def __init__(self, state: str = "unknown") -> None:
-        super().__init__(state=state)
+        super().__init__(self._NEXT.get(state), state=state)
         self.state = state
 
 

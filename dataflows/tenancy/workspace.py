@@ -125,7 +125,7 @@ class TenancyWorkspace:
                 is_shredded = self._known.is_shredded(found.tenant_id)
                 decided = tenant.deleting(found, command, now, is_shredded=is_shredded)
             case "delete_tenant":
-                decided = tenant.conflict(found, "it is being moved")
+                decided = tenant.conflict(found, "complete, roll back or abort its move first")
             case _:
                 return Rejection("not_found", "There is no such operation.")
         return decided if isinstance(decided, Rejection) else self._tenant(decided, command)
@@ -163,7 +163,7 @@ class TenancyWorkspace:
     def _move(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
         payload: dict[str, Any] = command.payload
         if found.tenant_id in self._known.migrations:
-            return tenant.conflict(found, "it is being moved already")
+            return tenant.conflict(found, "it is being moved already; complete, roll back or abort that move first")
         if found.state in ("provisioning", "deleting", "deleted"):
             return tenant.conflict(found, "it cannot be moved")
         if self._known.is_shredded(found.tenant_id):

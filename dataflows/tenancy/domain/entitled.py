@@ -28,7 +28,11 @@ def refusal(limits: Sequence[Limit], used: int) -> Denial | None:
     reached = next((one for one in limits if not one.soft and used >= one.limit), None)
     if reached is None:
         return None
-    return Denial("quota_exceeded", "The tenant has as many resources as it is entitled to.", told(reached, used))
+    return Denial(
+        "quota_exceeded",
+        "The tenant has as many resources as it is entitled to: delete one, or have that changed.",
+        told(reached, used),
+    )
 
 
 def warnings(limits: Sequence[Limit], used: int) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ TO_TARGET: Final = frozenset({"prepared", "copying", "catching_up", "verifying",
 #: states in which the source gets every image, until it is emptied or serves again
 TO_SOURCE: Final = frozenset({"committed", "soaking", "rolling_back"})
 ABORTABLE: Final = frozenset({"planned", *TO_TARGET})
+OVER: Final = frozenset({"completed", "aborted", "rolled_back"})
 MOVING: Final = Denial("unavailable", "The tenant is being moved; try again with the same identity.")
 
 
@@ -89,12 +90,21 @@ def told(migration: Migration, verb: str, now: int) -> Migration | Rejection:
             return _changed(migration, now, state="rolling_back")
         if verb == "complete_migration":
             return _changed(migration, now, closing=True)
-    return refused(state)
+    return refused(state, is_closing=migration.closing)
 
 
-def refused(state: str) -> Rejection:
+def refused(state: str, *, is_closing: bool = False) -> Rejection:
     """The refusal of a command in this state of a move; a move that is over takes none."""
-    return Rejection("state_conflict", f"The move is {state}.", {"state": state, "current_state": state})
+    told: dict[str, object] = {"state": state, "current_state": state}
+    return Rejection("state_conflict", f"The move is {state}: {_may(state, is_closing)}.", told)
+
+
+def _may(state: str, is_closing: bool) -> str:
+    if state in ABORTABLE:
+        return "it may be aborted now, and rolled back or completed when it soaks"
+    if state == "soaking":
+        return "it is being completed" if is_closing else "it may be rolled back or completed now"
+    return "that is over" if state in OVER else "wait for what it becomes"
 
 
 def _changed(migration: Migration, now: int, **changes: Any) -> Migration:

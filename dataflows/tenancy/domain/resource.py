@@ -67,7 +67,11 @@ def _over(tenant: Tenant, used: int) -> Rejection | None:
     if not limit or used < int(limit):
         return None
     numbers: dict[str, object] = {"dimension": DIMENSION, "limit": int(limit), "used": used}
-    return Denial("quota_exceeded", "The tenant has as many resources as it may have.", numbers)
+    return Denial(
+        "quota_exceeded",
+        "The tenant has as many resources as it may have: delete one, or have its quota raised.",
+        numbers,
+    )
 
 
 def _head(command: Command, tenant: Tenant, version: int, created_at: int, now: int) -> Head:

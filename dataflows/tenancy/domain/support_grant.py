@@ -160,6 +160,8 @@ def asked_anew(grant: SupportGrant, tenant_id: str, tier: str, now: int) -> Supp
 def _consented(grant: SupportGrant, state: State, said: dict[str, Any], now: int) -> SupportGrant | Rejection:
     if state not in ("requested", "approved") or grant.consented_by is not None:
         return _conflict(state)
+    if said["person"] == grant.requester:
+        return Rejection("four_eyes_required", "Another person than the requester has to consent to it.", {})
     narrowed = _narrowed(grant, said["duration_s"], said["masked_fields"] or ())
     if isinstance(narrowed, Rejection):
         return narrowed

@@ -6,12 +6,18 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from schemas.errors import TenantNotActive
 from schemas.records import Command, Denial, Rejection
 from schemas.tenancy.operations import made_id
 from schemas.tenancy.value_types import REGION_DEFAULT
 
 POOLED_SCHEMA: Final = "tenancy_pool"
 _SERVES_WRITES: Final = "active"
+#: what has to be done before a tenant is deleted
+_BEFORE_ITS_END: Final = {
+    **dict.fromkeys(("provisioning", "active", "suspended"), "offboard it, and export it then"),
+    "offboarding": "export it first, and wait until it is exported",
+}
 
 
 class OfAStore:
@@ -161,7 +167,7 @@ def offboarded(tenant: Tenant, command: Command, now: int) -> Tenant | Rejection
 def deleting(tenant: Tenant, command: Command, now: int, *, is_shredded: bool = False) -> Tenant | Rejection:
     """The tenant being deleted: only after an export, or if nobody can export it because its keys are destroyed."""
     if tenant.state != "exported" and not (is_shredded and tenant.state == "offboarding"):
-        return conflict(tenant, "export it first, while it is offboarding")
+        return conflict(tenant, _BEFORE_ITS_END.get(tenant.state, "there is nothing left to delete"))
     return _moved(tenant, now, state="deleting", reason=str(command.payload["reason"]))
 
 
@@ -175,7 +181,7 @@ def why_no_writes(tenant: Tenant | None) -> Denial | None:
     state = "unknown" if tenant is None else tenant.state
     if state == _SERVES_WRITES:
         return None
-    return Denial("tenant_not_active", "The tenant is not served now; see state.", {"state": state})
+    return Denial(TenantNotActive.code, TenantNotActive(state).public, {"state": state})
 
 
 def _moved(tenant: Tenant, now: int, **changes: Any) -> Tenant:

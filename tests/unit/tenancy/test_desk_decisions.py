@@ -224,6 +224,8 @@ def test_who_is_not_asked_may_narrow_what_has_not_begun() -> None:
 
 def test_nobody_approves_their_own_and_what_is_over_stays_over() -> None:
     assert after(requested(), ("approve", "s_1")) == "four_eyes_required"
+    for hands in ((("consent", "s_1"),), (("approve", "s_2"), ("consent", "s_1"))):  # a member of the tenant as well
+        assert after(requested("enterprise"), *hands) == "four_eyes_required"
     assert after(requested(), ("approve", "s_2"), ("approve", "s_3")) == "state_conflict"
     assert after(requested(), ("approve", "s_2"), ("deny", "s_3")) == "state_conflict"
     for end in ("deny", "revoke"):
