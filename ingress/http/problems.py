@@ -37,7 +37,7 @@ TABLE: Final[dict[str, Row]] = {
     "signature_required": Row(401, "The request has to be signed"),
     "signature_invalid": Row(401, "The signature of the request does not hold"),
     "signature_expired": Row(401, "The signature of the request is not of this time"),
-    "forbidden": Row(403, "The token lacks a scope"),
+    "forbidden": Row(403, "The caller may not do this"),
     "suspended": Row(403, "The caller is suspended"),
     "url_invalid": Row(403, "The URL is not one that was signed, or is over"),
     "four_eyes_required": Row(403, "Another person has to approve"),

@@ -99,6 +99,18 @@ def test_a_wrong_value_is_named_as_it_was_sent(public: PublicSystem, people: lis
     assert (problem["media_ids"], "with a new key" in problem["detail"]) == (["md_1"], True)
 
 
+def test_who_is_suspended_hears_why_and_what_it_can_do(public: PublicSystem, people: list[SocialUser]) -> None:
+    author, _ = people
+    moderator = SocialUser(public, scopes=(*SCOPES_OF_USERS, "moderator"))
+    said = {"object_id": author.name, "decision": "remove", "reason": "abuse", "policy_version": 3}
+    made = moderator.do("POST", "/v1/moderation/decisions", said)
+    problem = refused(author.send("POST", "/v1/posts", {"text": "x"}), 403, "forbidden")
+    assert (problem["title"], "appeal may be made" in problem["detail"]) == ("The caller may not do this", True)
+    told = author.read("/v1/notifications")["data"][0]["decision_id"]
+    assert told == made["decision_id"]
+    assert author.do("POST", "/v1/moderation/appeals", {"decision_id": told, "text": "why"})["state"] == "open"
+
+
 def test_a_decision_that_would_be_over_at_once_is_none(public: PublicSystem, people: list[SocialUser]) -> None:
     author, _ = people
     moderator = SocialUser(public, scopes=(*SCOPES_OF_USERS, "moderator"))
