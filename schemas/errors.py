@@ -178,11 +178,13 @@ class VersionRequired(Rejected):
 
 
 class TenantNotActive(Rejected):
-    """The tenant is not served now; see state."""
+    """No tenant of that name is known here: ask who issued the token.
+
+    Or it is known and not served as its caller asks: ``state`` says why, and the message of each what that means.
+    """
 
     code = "tenant_not_active"
     _NEXT: ClassVar[Mapping[str, str]] = {
-        "unknown": "No tenant of that name is known here: ask who issued the token.",
         "provisioning": "The tenant is being made: try again when it is active.",
         "suspended": "The tenant is suspended: an operator of the platform says why, and resumes it.",
         "offboarding": "The tenant is leaving: it writes no more.",
