@@ -22,6 +22,9 @@ _PAIR_SHIFTS: Final = range(120, -1, -10)
 _DERIVED_BITS_OVER: Final = 17 * 8 - 26 * 5  # of 17 bytes, less 26 characters
 _DERIVED = re.compile(r"[a-z]+_[a-z2-7]{26}")
 _ORDINAL_DIGITS = 9  # of an attempt's number, an Avro int
+_PART_CHARACTERS = 10  # 50 bits, beside the id of its payment
+#: characters that the id of a part has more than its payment's; their prefixes are as long
+PART_LONGER: Final = len("_") + _PART_CHARACTERS
 _ACCOUNT_CHARACTERS = 16  # 80 bits
 _PAYOUT_CHARACTERS = 14  # 70 bits, beside those of its account
 _canonical = msgspec.json.Encoder(order="deterministic")
@@ -66,7 +69,7 @@ def place_of_operation(operation: str) -> tuple[str, int] | None:
 def part_id(prefix: str, intent_id: str, *identity: str) -> str:
     """The id of a part of a payment (a refund, a dispute). It names its payment, so that a command finds its owner."""
     digest = hashlib.sha256("\x1f".join(identity).encode()).digest()
-    return f"{prefix}_{intent_id.removeprefix('pi_')}_{base64.b32encode(digest)[:10].decode().lower()}"
+    return f"{prefix}_{intent_id.removeprefix('pi_')}_{base64.b32encode(digest)[:_PART_CHARACTERS].decode().lower()}"
 
 
 def account_id(merchant: str) -> str:

@@ -50,6 +50,7 @@ class Operation:
     scope: str | None = None  # the token scope it needs; None = not callable from outside (our own workers, operators)
     refusals: tuple[str, ...] = ()  # codes that its domain and its admission refuse with, beside those of any command
     creates: str | None = None  # the id prefix of what it makes, None when it works on an existing aggregate
+    parts_longer: int = 0  # characters that ids of parts of what it makes have more than its own
     read_at: str | None = None  # where what it makes is read by its id; None: below its path; "": nowhere alone
     id_name: str = "id"  # of the path's parameter, as people read it
     id_form: re.Pattern[str] = ID  # what that may look like
@@ -114,9 +115,12 @@ class Operation:
         return self.creates is not None and self.aggregate is None
 
     def names(self, aggregate_key: str) -> bool:
-        """Whether an aggregate of that key, where somebody else chose it, is one that this API can show."""
-        return ID.fullmatch(aggregate_key) is not None and (
-            not self._names_what_it_makes or aggregate_key.startswith(f"{self.creates}_")
+        """Whether that key, which somebody else chose, is of an aggregate that this API can show, with its parts."""
+        if ID.fullmatch(aggregate_key) is None:
+            return False
+        length_max = limits.AGGREGATE_KEY_LENGTH_MAX - self.parts_longer
+        return not self._names_what_it_makes or (
+            aggregate_key.startswith(f"{self.creates}_") and len(aggregate_key) <= length_max
         )
 
     def takes_anothers_id(self, aggregate_key: str, scope: str, idempotency_key: str) -> bool:

@@ -52,6 +52,7 @@ def _intent(
         outside=senders.MERCHANT,
         refusals=("state_conflict", "maintenance", *refusals),
         creates=creates,
+        parts_longer=identity.PART_LONGER if creates else 0,
         id_name="intent_id",
         signals=signals,
     )

@@ -174,6 +174,7 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
     """It is added while the owner runs, and taken no more when it is removed. What it signs is the documented MAC."""
     keys = SenderKeys(tmp_path, frozenset({INGRESS}))
     first, later, foreign, gone, last = owned.make(5)
+    longest = _under("pi_{:0>50}", later)
     with owned.owned(keys=keys):
         key = bytes.fromhex(json.loads(keys.add("erp", (first.scope,)).read_text())["key"])
         name = b"producer.erp"
@@ -189,9 +190,11 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
             _with_scope(foreign, "m_another"),
             _journal(first.scope),
             _hashed_as(later, b"\7" * 32),
+            longest,
         )
-        owned.await_decided(first, later)
+        owned.await_decided(first, later, longest)
         unread = [_under(name, first) for name in ("pi_java_{}-x", "order_{}", "pi_\u00fc{}")]
+        unread.append(_under("pi_{:0>51}", first))  # its refunds would have ids of 65 characters
         unfit = [
             structs.replace(_under("pi_a{}", first), request_id="a/b"),
             structs.replace(_under("pi_b{}", first), request_id="4242424242424242"),
@@ -206,12 +209,12 @@ def test_a_producer_outside_says_what_its_own_merchants_could_call(owned: OwnedT
         (sender,) = keys.senders((INGRESS,))
         _append(owned, sender.headers, last)
         owned.await_decided(last)
-    assert owned.decided() == {first.aggregate_key, later.aggregate_key, last.aggregate_key}
+    assert owned.decided() == {one.aggregate_key for one in (first, later, longest, last)}
     assert [reason for (reason,) in _refused(owned)] == [
         *(
             "scope_not_allowed",
             "operation_not_allowed",
-            *["key_unreadable"] * 3,
+            *["key_unreadable"] * 4,
             *["identity_unfit"] * 4,
             "sender_unknown",
         )

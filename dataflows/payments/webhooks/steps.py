@@ -21,6 +21,7 @@ _SETTLED_BY_OTHERS: Final = "stale_fact"
 _CONTRADICTS: Final = "contradicts_"  # the beginning of the code of such a refusal
 _TOO_EARLY: Final = "not_found"
 _TOLD_AS: Final = "told as "
+_NOT_OURS: Final = "no object of ours"
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ def next_step(due: Due, found: Finding, seen: Seen, issued_at: int) -> Step:
         case Nothing(why):
             return Step(state="superseded", note=why)
         case Unknown(reference):
-            return _case("unknown_reference", reference, "no object of ours")
+            return _case("unknown_reference", reference, _NOT_OURS)
         case Unreadable(why):
             return _case("unreadable_event", f"{due.processor}:{due.provider_event_id}", why)
         case AttemptOutcome():
@@ -94,7 +95,7 @@ def _outcome(due: Due, found: AttemptOutcome, seen: Seen, issued_at: int) -> Ste
     intent_id, number = identity.place_of_operation(found.operation_id) or ("", 0)
     attempt = seen.attempts.get((intent_id, number))
     if attempt is None or attempt.operation_id != found.operation_id:
-        return _wait(due, found.operation_id, "the attempt cannot be seen yet")
+        return _unseen(due, intent_id, found.operation_id, "the attempt cannot be seen yet")
     if attempt.processor != due.processor:
         return _case("unknown_reference", found.operation_id, f"an attempt at {attempt.processor}")
     if found.only_kind not in (None, attempt.kind):
@@ -126,7 +127,8 @@ def _outcome_keys(due: Due, found: AttemptOutcome, attempt: AttemptSeen) -> list
 def _dispute(due: Due, found: DisputeChange, seen: Seen, issued_at: int) -> Step:
     intent = seen.intents.get(found.intent_id)
     if intent is None:
-        return _wait(due, found.intent_id or found.charge_ref or found.provider_ref, "the payment cannot be seen yet")
+        reference = found.intent_id or found.charge_ref or found.provider_ref
+        return _unseen(due, found.intent_id, reference, "the payment cannot be seen yet")
     served_by = {a.processor for (name, _), a in seen.attempts.items() if name == found.intent_id} or {intent.processor}
     if due.processor not in served_by:
         return _case("unknown_reference", found.intent_id, f"a payment at {', '.join(sorted(served_by))}")
@@ -169,6 +171,13 @@ def _decided(due: Due, refusal: str | None, reference: str) -> Step:
     if refusal == _TOO_EARLY:
         return _wait(due, reference, "the owner does not know it")
     return _case(refusal, reference, "refused by the owner")
+
+
+def _unseen(due: Due, intent_id: str, reference: str, why: str) -> Step:
+    """An attempt is durable before its processor hears of it: an id of another form than we derive is nobody's then."""
+    if intent_id and not identity.is_derived(intent_id):
+        return _case("unknown_reference", reference, _NOT_OURS)
+    return _wait(due, reference, why)
 
 
 def _wait(due: Due, reference: str, why: str) -> Step:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,13 +12,11 @@ from dataflows.payments.domain.dispute import RESPONSE_DUE
 from dataflows.payments.webhooks import adyen_events, simulator_events, stripe_events
 from dataflows.payments.webhooks.fields import Surprise
 from dataflows.payments.webhooks.findings import AttemptOutcome, DisputeChange, Finding, Unknown, Unreadable
-from schemas import identity
+from schemas import identity, operation
 from schemas.fields import card_number, validation
 from schemas.payments import operations
 from schemas.payments.processors import adapter_of
 
-#: the ids that our ingress derives; anything else is no payment of ours, and never will be
-_INTENT_ID: Final = re.compile(r"pi_[a-z0-9]{26}")
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -54,8 +51,9 @@ def read(processor: str, event_type: str, body: bytes) -> Finding:
 
 
 def _checked_outcome(found: AttemptOutcome) -> Finding:
+    # programs outside choose ids of other forms than our ingress derives: whether one is ours, only a look-up tells
     place = identity.place_of_operation(found.operation_id)
-    if place is None or not _INTENT_ID.fullmatch(place[0]):
+    if place is None or not operation.ID.fullmatch(place[0]):
         return Unknown(found.operation_id)
     status = "captured" if found.status == "charged" else found.status
     payload = outcome_payload(structs.replace(found, status=status), place[1])
@@ -63,16 +61,16 @@ def _checked_outcome(found: AttemptOutcome) -> Finding:
 
 
 def _checked_dispute(found: DisputeChange) -> Finding:
-    if found.intent_id and not _INTENT_ID.fullmatch(found.intent_id):
+    if found.intent_id and not operation.ID.fullmatch(found.intent_id):
         return Unknown(found.intent_id)
     if found.status not in RESPONSE_DUE:  # processors go on telling a deadline that is past
         found = structs.replace(found, evidence_due_by=None)
     return _refused("record_dispute", dispute_payload(found)) or found
 
 
-def _refused(operation: str, payload: dict[str, Any]) -> Unreadable | None:
+def _refused(name: str, payload: dict[str, Any]) -> Unreadable | None:
     """Why no command may say it. Where the ingress left a card number out, nobody knows what stood there."""
-    _, wrong = validation.normalize(operations.OPERATIONS[operation].payload, payload)
+    _, wrong = validation.normalize(operations.OPERATIONS[name].payload, payload)
     said = [f"{w['field']} {w['reason']}" for w in wrong]
     said += [f"payload.{name} {card_number.REFUSED}" for name, value in payload.items() if _is_card(value)]
     return Unreadable("; ".join(said)) if said else None

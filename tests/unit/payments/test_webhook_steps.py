@@ -55,14 +55,15 @@ def seen(
     refund: str = "created",
     received: int = 1_000,
     processor: str = "simulator",
+    intent_id: str = INTENT,
     **decisions: str | None,
 ) -> Seen:
     """A payment with a purchase and a refund, and decisions by the end of their key."""
     found = Seen()
-    found.intents[INTENT] = IntentSeen(processor=processor, amount_received=received)
+    found.intents[intent_id] = IntentSeen(processor=processor, amount_received=received)
     for number, kind, status in ((1, "purchase", charge), (2, "refund", refund)):
-        operation = identity.operation_id(INTENT, number)
-        found.attempts[INTENT, number] = AttemptSeen(
+        operation = identity.operation_id(intent_id, number)
+        found.attempts[intent_id, number] = AttemptSeen(
             operation_id=operation, kind=kind, status=status, processor=processor
         )
     for key, code in decisions.items():
@@ -230,6 +231,21 @@ def test_money_that_we_know_nothing_of_is_a_case(processor: str, event_type: str
     found = step(due(event_type, raw, processor), seen())
     assert found.case is not None
     assert (found.state, found.case.kind, found.case.reference) == ("case", "unknown_reference", reference)
+
+
+@pytest.mark.parametrize("intent_id", ["pi_erp_4711", "pi_Order_A_1", "pi_" + "9" * 26, "pi_" + "z" * 61])
+def test_payments_under_ids_that_programs_outside_chose_are_ours(intent_id: str) -> None:
+    """Facts of them are told as those of all others: outcomes, refunds and disputes."""
+    charge, refund = identity.operation_id(intent_id, 1), identity.operation_id(intent_id, 2)
+    world = seen(charge="created", intent_id=intent_id)
+    for event_type, changes in (
+        ("charge.captured", {"operation_id": charge}),
+        ("refund.succeeded", {"operation_id": refund}),
+        ("dispute.created", DISPUTE),
+    ):
+        found = step(due(event_type, body(**(DATA | changes | {"reference": intent_id}))), world)
+        assert found.command is not None, (event_type, found)
+        assert found.command.aggregate_key == intent_id
 
 
 def test_a_processor_speaks_of_its_own_attempts_only() -> None:
