@@ -70,6 +70,7 @@ ACCEPTED_REMEMBERED_MAX: Final = 50_000  # requests answered 202 that one proces
 ACCEPTED_RETENTION_S: Final = 7 * 86_400
 ACCEPTED_CLEANING_INTERVAL_S: Final = 3_600
 STORE_POOL_WAIT_S: Final = 2
+STORE_ANSWER_S: Final = 12.0  # longer than a statement may take: past it the database is taken to be stopped
 STORE_RETRY_MAX: Final = 1
 STORE_RETRY_BACKOFF_MS: Final = 50
 BREAKER_FAILURES_MAX: Final = 5

@@ -1,7 +1,7 @@
 """What the vault asks Postgres, as the role millrace_vault. Ciphertext and digests only ever pass here.
 
-Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (every statement may be
-repeated: a card is stored once for its caller's key); mode fail_closed.
+Dependency rules: a timeout on connect, pool, statement and answer; one retry on a fresh connection (every statement
+may be repeated: a card is stored once for its caller's key); mode fail_closed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from ingress import limits as ingress_limits
 from schemas import errors, limits
 from sinks import limits as sinks_limits
 from sinks.postgres import sql_files
+from sinks.postgres.hang_up import NoAnswer, answered_within
 from vault import limits as vault_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_TOO_SLOW: Final = (
+    psycopg.errors.QueryCanceled,
+    NoAnswer,
+    psycopg_pool.PoolTimeout,
+    psycopg_pool.TooManyRequests,
+)
 _SETTINGS: Final = (
     f"-c statement_timeout={vault_limits.VAULT_STATEMENT_TIMEOUT_MS}"
     " -c synchronous_commit=on"  # a token that was given out opens for ever
@@ -66,7 +73,7 @@ class VaultStore:
         for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
                 return await self._execute(name, parameters)
-            except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            except _TOO_SLOW as error:
                 raise errors.DependencyTimeout(query=name) from error
             except psycopg.OperationalError as error:
                 if not tries_left:
@@ -76,7 +83,8 @@ class VaultStore:
 
     async def _execute(self, name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         async with self._pool.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(query(name), parameters)
+            with answered_within(connection, ingress_limits.STORE_ANSWER_S):
+                await cursor.execute(query(name), parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def _replace_broken_connections(self) -> None:

@@ -45,6 +45,7 @@ class Exchange:
         self._in_flight: Counter[str] = Counter()
         #: true from the start, and after a call waited in vain, until a decision comes by the reply topic
         self.is_silent = True
+        self._asking: set[asyncio.Task[None]] = set()
         self._heard = 0  # how many decisions came by the reply topic
         self._next_reply_id = secrets.randbits(_REPLY_ID_BITS)
         self._producer: CommandProducer | None = None
@@ -143,8 +144,20 @@ class Exchange:
                 delay_s = slow_s
                 continue
             heard = self._heard
-            await self._ask_store(stored, [p for p in call.pendings if p.open])
+            await self._asked_store(stored, call, ends_at - loop.time())
             delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
+
+    async def _asked_store(self, stored: StoredResults, call: Call, within_s: float) -> None:
+        """Asks the database, and goes on when the time of the call is over: one that is stopped does not answer."""
+        asking = asyncio.create_task(self._ask_store(stored, [p for p in call.pendings if p.open]))
+        self._asking.add(asking)  # else nobody would hold it when its call has ended
+        asking.add_done_callback(self._asking.discard)
+        try:
+            await asyncio.wait((asking, call.done), timeout=max(within_s, 0), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                asking.result()
+        finally:
+            asking.cancel()
 
     async def _ask_store(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
         """Takes decisions from the database. If it is out, the wait goes on."""

@@ -1,6 +1,6 @@
 """Reads of the ingress from Postgres, as the role millrace_ingress. Every query is a file in ``queries/``.
 
-Dependency rules: a timeout on connect, pool and statement; one retry on a fresh connection (reads are safe to
+Dependency rules: a timeout on connect, pool, statement and answer; one retry on a fresh connection (reads are safe to
 repeat); a circuit breaker; mode fail_closed.
 """
 
@@ -23,6 +23,7 @@ from schemas import errors, limits
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays
 from sinks.postgres.column_lists import variants
+from sinks.postgres.hang_up import NoAnswer, answered_within
 from sinks.postgres.kept_plans import KeptPlansConnection
 from sinks.postgres.numbered_text import NumberedText
 from sinks.postgres.session import INDEXED
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
 _MS: Final = 1_000
+_TOO_SLOW: Final = (
+    psycopg.errors.QueryCanceled,
+    NoAnswer,
+    psycopg_pool.PoolTimeout,
+    psycopg_pool.TooManyRequests,
+)
 _SETTINGS: Final = f"{INDEXED} " + " ".join(
     f"-c {name}={value}"
     for name, value in {
@@ -71,6 +78,15 @@ def _nobody_hears(_parameters: Mapping[str, Any], _took_s: float) -> None:
 
 async def _configured(connection: KeptPlansConnection) -> None:
     arrays.register(connection)
+
+
+async def _of_one_moment(
+    connection: KeptPlansConnection,
+    statements: Sequence[tuple[LiteralString, Sequence[Any] | Mapping[str, Any]]],
+) -> list[list[tuple[Any, ...]]]:
+    async with connection.transaction():
+        await connection.execute("set transaction isolation level repeatable read, read only")
+        return [await (await connection.execute(text, given)).fetchall() for text, given in statements]
 
 
 class Store:
@@ -139,7 +155,7 @@ class Store:
         for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
                 fetched = await self._execute(self._queries[query], parameters, is_named=is_named)
-            except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            except _TOO_SLOW as error:
                 self._failed()
                 raise errors.DependencyTimeout(query=query) from error
             except psycopg.OperationalError as error:
@@ -158,10 +174,10 @@ class Store:
         """The rows of several statements of other packages, all of one moment. Raises as ``rows``, without a retry."""
         self._breaker.enter()
         try:
-            async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute("set transaction isolation level repeatable read, read only")
-                found = [await (await connection.execute(text, given)).fetchall() for text, given in statements]
-        except (psycopg.errors.QueryCanceled, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            async with self._pool.connection() as connection:
+                with answered_within(connection, ingress_limits.STORE_ANSWER_S):
+                    found = await _of_one_moment(connection, statements)
+        except _TOO_SLOW as error:
             self._failed()
             raise errors.DependencyTimeout(query="snapshot") from error
         except psycopg.OperationalError as error:
@@ -176,7 +192,8 @@ class Store:
         connection = await self._pool.getconn()  # which is in no transaction: there is none to end afterwards
         asked_at = time.perf_counter()
         try:
-            result, rows = await connection.plans.asked(_numbered(text), parameters)
+            with answered_within(connection, ingress_limits.STORE_ANSWER_S):
+                result, rows = await connection.plans.asked(_numbered(text), parameters)
         finally:
             self.heard(parameters, time.perf_counter() - asked_at)
             await self._pool.putconn(connection)
