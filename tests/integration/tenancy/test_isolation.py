@@ -54,6 +54,12 @@ def status_of(ops: Caller) -> str:
     return found
 
 
+def evidence_gaps(system: PublicSystem) -> int:
+    """What the check finds amiss of evidence, safe mode and what was said of them."""
+    dsn = system.settings.addresses().postgres_superuser_dsn
+    return finding_of(check_settings(system.settings), dsn, "tenancy_evidence").gaps
+
+
 def usage_of_canaries(system: PublicSystem) -> int:
     client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
     asked = "select uniqExact(tenant_id, subject) from usage_events where dimension = 'isolation_canary'"
@@ -145,6 +151,7 @@ def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(
         connection.execute("alter table tenancy_pool.resource disable row level security")
         becomes(lambda: tenant.http.get(path).status_code, 503)
         assert tenant.http.get(path).json()["code"] == "safe_mode"
+        assert evidence_gaps(system) == 0
         for where in ("/v1/resources", "/v1/events", "/v1/quotas"):
             assert tenant.http.get(where).status_code == 503, where
         write = {"idempotency_key": "k", "expected_version": 1, "payload": {}}
@@ -169,6 +176,7 @@ def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(
         ]
         case = "select state, resolved_by from repair_case where kind = 'isolation_safe_mode'"
         assert connection.execute(case.encode()).fetchall() == [("resolved", "s_ann, s_bob")]
+        assert evidence_gaps(system) == 0
 
 
 def test_a_statement_that_names_no_tenant_is_evidence_and_closes_nothing(system: PublicSystem) -> None:
@@ -188,8 +196,10 @@ def test_a_statement_that_names_no_tenant_is_evidence_and_closes_nothing(system:
         assert tenant.http.get("/v1/resources").status_code == 200
         connection.execute("select isolation_close('s_ann', 'I was told of one')")
         becomes(lambda: tenant.http.get("/v1/resources").status_code, 503)
+        assert evidence_gaps(system) == 0
         becomes(lambda: lifted(operator(system, "ann")), "proposed")
         becomes(lambda: lifted(operator(system, "bob")), "lifted")
+        assert evidence_gaps(system) == 0
         becomes(lambda: tenant.http.get("/v1/resources").status_code, 200)
 
 
