@@ -23,7 +23,8 @@ union all
 select null, m.probe, 'safe mode is not as it was said last: its audit rows or its case say something else'
 from isolation_safe_mode m
 left join lateral (select a.action, a.object, a.details from audit_log a
-                   where a.action in ('isolation.safe_mode', 'isolation.lift') order by a.seq desc limit 1) a on true
+                   where a.action in ('isolation.safe_mode', 'isolation.lift') and a.outcome = 'done'
+                   order by a.seq desc limit 1) a on true
 where m.is_on is distinct from coalesce(a.action = 'isolation.safe_mode', false)
    or (m.is_on and (m.probe, m.evidence) is distinct from (a.object, a.details ->> 'evidence'))
    or m.is_on <> exists (select from repair_case c where c.kind = 'isolation_safe_mode' and c.state <> 'resolved')

@@ -166,6 +166,7 @@ def test_a_row_of_another_is_seen_and_nobody_is_served_until_two_persons_say_so(
         for wrong in ({}, {"note": ""}, {"note": 1}, {"note": "n", "person": "s_bob"}, []):
             assert bob.http.post("/v1/isolation/lift", json=wrong).status_code in (400, 422), wrong
         assert tenant.http.get(path).status_code == 503
+        assert evidence_gaps(system) == 0  # refused decisions are audited too, and change nothing
         assert [lifted_by(caller) for caller in (bob, other)] == ["lifted", "state_conflict"]
         becomes(lambda: tenant.http.get(path).status_code, 200)
         kept = "select actor, action from audit_log where action like 'isolation.%' and outcome = 'done' order by seq"
