@@ -53,7 +53,7 @@ COMMANDS: Final = {
     "limiter": "Show quota policies, and what a key has left.",
     "tenants": "Make, move, bill and delete tenants, and show who they are and where.",
     "vault": "Rotate and show the keys of the card vault.",
-    "checkpoints": "List recovery checkpoints.",
+    "checkpoints": "Take recovery checkpoints, to replay from; list and show them.",
 }
 _ROOMS: Final = {
     "stack": ("up", "down", "status", "info", "backup", "restore", "logs", "migrate"),

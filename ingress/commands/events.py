@@ -240,7 +240,8 @@ class EventFeeds:
         for feed in self._feeds.values():
             if feed.events.service.read_scope in caller.scopes:
                 return feed
-        raise errors.Forbidden("No service whose events the token may read shows any.")
+        scopes = " or ".join(feed.events.service.read_scope for feed in self._feeds.values())
+        raise errors.Forbidden(f"The token needs the scope {scopes}.")
 
     def named(self, caller: Caller, service: str) -> EventFeed:
         """The feed of a service. Raises InvalidCommand for a service without events, Forbidden without its scope."""

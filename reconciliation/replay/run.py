@@ -287,12 +287,14 @@ def _connect(dsn: str) -> psycopg.Connection:
     )
 
 
-def partition_offsets(texts: Iterable[str]) -> dict[int, int]:
-    """``PARTITION:OFFSET`` texts as a mapping. Raises ValueError with what is wrong."""
+def partition_offsets(texts: Iterable[str], partitions: int) -> dict[int, int]:
+    """``PARTITION:OFFSET`` texts of a topic with so many partitions. Raises ValueError with what is wrong."""
     offsets = {}
     for text in texts:
         partition, colon, offset = text.partition(":")
         if not colon or not partition.isdecimal() or not offset.isdecimal():
             raise ValueError(f"{text!r} is not PARTITION:OFFSET, such as 3:1200")
+        if int(partition) >= partitions:
+            raise ValueError(f"there is no partition {partition}; there are 0 to {partitions - 1}")
         offsets[int(partition)] = int(offset)
     return offsets

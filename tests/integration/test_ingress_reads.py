@@ -353,3 +353,11 @@ def test_recovery_checkpoints_are_for_operators(public: PublicSystem, merchant: 
     answer = merchant.http.get("/v1/recovery_checkpoints")
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert set(page) == {"data", "has_more", "next_cursor"}
+
+
+def test_a_token_that_may_read_no_events_hears_which_scope_it_lacks(public: PublicSystem) -> None:
+    with public.merchant(scopes=("limits:read",)).http as http:
+        answers = [http.get(path) for path in ("/v1/events", "/v1/events/stream")]
+    for refused in answers:
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "payments:read" in refused.json()["detail"], refused.text

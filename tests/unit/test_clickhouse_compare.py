@@ -38,7 +38,9 @@ def test_the_columns_that_differ_are_named() -> None:
 
 
 def test_offsets_are_read_or_refused_in_one_line() -> None:
-    assert partition_offsets(["3:120", "0:0"]) == {3: 120, 0: 0}
+    assert partition_offsets(["3:120", "0:0"], 4) == {3: 120, 0: 0}
     for wrong in ("3", "a:1", "1:-2", "1:"):
         with pytest.raises(ValueError, match="PARTITION:OFFSET"):
-            partition_offsets([wrong])
+            partition_offsets([wrong], 4)
+    with pytest.raises(ValueError, match="there is no partition 4; there are 0 to 3"):
+        partition_offsets(["4:1"], 4)

@@ -30,8 +30,8 @@ def token(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help="A scope; repeat it for several. Default for a merchant: read and write payments;"
-            " for a tenant: resources and usage; for a user: posts; for staff: operator. Roles of staff:"
+            help="A scope; repeat it for several. Default for a merchant: read and write payments, payouts and their"
+            " destinations; for a tenant: resources and usage; for a user: posts; for staff: operator. Roles of staff:"
             " operator:support, operator:finance, operator:risk, operator:platform, and console:read."
         ),
     ] = None,

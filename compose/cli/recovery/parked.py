@@ -25,7 +25,9 @@ By = Annotated[str | None, typer.Option("--by", help="Who decides; your login na
 @app.command("list")
 def list_(
     as_json: AsJson = False,
-    every_state: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False,
+    every_state: Annotated[
+        bool, typer.Option("--all", help="Resolved ones too, and what was refused and never waited.")
+    ] = False,
 ) -> None:
     """Show what waits for a decision."""
     from reconciliation.audit.log import audited  # noqa: PLC0415

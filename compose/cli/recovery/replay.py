@@ -129,7 +129,7 @@ def _start(
     if from_time is not None:
         return Start(time=from_time.replace(tzinfo=from_time.tzinfo or UTC))
     if from_offset is not None:
-        return Start(offsets=partition_offsets(from_offset))
+        return Start(offsets=partition_offsets(from_offset, settings.of.partitions))
     if checkpoint is None:
         return Start()
     with operator_connection() as connection:
