@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from compose.stack.processes import descendants, send
@@ -62,20 +63,25 @@ def frozen_postgres(system: PublicSystem) -> Iterator[None]:
 
 
 def test_calls_are_answered_and_the_same_identity_finds_out(system: PublicSystem) -> None:
-    merchant = system.merchant()
+    with system.merchant().http as http:
+        _asked_while_postgres_is_frozen(system, http)
+
+
+def _asked_while_postgres_is_frozen(system: PublicSystem, http: httpx.Client) -> None:
     payload = {"amount": 100, "currency": "USD"}
-    before = merchant.create(**payload).json()["result"]["id"]
+    made = http.post("/v1/payment_intents", json=payload, headers={"Idempotency-Key": uuid.uuid4().hex})
+    before = made.json()["result"]["id"]
     envelope = {"idempotency_key": uuid.uuid4().hex, "payload": payload}
     with frozen_postgres(system):
         # the caller's wait is over before the database is taken to be stopped
         bounded = {"headers": {"Prefer": "wait=2"}, "timeout": limits.STORE_ANSWER_S - 2}
-        waited = merchant.http.post("/v1/payment_intents", json=envelope, **bounded)
+        waited = http.post("/v1/payment_intents", json=envelope, **bounded)
         assert waited.status_code in {202, 503}, waited.text
-        read = merchant.http.get(f"/v1/payment_intents/{before}", timeout=3 * limits.STORE_ANSWER_S)
+        read = http.get(f"/v1/payment_intents/{before}", timeout=3 * limits.STORE_ANSWER_S)
         assert (read.status_code, read.json()["code"]) == (503, "unavailable"), read.text
         assert "Retry-After" in read.headers
-    becomes(lambda: merchant.http.post("/v1/payment_intents", json=envelope).status_code, 201, 90)
-    assert merchant.http.get(f"/v1/payment_intents/{before}").status_code == 200
+    becomes(lambda: http.post("/v1/payment_intents", json=envelope).status_code, 201, 90)
+    assert http.get(f"/v1/payment_intents/{before}").status_code == 200
 
 
 def test_a_session_that_says_nothing_is_hung_up_and_replaced(
