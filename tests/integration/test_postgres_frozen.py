@@ -24,9 +24,12 @@ from tests import servers
 from tests.eventually import becomes
 from tests.freezing import freeze
 from tests.worlds.public_system import PublicSystem, no_processes_but
+from vault import limits as vault_limits
+from vault import store as vault_store
+from vault.store import VaultStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from tests.servers import World
@@ -93,13 +96,23 @@ def test_a_session_that_says_nothing_is_hung_up_and_replaced(
     (tmp_path / "asks_who" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(limits, "STORE_ANSWER_S", 0.5)
-    asyncio.run(_asked_while_frozen(Store(stack.addresses.postgres_superuser_dsn, packages=("asks_who",), pool_max=1)))
+    store = Store(stack.addresses.postgres_superuser_dsn, packages=("asks_who",), pool_max=1)
+    of_one_moment = partial(store.snapshot, ("select pg_backend_pid()", ()))
+    asyncio.run(_asked_while_frozen(store, partial(store.rows, "who", {}), of_one_moment))
 
 
-async def _asked_while_frozen(store: Store) -> None:
+def test_so_is_a_session_of_the_vault(stack: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STORE_ANSWER_S", 0.5)
+    monkeypatch.setattr(vault_limits, "VAULT_POSTGRES_POOL_MAX", 1)
+    monkeypatch.setattr(vault_store, "query", lambda _: "select pg_backend_pid()")
+    store = VaultStore(stack.addresses.postgres_superuser_dsn)
+    asyncio.run(_asked_while_frozen(store, partial(store.rows, "who", {})))
+
+
+async def _asked_while_frozen(store: Store | VaultStore, *asks: Callable[[], Awaitable[object]]) -> None:
     await store.open()
     try:
-        for ask in (partial(store.rows, "who", {}), partial(store.snapshot, ("select pg_backend_pid()", ()))):
+        for ask in asks:
             ((pid,),) = await store.rows("who", {})
             freeze(pid)
             try:
