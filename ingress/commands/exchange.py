@@ -148,16 +148,16 @@ class Exchange:
             delay_s = min(2 * delay_s, limits.RESULT_STORE_POLL_MAX_MS / _MS)
 
     async def _asked_store(self, stored: StoredResults, call: Call, within_s: float) -> None:
-        """Asks the database, and goes on when the time of the call is over: one that is stopped does not answer."""
+        """Asks the database, and goes on when the call is over: one that is stopped does not answer.
+
+        What is still asked then ends by itself, within the store's own bound: to cancel it would cost a connection.
+        """
         asking = asyncio.create_task(self._ask_store(stored, [p for p in call.pendings if p.open]))
         self._asking.add(asking)  # else nobody would hold it when its call has ended
         asking.add_done_callback(self._asking.discard)
-        try:
-            await asyncio.wait((asking, call.done), timeout=max(within_s, 0), return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                asking.result()
-        finally:
-            asking.cancel()
+        await asyncio.wait((asking, call.done), timeout=max(within_s, 0), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            asking.result()
 
     async def _ask_store(self, stored_results: StoredResults, pendings: list[Pending]) -> None:
         """Takes decisions from the database. If it is out, the wait goes on."""

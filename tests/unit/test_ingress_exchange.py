@@ -95,3 +95,30 @@ def test_a_slow_decision_is_asked_for_only_at_the_end_while_others_come(seam: Si
     asyncio.run(run())
     assert seam.asked == 1
     assert not exchange.is_silent
+
+
+def test_a_question_on_its_way_when_the_decision_comes_is_not_cancelled(
+    seam: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To cancel a statement of Postgres takes a connection more, and owners that are slow are asked about often."""
+    exchange, ended = _exchange(seam), list[str]()
+
+    async def run() -> None:
+        begun, answer = asyncio.Event(), asyncio.Event()
+
+        async def find(_: Any) -> None:
+            begun.set()
+            await answer.wait()
+            ended.append("answered")
+
+        monkeypatch.setattr(seam, "find", find)
+        call = asyncio.create_task(_asked(exchange, 60))
+        await begun.wait()
+        reply_id = seam.sent[0][0].command.reply_id
+        exchange._on_results([records.Result(reply_id=reply_id, outcome="committed", replayed=False, body=b"{}")])
+        assert (await call).outcome == "committed"  # it waits for nobody else
+        answer.set()
+        await asyncio.gather(*exchange._asking, return_exceptions=True)
+
+    asyncio.run(run())
+    assert ended == ["answered"]
