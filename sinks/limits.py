@@ -19,6 +19,8 @@ PLAN_KEPT_AFTER: Final = 3  # calls of a statement on one connection, before it 
 PLANS_KEPT_MAX: Final = 128  # on one connection; what was asked longest ago goes
 # names that the server did not know, on one connection: then it keeps none any more. Above what one deallocation loses
 PLANS_LOST_MAX: Final = 200
+#: longer than a statement may take, and than what is done elsewhere within a transaction
+IDLE_IN_TRANSACTION_TIMEOUT_MS: Final = 30_000
 SESSION_RETRY_S: Final = 1.0  # of background work, after Postgres went away
 CANCELLED_AGAIN_S: Final = 1.0  # a background task that did not hear that it is to end
 ROUND_TIMEOUT_S: Final = 5.0  # of a statement of what a process does again and again in the background

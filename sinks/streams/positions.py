@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schemas import errors
 from sinks import limits
-from sinks.postgres.session import INDEXED
+from sinks.postgres.session import INDEXED, NOT_HELD
 from sinks.postgres.sql_files import queries
 from sinks.streams.intake import Accepted, Position
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _SQL: Final = queries("sinks.streams", "positions.sql")
 #: session options of a connection that only stores positions
-SESSION: Final = f"{INDEXED} -c synchronous_commit=on -c statement_timeout={limits.POSTGRES_STATEMENT_TIMEOUT_MS}"
+SESSION: Final = (
+    f"{INDEXED} {NOT_HELD} -c synchronous_commit=on -c statement_timeout={limits.POSTGRES_STATEMENT_TIMEOUT_MS}"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from schemas.payments import limits as payments_limits
 from schemas.payments.processors import NAMED_BY_CHARGE
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays
-from sinks.postgres.session import INDEXED
+from sinks.postgres.session import INDEXED, NOT_HELD
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dataflows.payments.attempts.settlement import DispatchRecord
 
 _SESSION: Final = (
-    f"{INDEXED} -c synchronous_commit=on -c client_min_messages=warning "
+    f"{INDEXED} {NOT_HELD} -c synchronous_commit=on -c client_min_messages=warning "
     f"-c statement_timeout={payments_limits.ATTEMPT_STATEMENT_TIMEOUT_MS}"
 )
 _texts: Final = msgspec.json.Decoder(dict[str, str]).decode

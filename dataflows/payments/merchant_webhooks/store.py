@@ -24,12 +24,13 @@ from schemas.payments import limits as payments_limits
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from schemas.records import Event
 from sinks import limits as sinks_limits
-from sinks.postgres.session import INDEXED
+from sinks.postgres.session import INDEXED, NOT_HELD
 from sinks.postgres.sql_files import queries
 
 log = structlog.get_logger()
 _SESSION: Final = (
-    f"{INDEXED} -c synchronous_commit=on -c statement_timeout={payments_limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
+    f"{INDEXED} {NOT_HELD} -c synchronous_commit=on"
+    f" -c statement_timeout={payments_limits.MERCHANT_WEBHOOK_STATEMENT_TIMEOUT_MS}"
 )
 
 

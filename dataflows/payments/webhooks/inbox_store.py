@@ -20,11 +20,11 @@ from schemas import identity
 from schemas.payments import facts
 from schemas.payments import limits as payments_limits
 from sinks import limits as sinks_limits
-from sinks.postgres.session import INDEXED
+from sinks.postgres.session import INDEXED, NOT_HELD
 from sinks.postgres.sql_files import queries
 
 _SESSION: Final = (
-    f"{INDEXED} -c synchronous_commit=on -c statement_timeout={payments_limits.WEBHOOK_STATEMENT_TIMEOUT_MS}"
+    f"{INDEXED} {NOT_HELD} -c synchronous_commit=on -c statement_timeout={payments_limits.WEBHOOK_STATEMENT_TIMEOUT_MS}"
 )
 _json: Final = msgspec.json.Encoder()
 
