@@ -17,18 +17,12 @@ from ingress import limits as ingress_limits
 from schemas import errors, limits
 from sinks import limits as sinks_limits
 from sinks.postgres import sql_files
-from sinks.postgres.hang_up import NoAnswer, answered_within
+from sinks.postgres.hang_up import TOO_SLOW, answered_within
 from vault import limits as vault_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TOO_SLOW: Final = (
-    psycopg.errors.QueryCanceled,
-    NoAnswer,
-    psycopg_pool.PoolTimeout,
-    psycopg_pool.TooManyRequests,
-)
 _SETTINGS: Final = (
     f"-c statement_timeout={vault_limits.VAULT_STATEMENT_TIMEOUT_MS}"
     " -c synchronous_commit=on"  # a token that was given out opens for ever
@@ -73,7 +67,7 @@ class VaultStore:
         for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
                 return await self._execute(name, parameters)
-            except _TOO_SLOW as error:
+            except TOO_SLOW as error:
                 raise errors.DependencyTimeout(query=name) from error
             except psycopg.OperationalError as error:
                 if not tries_left:

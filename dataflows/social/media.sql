@@ -15,7 +15,7 @@ from media where attached_post_id = any (%s::text[]);
 select object_id from moderation_current where object_id = any (%s::text[]) and effect = 'remove';
 
 -- name: media_block_waits
--- A block of a content waits until what is read next is committed, so that it is of before the block: the lock of block_waits.
+-- Whoever blocks a content waits until this transaction is over: the trigger block_waits takes the same lock, for itself alone.
 select pg_advisory_xact_lock_shared(hashtextextended('millrace:media:blocked', 0)) where cardinality(%s::text[]) > 0;
 
 -- name: media_blocked

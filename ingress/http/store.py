@@ -14,7 +14,6 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
-import psycopg_pool
 
 from ingress import limits as ingress_limits
 from ingress.http import metrics
@@ -23,7 +22,7 @@ from schemas import errors, limits
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays
 from sinks.postgres.column_lists import variants
-from sinks.postgres.hang_up import NoAnswer, answered_within
+from sinks.postgres.hang_up import TOO_SLOW, answered_within
 from sinks.postgres.kept_plans import KeptPlansConnection
 from sinks.postgres.numbered_text import NumberedText
 from sinks.postgres.session import INDEXED
@@ -35,12 +34,6 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
 _MS: Final = 1_000
-_TOO_SLOW: Final = (
-    psycopg.errors.QueryCanceled,
-    NoAnswer,
-    psycopg_pool.PoolTimeout,
-    psycopg_pool.TooManyRequests,
-)
 _SETTINGS: Final = f"{INDEXED} " + " ".join(
     f"-c {name}={value}"
     for name, value in {
@@ -155,7 +148,7 @@ class Store:
         for tries_left in reversed(range(ingress_limits.STORE_RETRY_MAX + 1)):
             try:
                 fetched = await self._execute(self._queries[query], parameters, is_named=is_named)
-            except _TOO_SLOW as error:
+            except TOO_SLOW as error:
                 self._failed()
                 raise errors.DependencyTimeout(query=query) from error
             except psycopg.OperationalError as error:
@@ -177,7 +170,7 @@ class Store:
             async with self._pool.connection() as connection:
                 with answered_within(connection, ingress_limits.STORE_ANSWER_S):
                     found = await _of_one_moment(connection, statements)
-        except _TOO_SLOW as error:
+        except TOO_SLOW as error:
             self._failed()
             raise errors.DependencyTimeout(query="snapshot") from error
         except psycopg.OperationalError as error:

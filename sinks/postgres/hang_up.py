@@ -10,9 +10,10 @@ import asyncio
 import os
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+import psycopg_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 class NoAnswer(psycopg.OperationalError):
     """The server did not answer in time; whether it did what it was asked, nobody knows."""
+
+
+#: how a pool, a statement's own timeout and ``answered_within`` say that nothing came in time: it is not asked again
+TOO_SLOW: Final = (psycopg.errors.QueryCanceled, NoAnswer, psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests)
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from schemas.refusals import state_conflict, wrong_value
 NO_POST: Final = Rejection("not_found", "There is no such post.", {})
 NO_USER: Final = Rejection("not_found", "There is no such user.", {})
 NO_CALLER: Final = Rejection("forbidden", "The command is not one of a user who may write.", {})
-_APPEAL: Final = "Moderators suspended the account; an appeal may be made: its notifications name the decision."
-SUSPENDED: Final = Rejection("forbidden", _APPEAL, {})
+SUSPENDED: Final = Rejection(
+    "forbidden", "Moderators suspended the account; an appeal may be made: its notifications name the decision.", {}
+)
 NO_REQUEST: Final = Rejection("not_found", "There is no such request.", {})
 ONESELF: Final = wrong_value("user_id", "must be another user")
 DELETED: Final = Rejection("gone", "The post is deleted.", {})

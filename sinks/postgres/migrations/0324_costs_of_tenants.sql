@@ -3,20 +3,35 @@ alter table tenant_feed add column known_from bigint not null default 0;
 update tenant_feed set known_from = last_seq where feed = 'cost';
 comment on column tenant_feed.known_from is 'behind this place every slice is of a tenant that is there, or was';
 
--- As in 0299.
-create or replace function tenant_cost_add(of_source text, tenants text[], of_calls bigint[], of_us bigint[], at_most integer)
+-- Slices of one process, behind all others, of those ids that are a tenant's; returns the last place.
+create function tenant_cost_slices(of_source text, tenants text[], of_calls bigint[], of_us bigint[], of_commands bigint[],
+                                   of_owner_us bigint[], of_bytes bigint[])
 returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     last  bigint;
     known bigint[];
 begin
     select coalesce(array_agg(t.n order by t.n), '{}') into known
     from unnest(tenants) with ordinality t (tenant_id, n) join public.tenant w on w.tenant_id = t.tenant_id;
-    update public.tenant_feed f set last_seq = f.last_seq + cardinality(known) where f.feed = 'cost' returning f.last_seq into last;
-    insert into public.tenant_cost_slice (seq, tenant_id, source, calls, database_us)
-    select last - cardinality(known) + k.place, tenants[k.n], of_source, of_calls[k.n], of_us[k.n]
+    update public.tenant_feed f set last_seq = f.last_seq + cardinality(known)
+    where f.feed = 'cost' returning f.last_seq into last;
+    insert into public.tenant_cost_slice (seq, tenant_id, source, calls, database_us, commands, owner_us, bytes_stored)
+    select last - cardinality(known) + k.place, tenants[k.n], of_source, of_calls[k.n], of_us[k.n], of_commands[k.n],
+           of_owner_us[k.n], of_bytes[k.n]
     from unnest(known) with ordinality k (n, place);
+    return last;
+end $$;
+revoke all on function tenant_cost_slices(text, text[], bigint[], bigint[], bigint[], bigint[], bigint[]) from public;
+
+-- As in 0299: some are removed that ClickHouse has, two days later.
+create or replace function tenant_cost_add(of_source text, tenants text[], of_calls bigint[], of_us bigint[], at_most integer)
+returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    zeros bigint[] := array_fill(0::bigint, array[cardinality(tenants)]);
+    last bigint := public.tenant_cost_slices(of_source, tenants, of_calls, of_us, zeros, zeros, zeros);
+begin
     delete from public.tenant_cost_slice where seq in (
         select s.seq from public.tenant_cost_slice s
         where s.ended_at < now() - interval '2 days'
@@ -29,16 +44,7 @@ end $$;
 create or replace function tenant_cost_measured(of_source text, tenants text[], of_commands bigint[], of_owner_us bigint[],
                                                 of_bytes bigint[])
 returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-    last  bigint;
-    known bigint[];
-begin
-    select coalesce(array_agg(t.n order by t.n), '{}') into known
-    from unnest(tenants) with ordinality t (tenant_id, n) join public.tenant w on w.tenant_id = t.tenant_id;
-    update public.tenant_feed f set last_seq = f.last_seq + cardinality(known) where f.feed = 'cost' returning f.last_seq into last;
-    insert into public.tenant_cost_slice (seq, tenant_id, source, calls, database_us, commands, owner_us, bytes_stored)
-    select last - cardinality(known) + k.place, tenants[k.n], of_source, 0, 0, of_commands[k.n], of_owner_us[k.n], of_bytes[k.n]
-    from unnest(known) with ordinality k (n, place);
-    return last;
-end $$;
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+    select public.tenant_cost_slices(of_source, tenants, n.zeros, n.zeros, of_commands, of_owner_us, of_bytes)
+    from (select array_fill(0::bigint, array[cardinality(tenants)]) as zeros) as n;
+$$;

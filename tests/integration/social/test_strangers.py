@@ -9,16 +9,17 @@ import pytest
 from confluent_kafka import Producer
 
 from schemas.avro import codec
-from schemas.records import Command
 from schemas.social.service import SERVICE
 from schemas.topics import partition_for
 from tests.eventually import becomes, patient
+from tests.faults.owners import command
 from tests.worlds.social_system import SocialUser, social_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from schemas.records import Command
     from tests.worlds.public_system import PublicSystem
 
 pytestmark = pytest.mark.servers
@@ -34,24 +35,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicSystem]:
 
 def forged(user: str) -> Command:
     """A post in the name of a user."""
-    declared = SERVICE.operation_by_name["publish_post"]
-    payload, wrong = declared.normalize({"text": "forged"})
-    assert wrong == []
-    return Command(
-        operation="publish_post",
-        request_id=uuid.uuid4().hex,
-        idempotency_key=uuid.uuid4().hex,
-        aggregate_key=f"user:{user}",
-        expected_version=None,
-        scope=f"user:{user}",
-        request_hash=bytes(32),
-        trace_id="t",
-        issued_at=1,
-        deadline_at=0,
-        reply_to=-1,
-        reply_id=0,
-        payload=payload,
-    )
+    who = f"user:{user}"
+    return command("publish_post", uuid.uuid4().hex, {"text": "forged"}, who, scope=who)
 
 
 def test_what_a_stranger_writes_in_a_user_s_name_is_refused_also_where_it_comes_alone(system: PublicSystem) -> None:
