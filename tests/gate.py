@@ -21,6 +21,10 @@ _DRAWN: Final = str(random.SystemRandom().randrange(10**6))
 #: one number for all randomized tests of a run. tests/conftest.py imports this before pytest-xdist starts its workers,
 #: which inherit it
 RUN_SEED: Final = int(os.environ.setdefault("MILLRACE_RUN_SEED", _DRAWN if PROOF else _GATE_SEED))
+if not PROOF:
+    # Java compiles what is called often once more and better: that took half of a broker's start, and a third of what the
+    # broker of a run took. A gate asks what is right, not what is fast. Java reads this from its environment.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 Case = TypeVar("Case")
 

@@ -159,14 +159,7 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
     _in_clickhouse(where.clickhouse_url, f"create database {name}")
     roles = servers.role_passwords()
     given: dict[str, Any] = {
-        "kafka_bootstrap": where.kafka_bootstrap,
-        # each session under a password of SCRAM costs a client 15 ms of a core, and a run has thousands of them; stacks with
-        # servers of their own have those sessions
-        "kafka_security_protocol": "SASL_PLAINTEXT",
-        "kafka_sasl_mechanism": "PLAIN",
-        "kafka_sasl_username": BROKER,
-        "kafka_sasl_password": servers.the_home().secret(f"kafka_{BROKER}"),
-        "kafka_prefix": f"{name}.",
+        **kafka_of_the_run(name),
         "postgres_dsn": database,
         "redis_url": another_valkey_database(),
         "clickhouse_url": _with_path(where.clickhouse_url, name),
@@ -181,6 +174,23 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
         yield World(settings)
     finally:
         leases.close()
+
+
+def kafka_of_the_run(name: str) -> dict[str, Any]:
+    """Settings of who has topics of this name on the run's Kafka.
+
+    Each session under a password of SCRAM costs a client 15 ms of a core, and a run has thousands of them; stacks with a
+    Kafka of their own have those sessions.
+    """
+    servers = run_servers()
+    return {
+        "kafka_bootstrap": servers.addresses().kafka_bootstrap,
+        "kafka_security_protocol": "SASL_PLAINTEXT",
+        "kafka_sasl_mechanism": "PLAIN",
+        "kafka_sasl_username": BROKER,
+        "kafka_sasl_password": servers.the_home().secret(f"kafka_{BROKER}"),
+        "kafka_prefix": f"{name}.",
+    }
 
 
 def another_valkey_database() -> str:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from schemas import errors
-from sinks.clickhouse import tables
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.ranges import Range
-from sinks.clickhouse.services import SINKS
 from sinks.clickhouse.tables import Row, Table
 from tests.eventually import eventually, patient
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     from clickhouse_connect.driver.client import Client
 
-    from sinks.clickhouse.declared_sink import DeclaredSink
     from tests.contracts.conftest import FrontProcess
 
 pytestmark = pytest.mark.servers
@@ -132,17 +129,3 @@ def test_rows_whose_token_alone_outlived_a_kill_come_in(front: FrontProcess, tak
 def _counted(client: Client, table: Table) -> tuple[int, int]:
     (found,) = client.query(f"select count(), uniqExact(seq) from {table.name}").result_rows
     return int(found[0]), int(found[1])
-
-
-@pytest.mark.parametrize("sink", SINKS.values(), ids=lambda sink: sink.name)
-def test_a_table_says_which_months_it_keeps_apart(front: FrontProcess, sink: DeclaredSink) -> None:
-    """What a definition partitions by, its table declares; decisions are inserted again whole, and looked for nowhere."""
-    client = front.client()
-    tables.apply_schema(client, sink.definitions())
-    query = "select name, partition_key from system.tables where database = currentDatabase()"
-    keys = dict(client.query(query).result_rows)
-    for table in sink.tables:
-        if "seq" not in table.columns:
-            continue
-        assert keys[table.name] == ("" if table.month_of is None else f"toYYYYMM({table.month_of})")
-    client.close()

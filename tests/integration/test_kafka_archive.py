@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,13 @@ def _is_started_from(made: Path, broker: Kafka) -> None:
     assert f"-XX:AOTCache={made}" in broker.command()
     assert "-XX:TieredStopAtLevel=1" not in broker.command()
     needs_it = [java(), f"-XX:AOTCache={made}", "-XX:AOTMode=on", "-XX:+UseSerialGC", "-cp", class_path()]
-    told = subprocess.run([*needs_it, "kafka.Kafka", "--version"], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [*needs_it, "kafka.Kafka", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    )
     assert told.stderr == ""
 
 
@@ -65,6 +72,7 @@ def test_without_an_archive_a_broker_compiles_little(archive: Path, tmp_path: Pa
     assert "-XX:TieredStopAtLevel=1" in Kafka(tmp_path / "kafka", 1, 2, "p").command()
 
 
+@pytest.mark.proof
 def test_a_broker_that_takes_no_records_leaves_no_archive_and_a_sentence(
     archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

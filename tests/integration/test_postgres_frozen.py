@@ -40,9 +40,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.timeout(300)]
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[PublicSystem]:
     changes = {"services": ("ingress", "owner"), "ingress_processes": 1, "worker_processes": no_processes_but()}
-    with servers.own_servers(
-        tmp_path / "home", servers_only=False, **changes, **servers.without("clickhouse")
-    ) as settings:
+    elsewhere = servers.without("clickhouse") | servers.kafka_of_the_run("frozen")
+    with servers.own_servers(tmp_path / "home", servers_only=False, **changes, **elsewhere) as settings:
         state = read_state(settings.the_home())
         assert state is not None
         yield PublicSystem(settings, world(settings, state)["base_url"])

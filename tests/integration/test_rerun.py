@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.gate import matrix
 from tests.rerun import RERUN_MAX
 
 ROOT = Path(__file__).parents[2]
@@ -79,12 +80,14 @@ def run(folder: Path, **files: str) -> Ended:
     return Ended(done.returncode, done.stdout.splitlines())
 
 
+@pytest.mark.proof
 def test_all_pass(folder: Path) -> None:
     ended = run(folder)
     assert ended.status == 0
     assert ended.lines[-1] == "1 passed, 0 failed"
 
 
+@pytest.mark.proof
 def test_what_fails_once_is_flaky_and_runs_alone_with_the_same_seed_and_nothing_else_of_the_run(folder: Path) -> None:
     ended = run(folder, test_environment=ENVIRONMENT, test_once=FAILS_ONCE.format(fails_at={0}))
     assert ended.status == 0
@@ -121,7 +124,11 @@ def test_what_does_not_pass_both_times_is_red(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "files", [{"test_crashes": CRASHES}, {"test_broken": DOES_NOT_IMPORT}, {"conftest": PYTEST_BREAKS}]
+    "files",
+    matrix(
+        [{"test_crashes": CRASHES}, {"test_broken": DOES_NOT_IMPORT}, {"conftest": PYTEST_BREAKS}],
+        gate=lambda files: "test_crashes" in files,
+    ),
 )
 def test_a_run_that_went_wrong_is_red_and_nothing_runs_again(folder: Path, files: dict[str, str]) -> None:
     ended = run(folder, **files, test_once=FAILS_ONCE.format(fails_at={0}))
@@ -132,6 +139,7 @@ def test_a_run_that_went_wrong_is_red_and_nothing_runs_again(folder: Path, files
     assert not ended.lines[-1].endswith(" 0 failed")
 
 
+@pytest.mark.proof
 def test_many_failures_are_red_at_once(folder: Path) -> None:
     many = "".join(f"def test_fails_{number}(): assert False\n" for number in range(RERUN_MAX + 1))
     ended = run(folder, test_many=many)

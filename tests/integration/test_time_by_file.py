@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gate import matrix
 from tests.time_by_file import slower
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,7 @@ def test_slower_is_by_half_and_by_five_seconds() -> None:
     assert slower(before, now) == ["slower: test_c.py was 10.0 s, now 15.4 s"]
 
 
+@pytest.mark.proof
 def test_whole_files_that_passed_are_kept_and_parts_erase_nothing(folder: Path) -> None:
     assert "s in 3 files" in run(folder)
     assert set(json.loads(record(folder).read_text())) == {"test_a.py", "test_b.py", "test_c.py"}
@@ -72,7 +74,7 @@ def test_whole_files_that_passed_are_kept_and_parts_erase_nothing(folder: Path) 
     )
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", matrix(["0", "1"], gate="1".__eq__))
 def test_the_longest_file_is_first_also_in_a_worker(folder: Path, workers: str) -> None:
     record(folder).parent.mkdir(parents=True)
     record(folder).write_text(json.dumps({"test_a.py": 1.0, "test_b.py": 3.0, "test_c.py": 2.0}))
@@ -81,7 +83,7 @@ def test_the_longest_file_is_first_also_in_a_worker(folder: Path, workers: str) 
     assert first == sorted(first)
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", matrix(["0", "1"], gate="1".__eq__))
 def test_a_failure_is_told_before_the_run_ends(folder: Path, workers: str) -> None:
     """A test and a set-up that fail: a line each, once, while others are still to come."""
     (folder / "test_a.py").write_text(

@@ -29,9 +29,8 @@ _PUBLIC = "/v1/timelines/public"
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[PublicSystem]:
     changes = {"services": ("ingress",), "ingress_processes": 1, "worker_processes": no_processes_but("social_owner")}
-    with servers.own_servers(
-        tmp_path / "home", servers_only=False, **changes, **servers.without("clickhouse")
-    ) as settings:
+    elsewhere = servers.without("clickhouse") | servers.kafka_of_the_run("withoutpg")
+    with servers.own_servers(tmp_path / "home", servers_only=False, **changes, **elsewhere) as settings:
         state = read_state(settings.the_home())
         assert state is not None
         made = PublicSystem(settings, launch.world(settings, state)["base_url"])
