@@ -22,6 +22,13 @@ def root() -> Any:
     return typer.main.get_command(app)
 
 
+@cache
+def command_of(*path: str) -> Any:
+    """The command of these names, or None; each is built anew whenever its group is asked for it."""
+    group = command_of(*path[:-1]) if path else None
+    return group.get_command(click.Context(root()), path[-1]) if path else root()
+
+
 def named_in(text: str) -> Iterator[list[str]]:
     """The words behind each ``millrace`` in blocks and between backticks."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -33,12 +40,12 @@ def named_in(text: str) -> Iterator[list[str]]:
 
 def unknown_of(words: list[str]) -> list[str]:
     """What no command of that name knows: a command of a group, an option."""
-    command, context, left = root(), click.Context(root()), list(words)
-    while hasattr(command, "get_command") and left and re.fullmatch(r"[a-z][a-z-]*", left[0]):
-        found = command.get_command(context, left[0])
-        if found is None:
-            return [left[0]]
-        command, left = found, left[1:]
+    path, left = [], list(words)
+    while hasattr(command_of(*path), "get_command") and left and re.fullmatch(r"[a-z][a-z-]*", left[0]):
+        path.append(left.pop(0))
+    command = command_of(*path)
+    if command is None:
+        return path[-1:]
     options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
     given = (word.partition("=")[0] for word in left if re.match(r"--?[a-z]", word))
     return [option for option in given if option not in options]
