@@ -62,6 +62,7 @@ TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks ag
 
 NOISE_DATABASE_BUSY_MIN: Final = 0.5  # of a window, that all statements together took: below it nobody is noisy
 COST_WINDOWS: Final = 6  # of ten seconds, before what tenants cost is kept for analytics
+CLICKHOUSE_COSTS_KEPT_S: Final = 60  # between two times that a sink keeps what ClickHouse took for usage of tenants
 OWNER_COSTS_KEPT_S: Final = 60  # between two times that an owner keeps what tenants cost it, with a commit
 BYTES_STORED_KEPT_S: Final = 1_800  # between two looks of the mover at the bytes of each tenant
 BYTES_STORED_TENANTS: Final = 200  # looked at by one statement

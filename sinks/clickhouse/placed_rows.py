@@ -65,7 +65,7 @@ class PlacedRows(ABC):
         while not stop.is_set():
             if found := self._next():
                 self._found_at = time.monotonic()
-                return PlacedBlock(found, self._tables), started
+                return self._block(found), started
             stop.wait(look_again_in_s(time.monotonic() - self._found_at))
             started = time.monotonic()
             if started >= deadline:
@@ -80,7 +80,10 @@ class PlacedRows(ABC):
             beat()
         if sum(map(len, found.values())) != sum(r.last_seq - r.first_seq + 1 for r in plan.ranges):
             raise errors.InvariantViolation(f"rows of plan {plan.plan_id} are gone")
-        return PlacedBlock(found, self._tables)
+        return self._block(found)
+
+    def _block(self, rows: Mapping[int, list[Row]]) -> PlacedBlock:
+        return PlacedBlock(rows, self._tables)
 
     def _next(self) -> dict[int, list[Row]]:
         """The next rows of every partition that has more; what is read counts as taken."""

@@ -49,7 +49,7 @@ def client(stack: World) -> Iterator[Client]:
     made = ClickHouseConnection(url=stack.settings.addresses().clickhouse_url).client()
     for sink in (*TENANCY, *SOCIAL):
         tables.apply_schema(made, sink.definitions())
-    spent = [(0, n, "tn_dictionary", NOW, "ingress-0", 10 * n, 1_000 * n, n, 500 * n, 64) for n in range(1, 4)]
+    spent = [(0, n, "tn_dictionary", NOW, "ingress-0", 10 * n, 1_000 * n, n, 500 * n, 64, 70 * n) for n in range(1, 4)]
     evidence = [(1, 1, 1, NOW, "sql:no_context", "a row was seen")]
     log = [(2, n, NOW, "s_ann", "millrace_ingress", "placement.drain", "tenancy_pool", "done") for n in range(1, 3)]
     happened = [(0, n, f"post_{n % 2}", "published", n, NOW) for n in range(1, 6)]

@@ -8,9 +8,10 @@ select s.tenant_id, s.seq, s.source, 'there never was such a tenant' as reason
 from tenant_feed f join tenant_cost_slice s on s.seq > f.known_from
 where f.feed = 'cost' and not exists (select from tenant t where t.tenant_id = s.tenant_id)
 union all
-select s.tenant_id, s.seq, s.source, 'it is of calls, and of something else'
+select s.tenant_id, s.seq, s.source, 'it is of more than one kind of cost'
 from tenant_cost_slice s
-where (s.calls > 0 or s.database_us > 0) and (s.commands > 0 or s.owner_us > 0 or s.bytes_stored > 0)
+where (s.calls > 0 or s.database_us > 0)::int + (s.commands > 0 or s.owner_us > 0 or s.bytes_stored > 0)::int
+      + (s.clickhouse_us > 0)::int > 1
 union all
 select null, f.last_seq, null, 'a place is missing, twice, or behind the last'
 from tenant_feed f

@@ -14,7 +14,7 @@ COSTS: Final = Table(
     name="tenant_cost_slices",
     columns=(
         *("kafka_partition", "seq", "tenant_id", "ended_at", "source", "calls", "database_us"),
-        *("commands", "owner_us", "bytes_stored"),
+        *("commands", "owner_us", "bytes_stored", "clickhouse_us"),
     ),
     month_of="ended_at",
 )

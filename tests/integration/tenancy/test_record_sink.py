@@ -27,17 +27,18 @@ pytestmark = [pytest.mark.servers, pytest.mark.faults]
 ADDED = """
 select tenant_cost_add('ingress-0', array['tn_a', 'tn_nobody', 'tn_b'], array[1, 9, 2]::bigint[], array[1000, 9, 3000]::bigint[], 10);
 select tenant_cost_measured('owner', array['tn_nobody', 'tn_a'], array[9, 7]::bigint[], array[9, 2000]::bigint[], array[9, 99]::bigint[]);
+select tenant_cost_fed(array['tn_b', 'tn_nobody'], array[500, 9]::bigint[]);
 insert into isolation_violation (probe, evidence) values ('sql:forged', 'taken');
 select audit_append('s_ann', 'placement.drain', 'tenancy_pool', 'done', '{"note": "what nobody copies"}')
 """
 ROLLED_BACK = "insert into isolation_violation (probe, evidence) values ('sql:rolled_back', 'x'); select 1 / 0"
 IN_POSTGRES = (
-    "select seq, tenant_id, calls, database_us, commands, owner_us, bytes_stored from tenant_cost_slice order by seq",
+    "select seq, tenant_id, calls, database_us, commands, owner_us, bytes_stored, clickhouse_us from tenant_cost_slice order by seq",
     "select place, number, probe, evidence from isolation_violation order by place",
     "select seq, actor, action, object, outcome from audit_log order by seq",
 )
 IN_CLICKHOUSE = (
-    "select seq, tenant_id, calls, database_us, commands, owner_us, bytes_stored from tenant_cost_slices order by seq",
+    "select seq, tenant_id, calls, database_us, commands, owner_us, bytes_stored, clickhouse_us from tenant_cost_slices order by seq",
     "select seq, number, probe, evidence from isolation_evidence order by seq",
     "select seq, actor, action, object, outcome from audit_search order by seq",
 )
@@ -70,7 +71,12 @@ def test_each_record_is_in_clickhouse_once_wherever_the_sink_is_killed(system: P
             connection.execute(TENANT, (name, "active", "pl_pool_default"))
         connection.execute(ADDED)
         costs = "select seq, tenant_id from tenant_cost_slice order by seq"
-        assert connection.execute(costs).fetchall() == [(1, "tn_a"), (2, "tn_b"), (3, "tn_a")]  # and of nobody none
+        assert connection.execute(costs).fetchall() == [
+            (1, "tn_a"),
+            (2, "tn_b"),
+            (3, "tn_a"),
+            (4, "tn_b"),
+        ]  # and of nobody none
         with pytest.raises(psycopg.errors.DivisionByZero), connection.transaction():
             connection.execute(ROLLED_BACK)
         for point in ("sink_after_plan", "sink_after_insert", "sink_after_mark"):
@@ -85,7 +91,7 @@ def test_each_record_is_in_clickhouse_once_wherever_the_sink_is_killed(system: P
         with sink(system):
             eventually(lambda: copies(system) == there(), 60, what="every record is there once")
         costs, evidence, log = copies(system)
-        assert [row[0] for row in costs] == list(range(1, 16))
+        assert [row[0] for row in costs] == list(range(1, 21))
         assert ([row[0] for row in evidence], [row[1] for row in evidence]) == ([1, 2, 3, 4, 5], [1, 3, 4, 5, 6])
         assert ("s_ann", "placement.drain", "tenancy_pool", "done") in [row[1:] for row in log]
         client = ClickHouseConnection(url=system.settings.addresses().clickhouse_url).client()
@@ -93,7 +99,9 @@ def test_each_record_is_in_clickhouse_once_wherever_the_sink_is_killed(system: P
         assert [tuple(row) for row in client.query(hours).result_rows] == [("tn_a", 5, 5.0), ("tn_b", 10, 15.0)]
         more = "select commands, owner_ms, bytes_stored from tenant_cost where tenant_id = 'tn_a'"
         assert [tuple(row) for row in client.query(more).result_rows] == [(35, 10.0, 99)]
+        fed = "select clickhouse_ms from tenant_cost where tenant_id = 'tn_b'"
+        assert [tuple(row) for row in client.query(fed).result_rows] == [(2.5,)]
         client.close()
-        connection.execute("update tenant_cost_slice set ended_at = now() - interval '3 days' where seq < 5")
+        connection.execute("update tenant_cost_slice set ended_at = now() - interval '3 days' where seq < 6")
         connection.execute(ADDED)
-        assert connection.execute("select min(seq), max(seq) from tenant_cost_slice").fetchone() == (5, 18)
+        assert connection.execute("select min(seq), max(seq) from tenant_cost_slice").fetchone() == (6, 24)

@@ -9,7 +9,7 @@ select 2, seq from audit_head;
 -- name: cost_rows
 -- Slices of what tenants cost, in order. Index tenant_cost_slice_place.
 select 0, seq, tenant_id, (extract(epoch from ended_at) * 1000000)::bigint, source, calls, database_us, commands, owner_us,
-       bytes_stored
+       bytes_stored, clickhouse_us
 from tenant_cost_slice where seq > %(after)s and seq <= %(until)s order by seq limit %(limit)s;
 
 -- name: evidence_rows

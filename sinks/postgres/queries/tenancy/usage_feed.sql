@@ -10,3 +10,7 @@ select partition, seq, tenant_id, source, event_id, dimension, coalesce(subject,
        (extract(epoch from occurred_at) * 1000000)::bigint
 from usage_event where partition = %(partition)s and seq > %(after)s and seq <= %(until)s
 order by seq limit %(limit)s;
+
+-- name: usage_costs_kept
+-- What ClickHouse took for it in the last minute, by tenant. Primary keys.
+select tenant_cost_fed(%(tenants)s::text[], %(us)s::bigint[]);
