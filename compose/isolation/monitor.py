@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import structlog
+from psycopg.errors import IdleInTransactionSessionTimeout
 
 from compose import limits as compose_limits
 from compose.isolation import belongings
@@ -30,6 +31,7 @@ from compose.isolation.statements import statement_probes
 from compose.isolation.store_probes import POOL, AnalyticsProbe, store_probes
 from schemas import errors
 from sinks import limits as sinks_limits
+from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ class Monitor:
                 try:
                     self._round(doors)
                     self._told(None)
-                except (errors.PlatformError, psycopg.OperationalError) as error:
+                except (errors.PlatformError, psycopg.OperationalError, IdleInTransactionSessionTimeout) as error:
                     doors.forget()
                     self._told(str(error).partition("\n")[0])
                 self._stop.wait(compose_limits.ISOLATION_ROUND_S if self._trouble is None else 1)
@@ -109,7 +111,7 @@ class Monitor:
 
     def _round(self, doors: Doors) -> None:
         with psycopg.connect(
-            self._dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S
+            self._dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
         ) as connection:
             for lint in LINTS:
                 self._lint(connection, lint)

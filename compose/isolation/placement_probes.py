@@ -11,6 +11,7 @@ from compose.isolation.found import Found
 from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
 from schemas import errors
 from sinks import limits
+from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 
@@ -59,7 +60,7 @@ class PlacementProbes:
             return
         try:
             there = psycopg.connect(
-                databases.dsn_of(dsn, placement_id), connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+                databases.dsn_of(dsn, placement_id), connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
             )
         except psycopg.OperationalError as error:
             raise errors.Unavailable(f"the database of placement {placement_id} does not answer") from error

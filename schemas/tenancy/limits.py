@@ -43,6 +43,11 @@ MOVER_IDLE_MS: Final = 50
 MOVER_IDLE_MAX_MS: Final = 400  # while nothing waits for long
 MOVER_RETRY_S: Final = 1
 MOVER_STATEMENT_TIMEOUT_MS: Final = 30_000
+# of a mover that stands still in a transaction: an export reads and opens a page of a dedicated database between two of
+# its statements, for as long as a statement may take, and once more for a new connection there
+MOVER_HELD_MS: Final = 2 * MOVER_STATEMENT_TIMEOUT_MS
+# of one that stands still outside of a transaction, with the lock on its work: longer than it asks other databases only
+MOVER_IDLE_SESSION_MS: Final = 4 * MOVER_STATEMENT_TIMEOUT_MS
 MOVER_DELETE_MAX_MS: Final = 600_000  # of the statement that removes all heads of a tenant, which writes no more
 EXPORT_PAGE_ROWS: Final = 500
 SHRED_CERTIFIED_AFTER_S: Final = 5  # of processes without a lease: by then their caches of a second have ended

@@ -21,6 +21,7 @@ from sinks import limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence, Plan
+from sinks.postgres.session import NOT_HELD
 from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ class Sink:
     def _run_once(self) -> None:
         settings = self._settings
         with psycopg.connect(
-            settings.postgres_dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S
+            settings.postgres_dsn,
+            autocommit=True,
+            connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,
+            options=NOT_HELD,
         ) as connection:
             fence = Fence(connection, sink=settings.sink.name, topic=settings.topic, owner_id=settings.owner_id)
             fence.ensure()

@@ -9,6 +9,7 @@ import psycopg
 import structlog
 
 from sinks import limits
+from sinks.postgres.session import not_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,8 @@ class LastingSession:
     """Runs work on an autocommit connection until ``stop``, which any thread may call.
 
     Work that raises psycopg.Error is logged and begun again on a new connection after ``retry_s``. No statement lasts
-    longer than ``statement_timeout_ms``.
+    longer than ``statement_timeout_ms``. Where the process stands still, Postgres ends the session after ``held_ms``
+    in a transaction, and outside of one after ``idle_ms`` (0 = never): what it held is somebody else's then.
     """
 
     def __init__(
@@ -30,12 +32,15 @@ class LastingSession:
         dsn: str,
         *,
         statement_timeout_ms: int = _ROUND_TIMEOUT_MS,
+        held_ms: int = limits.IDLE_IN_TRANSACTION_TIMEOUT_MS,
+        idle_ms: int = 0,
         retry_s: float = limits.SESSION_RETRY_S,
     ) -> None:
         self.why_away: str | None = "Postgres was not asked yet"  # None while it answers
         self._name = name
         self._dsn = dsn
-        self._options = f"-c statement_timeout={statement_timeout_ms} -c application_name=millrace-{name}"
+        bounds = f"{not_held(held_ms)} -c idle_session_timeout={idle_ms} -c statement_timeout={statement_timeout_ms}"
+        self._options = f"{bounds} -c application_name=millrace-{name}"
         self._retry_s = retry_s
         self._stop = threading.Event()
 

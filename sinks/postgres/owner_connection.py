@@ -28,10 +28,10 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
     """A session that its bound ended is away as any other; psycopg tells an internal error, which nobody waits for."""
 
     def wait(self, gen: PQGen[Result], *args: Any, **named: Any) -> Result:
-        """As ever. Raises psycopg.OperationalError for a transaction that took too long, too."""
+        """As ever. Raises psycopg.OperationalError for a transaction that took too long or stood still, too."""
         try:
             return super().wait(gen, *args, **named)
-        except psycopg.errors.TransactionTimeout as error:
+        except (psycopg.errors.TransactionTimeout, psycopg.errors.IdleInTransactionSessionTimeout) as error:
             raise psycopg.OperationalError(str(error)) from error
 
 

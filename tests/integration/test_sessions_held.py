@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ast
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 import pytest
@@ -11,8 +17,13 @@ from dataflows.payments.attempts import dispatch_store
 from dataflows.payments.merchant_webhooks import store as delivery_store
 from dataflows.payments.webhooks import inbox_store
 from dataflows.social.fanout import worker as fan_out
+from dataflows.tenancy.billing import invoicing
+from dataflows.tenancy.mover import worker as mover
+from schemas.tenancy import limits as tenancy_limits
 from sinks import limits
+from sinks.postgres.lasting_session import LastingSession
 from sinks.streams import positions
+from tests.eventually import eventually, patient
 
 if TYPE_CHECKING:
     from tests.servers import World
@@ -24,7 +35,37 @@ SESSIONS = {
     "merchant webhooks": delivery_store._SESSION,
     "webhooks": inbox_store._SESSION,
     "fan-out": fan_out._SESSION,
+    "lasting": LastingSession("any", "")._options,
 }
+ROOT: Final = Path(__file__).parents[2]
+#: whose every session has the bound, be it one of a moment
+HELD_BY_NONE: Final = ("dataflows/tenancy/mover", "compose/isolation", "sinks/clickhouse")
+_IN_A_TRANSACTION: Final = (
+    "with connection.transaction(): connection.execute('select pg_advisory_xact_lock(9)'); stop()"
+)
+_OUTSIDE_OF_ONE: Final = "connection.execute('select pg_advisory_lock(9)'); stop()"
+#: a process that stands still as soon as it has what others want; when it goes on, its work begins again
+STANDS_STILL: Final = """
+import os, signal, sys
+from sinks.postgres.lasting_session import LastingSession
+
+session = LastingSession("still", sys.argv[1], retry_s=0.1, held_ms=300, idle_ms={idle_ms})
+tries = []
+
+def stop():
+    print("stands", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+def work(connection):
+    tries.append(1)
+    if len(tries) == 1:
+        {takes}
+        connection.execute("select 1")
+    print("again", flush=True)
+    session.stop()
+
+session.run(work)
+"""
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -34,3 +75,66 @@ def test_a_session_that_does_nothing_in_a_transaction_is_ended(stack: World, nam
         row = connection.execute(shown).fetchone()
     assert row is not None
     assert 0 < row[0] <= limits.IDLE_IN_TRANSACTION_TIMEOUT_MS
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("takes", "idle_ms"), [(_IN_A_TRANSACTION, 0), (_OUTSIDE_OF_ONE, 300)], ids=["in a transaction", "outside of one"]
+)
+def test_a_stopped_process_holds_nothing_from_who_takes_over(stack: World, takes: str, idle_ms: int) -> None:
+    """SIGSTOP where it has a lock; another gets it. When it goes on it hears of that, and begins again."""
+    dsn = stack.addresses.postgres_superuser_dsn
+    code = STANDS_STILL.format(takes=takes, idle_ms=idle_ms)
+    with subprocess.Popen([sys.executable, "-c", code, dsn], cwd=ROOT, stdout=subprocess.PIPE, text=True) as stopped:
+        try:
+            assert stopped.stdout is not None
+            assert stopped.stdout.readline() == "stands\n"
+            with psycopg.connect(dsn, autocommit=True) as another:
+                taken = "select pg_try_advisory_lock(9)"
+                eventually(lambda: another.execute(taken).fetchone() == (True,), what="the lock is another's")
+            os.kill(stopped.pid, signal.SIGCONT)
+            said, _ = stopped.communicate(timeout=patient(30))
+            assert (said.splitlines()[-1], stopped.returncode) == ("again", 0)
+        finally:
+            stopped.kill()
+
+
+def test_a_mover_that_stands_still_is_ended_after_what_it_does_elsewhere_meanwhile(stack: World) -> None:
+    shown = "select name, setting::int from pg_settings where name like 'idle%%session_timeout'"
+    options = mover.session("")._options
+    with psycopg.connect(stack.addresses.postgres_superuser_dsn, options=options) as connection:
+        bounds = dict(connection.execute(shown).fetchall())
+    assert bounds == {
+        "idle_in_transaction_session_timeout": tenancy_limits.MOVER_HELD_MS,
+        "idle_session_timeout": tenancy_limits.MOVER_IDLE_SESSION_MS,
+    }
+    assert bounds["idle_in_transaction_session_timeout"] > tenancy_limits.MOVER_STATEMENT_TIMEOUT_MS
+
+
+def test_who_makes_an_invoice_and_stands_still_is_away_as_after_an_outage(stack: World) -> None:
+    dsn = stack.addresses.postgres_dsns["millrace_tenancy_metering"]
+    with invoicing.connected(dsn, "invoices") as connection:
+        (held,) = connection.execute("show idle_in_transaction_session_timeout").fetchone() or ("",)
+        assert held == f"{limits.IDLE_IN_TRANSACTION_TIMEOUT_MS // 1_000}s"
+        connection.execute("set idle_in_transaction_session_timeout = 100")
+        connection.execute("begin")
+        there = ("select 1 from pg_stat_activity where pid = %s", (connection.info.backend_pid,))
+        with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as superuser:
+            eventually(lambda: superuser.execute(*there).fetchone() is None, what="its session is ended")
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("select 1")
+
+
+@pytest.mark.parametrize("folder", HELD_BY_NONE)
+def test_no_session_is_without_the_bound(folder: str) -> None:
+    """Every connection that is made there is given options, and the bound is the only one that there is."""
+    made = [
+        (path, call)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "psycopg.connect"
+    ]
+    assert made
+    for path, call in made:
+        options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}.get("options")
+        assert options == "NOT_HELD", path

@@ -94,10 +94,13 @@ def pause_s(looked_s: float) -> float:
 def connected(dsn: str, name: str) -> OwnerConnection:
     """As an owner's, but for how long a transaction lasts: the more usage, the longer, and nobody waits for its locks.
 
+    One that stands still in it is not waited for as long: who makes the same invoice would be refused meanwhile.
+
     Raises psycopg.OperationalError.
     """
     connection = owner_connection.connect(dsn, name)
-    connection.execute(SQL["invoices_last"].encode(), {"at_most": str(tenancy_limits.BILLING_INVOICE_MAX_MS)})
+    at_most, held = tenancy_limits.BILLING_INVOICE_MAX_MS, sinks_limits.IDLE_IN_TRANSACTION_TIMEOUT_MS
+    connection.execute(SQL["invoices_last"].encode(), {"at_most": str(at_most), "held": str(held)})
     return connection
 
 

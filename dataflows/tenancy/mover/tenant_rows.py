@@ -15,6 +15,7 @@ from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays, database_clock
 from sinks.postgres.arrays import Bigints, Blobs, Booleans, Texts
+from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
@@ -91,6 +92,7 @@ class Places:
                 databases.dsn_of(self._dsn, place.placement_id),
                 autocommit=True,
                 connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+                options=NOT_HELD,
             )
             arrays.register(found)
             try:

@@ -38,6 +38,17 @@ _LOCK: Final = 0x6D6F7665  # "move"
 _SECOND_US: Final = 1_000_000
 
 
+def session(dsn: str) -> LastingSession:
+    """A mover's: one that stands still leaves its work to the next."""
+    return LastingSession(
+        "tenancy-mover",
+        dsn,
+        statement_timeout_ms=limits.MOVER_STATEMENT_TIMEOUT_MS,
+        held_ms=limits.MOVER_HELD_MS,
+        idle_ms=limits.MOVER_IDLE_SESSION_MS,
+    )
+
+
 class Mover:
     """Works until it is stopped."""
 
@@ -48,8 +59,7 @@ class Mover:
         self._secrets = secrets_file.read(place.keys)
         self._certificates = CertificateKeys(place.keys)
         self._shredded = Shredded(place.keys)
-        timeout_ms = limits.MOVER_STATEMENT_TIMEOUT_MS
-        self._session = LastingSession("tenancy-mover", self._dsn, statement_timeout_ms=timeout_ms)
+        self._session = session(self._dsn)
 
     def run(self) -> None:
         """Does what waits, until ``stop``; a database that is away is waited for."""

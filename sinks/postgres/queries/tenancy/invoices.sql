@@ -1,8 +1,10 @@
 -- How invoices are made, and made again. The metering, the ingress and the invariants read alike.
 
 -- name: invoices_last
--- For how long a transaction of this session may last, in milliseconds; of both bounds the session has, this one.
-select set_config('transaction_timeout', %(at_most)s, false), set_config('statement_timeout', %(at_most)s, false);
+-- For how long a transaction of this session may last, in milliseconds (of both bounds the session has, this one), and for how
+-- long it may stand still in one.
+select set_config('transaction_timeout', %(at_most)s, false), set_config('statement_timeout', %(at_most)s, false),
+       set_config('idle_in_transaction_session_timeout', %(held)s, false);
 
 -- name: runs_due
 -- The runs without an invoice whose grace is over, of each tenant in their order, but for some. Primary keys.
