@@ -36,15 +36,16 @@ PLANTED_COSTS: Final = {
     "tenancy_evidence": "update tenant_feed set last_seq = last_seq + 1 where feed = 'evidence'",
 }
 _SLICE = (
-    "insert into tenant_cost_slice (seq, tenant_id, source, calls, database_us, commands)"
-    " select (select last_seq from tenant_feed where feed = 'cost') + {place}, tenant_id, 'owner', {calls}, 0, 1 from tenant limit 1"
+    "insert into tenant_cost_slice (seq, tenant_id, source, calls, database_us, commands, clickhouse_us)"
+    " select (select last_seq from tenant_feed where feed = 'cost') + {place}, tenant_id, 'owner', {calls}, 0, 1, {clickhouse_us} from tenant limit 1"
 )
 _CLOSED = "update isolation_safe_mode set is_on = true, since = now(), probe = 'planted', evidence = 'a row of another'"
 #: further ways to break some of them, with the reason that is told
 OTHER_WAYS: Final = (
-    ("tenancy_costs", "it is of calls, and", _SLICE.format(place=1, calls=1)),
-    ("tenancy_costs", "a place is missing", _SLICE.format(place=1, calls=0)),
-    ("tenancy_costs", "a place is missing", _SLICE.format(place=2, calls=0)),
+    ("tenancy_costs", "it is of more than one kind", _SLICE.format(place=1, calls=1, clickhouse_us=0)),
+    ("tenancy_costs", "it is of more than one kind", _SLICE.format(place=1, calls=0, clickhouse_us=1)),
+    ("tenancy_costs", "a place is missing", _SLICE.format(place=1, calls=0, clickhouse_us=0)),
+    ("tenancy_costs", "a place is missing", _SLICE.format(place=2, calls=0, clickhouse_us=0)),
     ("tenancy_evidence", "no audit row with a note", "insert into isolation_violation (place, probe, evidence, resolved_at,"
      " resolved_by, note) values (1, 'planted', 'x', now(), 's_ann', 'looked at')"),
     ("tenancy_evidence", "without evidence", "insert into audit_log values (0, now(), 'isolation_monitor', 'r', 'isolation.safe_mode',"
