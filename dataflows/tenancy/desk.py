@@ -49,7 +49,7 @@ _GRANT_CHANGES: Final = (
 )
 _RUN: Final = (
     *("tenant_id", "number", "billing_run_id", "invoice_id", "from_us", "to_us", "grace_s", "currency", "prices"),
-    "created_at",
+    *("created_at", "made_by", "person"),
 )
 _PACKERS: Final[dict[str, Packer]] = {
     **dict.fromkeys(("from_us", "to_us", "created_at"), Times),

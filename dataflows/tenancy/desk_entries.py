@@ -129,6 +129,7 @@ class EntriesWorkspace:
             Texts([e.reason for e in new]),
             Times([e.created_at for e in new]),
             Texts([e.made_by or "" for e in new]),
+            OptionalTexts([e.person for e in new]),
         )
 
 

@@ -82,7 +82,7 @@ select 1 / (count(*) = %s)::int from written;
 -- name: history_insert
 -- What commands changed of tenants: before the tenants are written. A version that has its row fails the batch.
 insert into tenant_history (tenant_id, version, at, made_by, operation, request_id, person, changed)
-select tenant_id, version, at, made_by, operation, request_id, person, changed::jsonb
+select tenant_id, version, at, made_by, operation, request_id, nullif(person, ''), changed::jsonb
 from unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
     as t (tenant_id, version, at, made_by, operation, request_id, person, changed);
 

@@ -87,7 +87,7 @@ def _of_billing() -> Json:
     money = {"currency": STRING, "prices": {"type": "object", "additionalProperties": _PRICE}}
     run = _object("billing_run") | {"billing_run_id": OBJECT_ID, "tenant_id": OBJECT_ID} | _SPAN
     run |= {"grace_s": INTEGER} | money | {"state": STRING, "invoice_id": TEXT_OR_NULL}
-    run |= {"created_at": TIME, "version": INTEGER}
+    run |= {"by": TEXT_OR_NULL, "person": TEXT_OR_NULL, "created_at": TIME, "version": INTEGER}
     metered = {"dimension": STRING, "quantity": INTEGER, "unit_price": _PRICE, "at": TIME}
     line = {"kind": STRING} | metered | _SPAN | {"events": INTEGER, "amount": INTEGER}
     line |= {"meter_version": INTEGER, "digest": STRING}  # of usage, in invoices that say it
@@ -96,7 +96,7 @@ def _of_billing() -> Json:
     invoice |= _SPAN | {"lines": array_of(a_schema(line, ["kind", "amount"])), "total": INTEGER}
     corrected = metered | {"from": TIME_OR_NULL, "to": TIME_OR_NULL}
     entry = _object("billing_entry") | {"entry_id": OBJECT_ID, "tenant_id": OBJECT_ID, "kind": STRING}
-    entry |= {"reason": STRING, "by": TEXT_OR_NULL, "created_at": TIME, "version": INTEGER}
+    entry |= {"reason": STRING, "by": TEXT_OR_NULL, "person": TEXT_OR_NULL, "created_at": TIME, "version": INTEGER}
     entries = a_schema(entry | corrected | {"amount": INTEGER}, list(entry))
     amounts = dict.fromkeys(("total", "amount_received", "amount_refunded"), INTEGER)
     paid = _object("invoice_payment") | {"invoice_id": OBJECT_ID, "state": {"enum": list(STATES)}, "currency": STRING}

@@ -14,6 +14,7 @@ from schemas.senders import PUBLISHER
 from schemas.tenancy import dimension, field_masks, limits, pricing
 from schemas.tenancy.entitlements import ENTITLEMENTS, texts_of
 from schemas.tenancy.instants import fault, parsed
+from schemas.tenancy.operations import ACTS
 
 STAFF: Final = "tenants:admin"
 SUPPORT: Final = "support"
@@ -127,6 +128,7 @@ DESK_OPERATIONS: Final = (
         result="CommittedBillingRun",
         scope=STAFF,
         refusals=("state_conflict",),
+        signals=ACTS,
         id_name="tenant_id",
     ),
     Operation(
@@ -155,6 +157,7 @@ DESK_OPERATIONS: Final = (
         result="CommittedBillingEntry",
         scope=STAFF,
         refusals=("state_conflict",),
+        signals=ACTS,
         id_name="tenant_id",
     ),
     Operation(
@@ -175,6 +178,7 @@ DESK_OPERATIONS: Final = (
         result="CommittedBillingEntry",
         scope=STAFF,
         refusals=("state_conflict",),
+        signals=ACTS,
         id_name="tenant_id",
     ),
     Operation(

@@ -101,6 +101,8 @@ TABLES: Final[dict[str, Table]] = {
             "currency": "of the invoice",
             "prices": "of that moment, by dimension",
             "created_at": "when it was asked for",
+            "made_by": "in whose name it was asked for; null = made before that was kept",
+            "person": "who asked for it; null = made before that was kept",
         },
     ),
     "tenant_invoice": Table(
@@ -138,6 +140,7 @@ TABLES: Final[dict[str, Table]] = {
             "reason": "why, for people",
             "created_at": "when it was said",
             "made_by": "in whose name it was said; null = made before that was kept",
+            "person": "who said it; null = made before that was kept",
         },
     ),
     "support_grant": Table(

@@ -16,6 +16,8 @@ from schemas.tenancy import value_types as types
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from schemas.records import Command
+
 SERVICE_NAME: Final = "tenancy"
 #: what the name of a tenant's principal begins with
 TENANT_SCOPE: Final = "tenant:"
@@ -64,7 +66,15 @@ def _changes(payload: dict[str, Any]) -> list[dict[str, str]]:
 
 #: who acts, as the ingress has it of the token: no part of the request, and no program outside says it
 PERSON: Final = "person"
-_ACTS: Final = Field(SIGNALS, "the person who acts", default=None, nullable=True, since=2)
+ACTS: Final = Field(SIGNALS, "the person who acts", default=None, nullable=True, since=2)
+
+
+def person_of(command: Command) -> str | None:
+    """Who acts by this command, where it says so."""
+    found: str | None = (command.signals or {}).get(PERSON)
+    return found
+
+
 _REASON: Final = {"reason": Field(types.REASON, "why, for people")}
 
 
@@ -104,7 +114,7 @@ def of_tenant(
         needs_version=needs_version,
         together=together,
         read_at=read_at,
-        signals=_ACTS,
+        signals=ACTS,
     )
 
 
@@ -136,7 +146,7 @@ _TENANT_OPERATIONS: Final = (
         result="CommittedTenant",
         scope=STAFF,
         refusals=("state_conflict", "placement_full"),
-        signals=_ACTS,
+        signals=ACTS,
         creates="tn",
         result_id="tenant_id",
     ),

@@ -92,8 +92,8 @@ _EVENT: Final[dict[str, Any]] = {
 
 
 def _signals(name: str) -> dict[str, Any]:
-    """Who acts, of what staff does with a tenant."""
-    of_tenants = name.endswith(("Tenant", "Migration", "TenantKey", "TenantKeys"))
+    """Who acts, of what staff does with a tenant or bills it."""
+    of_tenants = name.endswith(("Tenant", "Migration", "TenantKey", "TenantKeys", "BillingRun", "Usage", "Credit"))
     return {"signals": {"person": "s_golden"}} if of_tenants else {}
 
 

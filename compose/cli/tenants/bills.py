@@ -21,7 +21,9 @@ _PANEL: Final = "Bills"
 _RUNS: Final = ("billing_run_id", "state", "from", "to")
 _LINES: Final = ("kind", "from", "quantity", "unit_price", "amount", "dimension")
 _ENTRIES: Final = ("entry_id", "kind", "quantity", "amount", "dimension", "reason")
+_WHO: Final = ("created_at", "by", "person")
 From = Annotated[str, typer.Option("--from", callback=given.instant, help="Where it begins: 2026-11-01T00:00:00Z.")]
+Who = Annotated[bool, typer.Option("--who", help="When each was said, in whose name (by), and by which person.")]
 To = Annotated[str, typer.Option("--to", callback=given.instant, help="Where it ends: that instant is not in it.")]
 
 
@@ -62,13 +64,16 @@ def bill(
 
 
 @app.command(rich_help_panel=_PANEL)
-def bills(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "", as_json: AsJson = False) -> None:
+def bills(
+    tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "", who: Who = False, as_json: AsJson = False
+) -> None:
     """Show the billed periods of a tenant, newest first. --json has the invoice of each.
 
     Example: millrace tenants bills tn_1
     """
     found = calls.page(token, f"tenants/{tenant}/billing_runs", limit, cursor)
-    calls.tell_page(found, _RUNS, as_json=as_json, none="no period of it is billed")
+    columns = (_RUNS[0], *_WHO) if who else _RUNS
+    calls.tell_page(found, columns, as_json=as_json, none="no period of it is billed")
 
 
 @app.command(rich_help_panel=_PANEL)
@@ -179,10 +184,13 @@ def credit(
 
 
 @app.command(rich_help_panel=_PANEL)
-def entries(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "", as_json: AsJson = False) -> None:
+def entries(
+    tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = "", who: Who = False, as_json: AsJson = False
+) -> None:
     """Show the corrections and the credit of a tenant, newest first.
 
     Example: millrace tenants entries tn_1
     """
     found = calls.page(token, f"tenants/{tenant}/billing_entries", limit, cursor)
-    calls.tell_page(found, _ENTRIES, as_json=as_json, none="nothing was corrected or credited")
+    columns = (_ENTRIES[0], *_WHO) if who else _ENTRIES
+    calls.tell_page(found, columns, as_json=as_json, none="nothing was corrected or credited")

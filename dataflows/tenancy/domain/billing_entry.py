@@ -14,6 +14,7 @@ from schemas.refusals import wrong_values
 from schemas.tenancy import pricing
 from schemas.tenancy.instants import instant, parsed
 from schemas.tenancy.invoice import ADJUSTMENT, CREDIT
+from schemas.tenancy.operations import person_of
 
 
 class BillingEntry(Struct, frozen=True, kw_only=True):
@@ -32,6 +33,7 @@ class BillingEntry(Struct, frozen=True, kw_only=True):
     reason: str
     created_at: int
     made_by: str | None = None  # in whose name; None = made before that was kept
+    person: str | None = None  # who it was; None = as above
 
 
 def adjusted(
@@ -66,6 +68,7 @@ def adjusted(
         reason=said["reason"],
         created_at=now,
         made_by=command.scope,
+        person=person_of(command),
     )
 
 
@@ -81,6 +84,7 @@ def credited(tenant: DeskTenant, number: int, entry_id: str, command: Command, n
         reason=said["reason"],
         created_at=now,
         made_by=command.scope,
+        person=person_of(command),
     )
 
 
@@ -105,6 +109,7 @@ def rendered(entry: BillingEntry) -> dict[str, Any]:
         **about,
         "reason": entry.reason,
         "by": entry.made_by,
+        "person": entry.person,
         "created_at": instant(entry.created_at),
         "version": entry.number,
     }

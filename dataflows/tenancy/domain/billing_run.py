@@ -14,6 +14,7 @@ from schemas.records import Command, Rejection
 from schemas.refusals import state_conflict, wrong_value
 from schemas.tenancy import limits, pricing
 from schemas.tenancy.instants import instant, parsed
+from schemas.tenancy.operations import person_of
 
 Period = tuple[int, int]
 
@@ -40,6 +41,8 @@ class BillingRun(Struct, frozen=True, kw_only=True):
     currency: str
     prices: Mapping[str, str]
     created_at: int
+    made_by: str | None = None  # in whose name; None = made before that was kept
+    person: str | None = None  # who it was; None = as above
 
     @property
     def period(self) -> Period:
@@ -74,6 +77,8 @@ def decide_billing_run(
         currency=tenant.currency,
         prices=tenant.prices,
         created_at=now,
+        made_by=command.scope,
+        person=person_of(command),
     )
 
 
@@ -90,6 +95,8 @@ def rendered(run: BillingRun, *, is_finalized: bool = False) -> dict[str, Any]:
         "prices": {name: pricing.shown(price) for name, price in run.prices.items()},
         "state": "finalized" if is_finalized else "collecting",
         "invoice_id": run.invoice_id if is_finalized else None,
+        "by": run.made_by,
+        "person": run.person,
         "created_at": instant(run.created_at),
         "version": run.number,
     }

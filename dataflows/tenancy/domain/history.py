@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from dataflows.tenancy.domain.tenant import Tenant
 from schemas.records import Command
-from schemas.tenancy.operations import PERSON
+from schemas.tenancy.operations import person_of
 
 #: state, plan, quotas and placement; the database notes the same ones of what no command changes
 FIELDS: Final = (
@@ -43,6 +43,6 @@ def noted(before: Tenant | None, after: Tenant, command: Command) -> Noted | Non
         made_by=command.scope,
         operation=command.operation,
         request_id=command.request_id,
-        person=(command.signals or {}).get(PERSON),
+        person=person_of(command),
         changed=changed,
     )

@@ -101,7 +101,8 @@ class Billing:
 
 
 def _rendered(row: tuple[Any, ...]) -> dict[str, Any]:
-    run_id, invoice_id, tenant_id, number, begins, ends, grace_s, currency, prices, created_at, is_finalized = row
+    run_id, invoice_id, tenant_id, number, begins, ends, grace_s, currency, prices, created_at, *more = row
+    is_finalized, made_by, person = more
     run = BillingRun(
         billing_run_id=run_id,
         invoice_id=invoice_id,
@@ -113,6 +114,8 @@ def _rendered(row: tuple[Any, ...]) -> dict[str, Any]:
         currency=currency,
         prices=prices,
         created_at=created_at,
+        made_by=made_by,
+        person=person,
     )
     return rendered(run, is_finalized=is_finalized)
 
@@ -133,6 +136,7 @@ def _entry(row: tuple[Any, ...]) -> BillingEntry:
         reason,
         created_at,
         made_by,
+        person,
     ) = row
     return BillingEntry(
         entry_id=entry_id,
@@ -148,6 +152,7 @@ def _entry(row: tuple[Any, ...]) -> BillingEntry:
         reason=reason,
         created_at=created_at,
         made_by=made_by,
+        person=person,
     )
 
 

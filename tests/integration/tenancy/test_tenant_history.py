@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.eventually import becomes, eventually
-from tests.worlds.desk_world import OPEN, Caller, a_tenant, staff
+from tests.worlds.desk_world import DAY, OPEN, TODAY, Caller, a_tenant, billed, staff
 from tests.worlds.public_system import system_of_its_own
 
 if TYPE_CHECKING:
@@ -108,3 +108,35 @@ def test_an_owner_of_before_leaves_a_row_by_its_role(system: PublicSystem) -> No
     assert [(one["by"], one["operation"], sorted(one["changed"])) for one in found][:-1] == [
         ("millrace_tenancy_owner", None, ["tier"])
     ]
+
+
+def test_who_bills_corrects_or_gives_credit_is_named_beside_in_whose_name(system: PublicSystem) -> None:
+    ops, another, tenant = staff(system, "tenants:admin"), staff(system, "tenants:admin"), a_tenant(system)
+    root = f"/v1/tenants/{tenant.name}"
+    run = billed(ops, tenant, TODAY - DAY, TODAY)
+    less = {"dimension": "tokens", "quantity": -3, "at": run["from"], "unit_price": "1", "reason": "metered twice"}
+    made = [
+        ops.done("POST", f"{root}/usage_adjustments", less),
+        another.done("POST", f"{root}/credits", {"amount": 15, "reason": "an outage"}),
+    ]
+    assert [(one["by"], one["person"]) for one in (run, *made)] == [
+        ("m_ops", ops.person),
+        ("m_ops", ops.person),
+        ("m_ops", another.person),
+    ]
+    assert ops.http.get(f"{root}/billing_entries").json()["data"] == made[::-1]
+    (listed,) = ops.http.get(f"{root}/billing_runs").json()["data"]
+    assert listed | {"state": "collecting", "invoice_id": None} == run
+    assert ops.http.get(f"{root}/billing_runs/{run['billing_run_id']}").json()["person"] == ops.person
+
+
+def test_a_subject_that_is_no_persons_is_nobody(system: PublicSystem) -> None:
+    nobody, tenant = Caller(system, "m_ops", "merchant", "s" * 129, ("tenants:admin",)), a_tenant(system)
+    root = f"/v1/tenants/{tenant.name}"
+    nobody.done("POST", f"{root}/suspend", {"mode": "read_only", "reason": "unpaid"})
+    nobody.done("POST", f"{root}/credits", {"amount": 1, "reason": "an outage"})
+    run = billed(nobody, tenant, TODAY - DAY, TODAY)
+    changed = history(nobody, tenant.name)["data"][0]
+    (entry,) = nobody.http.get(f"{root}/billing_entries").json()["data"]
+    kept = nobody.http.get(f"{root}/billing_runs/{run['billing_run_id']}").json()
+    assert [(one["by"], one["person"]) for one in (changed, entry, kept)] == [("m_ops", None)] * 3

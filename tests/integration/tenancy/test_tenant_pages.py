@@ -112,6 +112,8 @@ def test_all_of_a_tenant_is_on_one_page(visitors: Visitors, scene: Scene) -> Non
     assert HOSTILE not in page.text
     assert "&lt;script&gt;" in page.text
     assert "what nobody reads" not in page.text
+    who = f'{scene.person} <span class="hint">as m_ops</span></td>'
+    assert who in page.text.partition("<h2>Invoices</h2>")[2].partition("<h2>Moves</h2>")[0]
     for path in ("/console/tenants", f"/console/tenants?name={scene.tenant}", "/console/billing", "/console/grants"):
         assert scene.tenant in reader.get(path).text
     assert scene.tenant not in reader.get("/console/tenants?name=of%20nobody").text

@@ -185,6 +185,9 @@ def is_billed(ops: Person, member: Person, tenant: str, folder: Path) -> None:
     assert json.loads(document.read_bytes())["total"] == 11
     assert document.read_bytes() == again.read_bytes() == member.run("invoice", invoice, "--document").stdout.encode()
     assert ops.lines("entries", tenant)[1].startswith(str(credit["entry_id"]))
+    for command, id_ in (("bills", run["billing_run_id"]), ("entries", credit["entry_id"])):
+        told = ops.lines(command, tenant, "--who")[1].split()
+        assert (told[0], told[-2:]) == (id_, ["m_ops", ops.name])
     used = member.json("usage", "--dimension", "tokens", *period)["data"]
     assert [(row["quantity"], row["events"]) for row in used] == [(30, 1)]
     assert ops.refused("usage", "--dimension", "tokens", *period) == (1, "forbidden")

@@ -27,25 +27,26 @@ where grant_id = any(%s::text[]) or (tenant_id = any(%s::text[]) and state = 'ac
 -- name: desk_runs_insert
 -- New runs; the number of a run that exists fails the batch.
 insert into billing_run (partition, tenant_id, number, billing_run_id, invoice_id, period_from, period_to, grace_s, currency,
-                         prices, created_at)
+                         prices, created_at, made_by, person)
 select t.partition, t.tenant_id, t.number, t.run_id, t.invoice_id, t.period_from, t.period_to, t.grace_s, t.currency,
-       t.prices::jsonb, t.created_at
+       t.prices::jsonb, t.created_at, nullif(t.made_by, ''), nullif(t.person, '')
 from unnest(%s::int[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::int[],
-            %s::text[], %s::text[], %s::timestamptz[])
+            %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::text[])
          as t (partition, tenant_id, number, run_id, invoice_id, period_from, period_to, grace_s, currency, prices,
-               created_at);
+               created_at, made_by, person);
 
 -- name: desk_entries_insert
 -- New entries; the number of one that exists fails the batch.
 insert into billing_entry (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from,
-                           period_to, amount, reason, created_at, made_by)
+                           period_to, amount, reason, created_at, made_by, person)
 select tenant_id, number, entry_id, partition, kind, nullif(dimension, ''), nullif(quantity, 0), nullif(unit_price, ''),
        nullif(at, '')::timestamptz, nullif(period_from, '')::timestamptz, nullif(period_to, '')::timestamptz,
-       nullif(amount, 0), reason, created_at, made_by
+       nullif(amount, 0), reason, created_at, made_by, nullif(person, '')
 from unnest(%s::text[], %s::bigint[], %s::text[], %s::int[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::timestamptz[], %s::text[])
+            %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::timestamptz[], %s::text[],
+            %s::text[])
          as t (tenant_id, number, entry_id, partition, kind, dimension, quantity, unit_price, at, period_from, period_to,
-               amount, reason, created_at, made_by);
+               amount, reason, created_at, made_by, person);
 
 -- name: desk_entitlements_write
 -- What tenants may from now on: under the lock on their rows. Primary key.
