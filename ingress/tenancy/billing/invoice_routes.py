@@ -6,6 +6,7 @@ Killed between the intent and its confirm, a retry finds the intent: both identi
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter
@@ -29,7 +30,7 @@ from ingress.tenancy.billing.invoice_payment import CANCEL, CONFIRM
 from ingress.tenancy.billing.invoices import Billing
 from ingress.tenancy.callers import is_member, require_staff
 from ingress.tenancy.tenants import Tenants
-from schemas import errors
+from schemas import errors, limits
 from schemas.services import OPERATIONS
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.desk_operations import STAFF, TENANT_ADMIN
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 router: Final = APIRouter()
 _INVOICE: Final = "/v1/invoices/{invoice_id}"
+_VOID: Final = "invoice.void"
 _FOR_EVER: Final = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
@@ -89,8 +91,13 @@ async def void(request: Request, invoice_id: str) -> Response:
     caller, stored = await _invoice(request, invoice_id)
     require_staff(caller, STAFF)
     operating.person(caller)
-    async with parts_of(request).get(Audit).privileged(caller, (STAFF,), "invoice.void", invoice_id, {}):
-        return await _settle(request, caller, stored, CANCEL, raw)
+    audit = parts_of(request).get(Audit)
+    async with audit.privileged(caller, (STAFF,), _VOID, invoice_id, {}, audits_itself=True):
+        await audit.append(caller, _VOID, invoice_id, "begun", {})  # who it is stays known, whoever is killed meanwhile
+        answer = await _settle(request, caller, stored, CANCEL, raw)
+        outcome = "refused" if answer.status_code >= HTTPStatus.BAD_REQUEST else "done"
+        await audit.append(caller, _VOID, invoice_id, outcome, {})
+    return answer
 
 
 async def intent_of(request: Request, invoice_id: str) -> PaymentIntent | None:
@@ -106,6 +113,10 @@ async def ensure_intent(request: Request, caller: Caller, tenant_id: str, invoic
     """The id of its intent, made if need be. Raises StateConflict where nothing is due, or not what it says."""
     if not invoice["total"]:
         raise errors.StateConflict("The total of this invoice is 0: nothing is due.")
+    if invoice["total"] > limits.AMOUNT_MINOR_MAX:
+        raise errors.StateConflict(
+            f"The total of this invoice is more than one payment can be, {limits.AMOUNT_MINOR_MAX}."
+        )
     invoice_id = invoice["invoice_id"]
     intent = await intent_of(request, invoice_id)
     if intent is None:

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from dataflows.tenancy.domain.invoice_intent import BILLING_MERCHANT
+from schemas.limits import AMOUNT_MINOR_MAX
 from tests.eventually import becomes, eventually
 from tests.worlds.payments.console_world import HOSTILE, Visitors, visitors
 from tests.worlds.public_system import public
@@ -157,6 +158,36 @@ def billed(staff: Caller, root: str, begins: datetime) -> str:
     return found
 
 
+def voids(public: PublicSystem, invoice: str) -> list[tuple[str, str]]:
+    """Who asked that nobody pay it, and what became of that."""
+    asked = "select actor, outcome from audit_log where action = 'invoice.void' and object = %s order by seq"
+    with psycopg.connect(public.settings.addresses().postgres_superuser_dsn) as connection:
+        return connection.execute(asked, (invoice,)).fetchall()
+
+
+def test_an_invoice_of_more_than_a_payment_can_be_says_so(public: PublicSystem) -> None:
+    """And blames no value that nobody sent."""
+    tenancy = Tenancy(public)
+    name, day = tenancy.tenant().name, TODAY - 15 * DAY
+    payer, root = Caller(public, name, "tenant", ("tenant:admin",)), f"/v1/tenants/{name}"
+    more = {
+        "dimension": "tokens",
+        "quantity": AMOUNT_MINOR_MAX,
+        "at": day.isoformat(),
+        "unit_price": "1",
+        "reason": "x",
+    }
+    for _ in range(2):
+        tenancy.staff.done("POST", f"{root}/usage_adjustments", more)
+    path = f"/v1/invoices/{billed(tenancy.staff, root, day)}"
+    assert payer.get(path)["total"] > AMOUNT_MINOR_MAX
+    for caller, verb, said in ((payer, "pay", {"payment_method": "tok_sim_approve"}), (tenancy.staff, "void", {})):
+        answer = caller.send("POST", f"{path}/{verb}", said)
+        assert (answer.status_code, answer.json()["code"]) == (409, "state_conflict")
+    payer.http.close()
+    tenancy.close()
+
+
 @pytest.mark.faults
 def test_an_invoice_is_paid_once_by_whoever_tries_though_its_owner_is_killed(
     public: PublicSystem, scene: Scene
@@ -192,6 +223,7 @@ def test_an_invoice_is_paid_once_by_whoever_tries_though_its_owner_is_killed(
     paid = "select amount_received from payment_intent where merchant_id = %s and reference = %s"
     assert public.rows(paid, BILLING_MERCHANT, scene.invoice) == [(total,)]
     assert staff.send("POST", f"{path}/void", {}).status_code == 409
+    assert voids(public, scene.invoice) == [(staff.person, "begun"), (staff.person, "refused")]
     biller = Caller(public, BILLING_MERCHANT, "merchant", ("payments:write", "payments:read"))
     refund = {"payment_intent": payer.get(f"{path}/payment")["payment_intent"], "amount": 1}
     biller.done("POST", "/v1/refunds", refund)
@@ -204,6 +236,7 @@ def test_an_invoice_is_paid_once_by_whoever_tries_though_its_owner_is_killed(
     void = f"/v1/invoices/{billed(staff, root, TODAY - 12 * DAY)}"
     staff.done("POST", f"{void}/void", {})
     assert payer.get(f"{void}/payment")["state"] == "void"
+    assert voids(public, void.rpartition("/")[2]) == [(staff.person, "begun"), (staff.person, "done")]
     assert payer.send("POST", f"{void}/pay", {"payment_method": "tok_sim_approve"}).status_code == 409
     for caller in (payer, biller):
         caller.http.close()
