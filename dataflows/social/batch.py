@@ -71,6 +71,7 @@ class SocialBatch:
         self._forgotten: set[str] = set()
         self._added: Counter[str] = Counter()
         self._notices: dict[str, Notice] = {}
+        self._withdrawn: set[str] = set()  # what was told before this batch, or in it
         self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
 
     def target(self, object_id: str) -> Target | None:
@@ -184,6 +185,11 @@ class SocialBatch:
         if notice.user_id != notice.actor_id:
             self._notices.setdefault(notice.notification_id, notice)
 
+    def withdraw(self, notice: Notice) -> None:
+        """Takes back what a user was told; told again later it is news, once."""
+        self._notices.pop(notice.notification_id, None)
+        self._withdrawn.add(notice.notification_id)
+
     def writes(self) -> list[Statement]:
         """Everything that changed, always in this order."""
         return [
@@ -201,6 +207,7 @@ class SocialBatch:
             *self.docket.writes(),
             *self.erasures.writes(),
             *self.exports.writes(),
+            *self._taken_back(),
             *self._told(),
         ]
 
@@ -241,6 +248,11 @@ class SocialBatch:
         media_ids, numbers, sizes, sums = (list(column) for column in zip(*self._parts, strict=True))
         columns = (Texts(media_ids), Integers(numbers), Bigints(sizes), Texts(sums))
         return [(SQL["parts_insert"], columns)]
+
+    def _taken_back(self) -> list[Statement]:
+        if not self._withdrawn:
+            return []
+        return [(SQL["notifications_delete"], (Texts(sorted(self._withdrawn)),))]
 
     def _told(self) -> list[Statement]:
         told = [self._notices[key] for key in sorted(self._notices)]

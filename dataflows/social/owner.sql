@@ -179,6 +179,10 @@ with written as (
     returning 1)
 select 1 / (count(*) = %s)::int from written;
 
+-- name: notifications_delete
+-- What users were told and what holds no more, before anything is told: the same may be told anew. Primary key.
+delete from notification where notification_id = any (%s::text[]);
+
 -- name: notifications_insert
 -- What users are told who are there, each once.
 insert into notification (notification_id, user_id, kind, actor_id, post_id, created_at, decision_id)

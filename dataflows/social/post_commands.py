@@ -83,6 +83,8 @@ def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Com
     if refused := claim(batch, author, after, post.media_ids, now):
         return refused
     batch.put_post(after)
+    for user in post_decisions.named_no_more(post.text, after.text):
+        batch.withdraw(Notice(user, "mention", author.user_id, after.post_id, now))
     for user in post_decisions.mentioned(after.text, author.user_id):
         batch.tell(Notice(user, "mention", author.user_id, after.post_id, now))
     pushed = post_decisions.comes_home(post, after)

@@ -53,6 +53,8 @@ VIOLATIONS = {
     "social_appeals": "update moderation_case set reports = reports + 1",
     "social_propagation": "delete from moderation_propagation where consumer = 'search'",
     "social_counts": "insert into reaction_count (post_id, kind, part, active) select post_id, 'like', 64, 1 from post limit 1",
+    "social_notices": "insert into notification (notification_id, user_id, kind, actor_id, post_id, created_at)"
+    " select 'no_' || post_id, 'u_nobody', 'mention', author_id, post_id, 0 from post where version > 1 and state = 'published' limit 1",
     "social_erased": "update author set display_name = 'still there' where state = 'deleted'",
 }
 

@@ -107,7 +107,12 @@ def deleted(post: Post, now: int) -> Post:
 
 
 def mentioned(text: str, author_id: str) -> list[str]:
-    """The users whom a text names, in its order, each once, bounded; never its author."""
+    """The users whom a text tells that it names them, in its order, each once, bounded; never its author."""
     found = dict.fromkeys(_MENTION.findall(text))
     found.pop(author_id, None)
     return list(found)[: social_limits.POST_MENTIONS_MAX]
+
+
+def named_no_more(before: str, after: str) -> list[str]:
+    """The users whom the one text names and the next one does not. Unbounded: who was told may stand anywhere in it."""
+    return sorted(set(_MENTION.findall(before)).difference(_MENTION.findall(after)))

@@ -1,5 +1,5 @@
 -- id: social_notices
--- title: What a user is told has happened: there is the reaction, the edge or the post
+-- title: What a user is told has happened: there is the reaction, the edge or the post, which names who was mentioned
 -- severity: critical
 -- owner: social
 -- source: postgres
@@ -14,3 +14,9 @@ where case
               select from post p where p.post_id = n.post_id and p.author_id = n.actor_id)
           else false
       end
+union all
+select n.notification_id, 'mention of a user whom the post names no more', n.actor_id, n.post_id
+from notification n join post p using (post_id)
+where n.kind = 'mention' and p.version > 1 and p.state = 'published'  -- what a post is published with names them
+  and not exists (select from regexp_matches(p.text, '(?<![A-Za-z0-9_-])@([A-Za-z0-9_-]{1,64})', 'g') as named
+                  where named[1] = n.user_id)

@@ -8,11 +8,13 @@ from dataflows.owner.service import Committed
 from dataflows.social.batch import SocialBatch
 from dataflows.social.domain.moderation import Current
 from dataflows.social.partition import HANDLERS
+from dataflows.social.rows import SQL
 from schemas.records import Rejection
 from tests.each import each
 from tests.unit.social.test_social_decisions import AUTHOR, command
 
 _POST: Final = "po_1"
+_NOTICES: Final = ("notifications_delete", "notifications_insert")
 #: what u_1 does to the post of u_2
 _ACTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "like": ("like_post", {"post_id": _POST}),
@@ -103,6 +105,23 @@ def test_ones_own_post_that_was_taken_down_is_not_shown_again_by_another_of_ones
         assert _acts(batch) == {"like": "done", "repost": refused, "reply": refused, "quote": refused}
     within.docket.currents.put(Current(object_id=_POST, effect="none", decision_id="mo_2", version=2))
     assert set(_acts(within).values()) == {"done"}
+
+
+def test_of_edits_in_one_batch_the_last_says_who_is_told_of_a_mention() -> None:
+    """What was told before is withdrawn first: so who is named again is told anew."""
+    said = {True: "for @u_2", False: "for nobody"}
+
+    def written(*texts: bool) -> list[str]:
+        batch = _batch("u_1", is_followed=False)
+        for version, is_named in enumerate(texts, 1):
+            assert _told(batch, "edit_post", version, post_id=_POST, text=said[is_named]) == "done"
+        return [name for text, _ in batch.writes() for name in _NOTICES if text == SQL[name]]
+
+    withdrawn, told = _NOTICES
+    assert written(True) == [told]
+    assert written(False) == []
+    assert written(True, False) == [withdrawn]
+    assert written(True, False, True) == [withdrawn, told]
 
 
 @each(("author", "code"), [("u_1", "gone"), ("u_2", "not_found")])
