@@ -43,7 +43,7 @@ COMMANDS: Final = {
     "forecast": "Say what other policies would have made of the past.",
     "parked": "List and resolve parked commands.",
     "access": "Deny merchants, tenants, users, persons or tokens; let them in again.",
-    "media": "Refuse contents of social posts; have media scanned again.",
+    "media": "Refuse contents of social posts; have media scanned and rendered again.",
     "maintenance": "Switch new work of merchants off and on.",
     "cases": "Show what waits for a person.",
     "repair": "Show repairs of the ledger; post what two persons decided.",

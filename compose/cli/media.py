@@ -1,4 +1,4 @@
-"""``millrace media``: contents of social posts that are refused wherever they come from, and scans that are stuck."""
+"""``millrace media``: contents of social posts that are refused wherever they come from, and media that are stuck."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def retry(
     media_id: Annotated[str, typer.Argument(metavar="MEDIUM", help="Its id, as the media board shows it.")],
     reason: Reason,
 ) -> None:
-    """Have a medium scanned again now, however often that failed."""
+    """Have a medium scanned and rendered again now, however often that failed."""
     from reconciliation.social import media  # noqa: PLC0415
 
     _decided(media.retry, media_id, reason)
-    print(f"{media_id} is scanned next")
+    print(f"{media_id} is scanned and rendered next")
 
 
 @app.command()

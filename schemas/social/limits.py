@@ -103,6 +103,7 @@ MEDIA_SCANS_AT_ONCE: Final = 2  # of one scanner
 MEDIA_SCAN_LEASE_S: Final = 30  # renewed while it lasts; then its scanner is dead, and another one may take it
 MEDIA_SCAN_AGAIN_MAX_S: Final = 120  # between two scans of one medium
 MEDIA_CRASHES_MAX: Final = 6  # of its decoder; then a medium is rejected, within some 3 minutes
+MEDIA_KILLS_MAX: Final = 30  # the same of who is killed by somebody, as by a kernel without memory: about an hour
 MEDIA_WANTED_LOOK_S: Final = 1.0  # how often is looked whether a scan under way is still of use
 MEDIA_SEEN_LENGTH_MAX: Final = 200  # of what operators are told of a scan
 MEDIA_SCAN_POLL_S: Final = 0.2

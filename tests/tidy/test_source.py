@@ -24,6 +24,7 @@ CATCH_ALL = {
     "dataflows/owner/reading/reader.py": "the reading thread hands its failure to the committing thread",
     "dataflows/streams/read_ahead.py": "the reading thread hands its failure to whoever takes what it read",
     "dataflows/social/media/sandbox.py": "a decoder raises anything of hostile bytes; its end is a status",
+    "dataflows/social/media/scanner.py": "a medium that ends its scanner would end the next one, too",
     "dataflows/payments/attempts/lane.py": "one attempt's failure must not stop the worker",
     "sinks/clickhouse/sink.py": "nobody waits for a sink's thread: it begins again by itself, and tells why",
     "vault/app.py": "no message of any exception may reach a log: it could quote a card number",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from dataflows.social.media.sandbox import EITHER, UNDECODABLE, Order
-from dataflows.social.media.sandboxes import Sandboxes, Undecided
+from dataflows.social.media.sandboxes import Sandboxes, Undecided, ended_by
 from schemas.social import limits
 from sinks.objects.folder_store import chunks
 from sinks.objects.media_objects import MediaObjects
@@ -58,8 +58,8 @@ def render(
 ) -> list[Rendition] | None:
     """The renditions, kept; None when the source is not decodable as ``mime``, or past a bound.
 
-    Raises Undecided when the medium or the machine may be what fails, OSError when it is the machine, Unwanted when
-    ``is_wanted`` has said no.
+    Raises Undecided when the medium or the machine may be what fails, OSError when it is the machine (Killed when that
+    is only likely), Unwanted when ``is_wanted`` has said no.
     """
     wait_s = limits.MEDIA_RENDERING_WAIT_S if mime.startswith("image/") else limits.MEDIA_VIDEO_WAIT_S
     answer = sandboxes.run(Order(str(source), str(folder), mime), wait_s, is_wanted)
@@ -75,7 +75,9 @@ def render(
 
 def is_refused(status: int) -> bool:
     """Whether the sandbox ended because of the medium; False when it made renditions. Raises as ``render``."""
-    if status == EITHER or (status < 0 and status not in _REFUSALS):
+    if status < 0 and status not in _REFUSALS:
+        raise ended_by(status)
+    if status == EITHER:
         raise Undecided(f"the sandbox ended with {status}")
     if status and status not in _REFUSALS:
         raise OSError(f"the sandbox ended with {status}")
@@ -92,6 +94,8 @@ def _kept(objects: MediaObjects, media_id: str, made: _Made, path: Path) -> Rend
     name = f"{made.name}-{sha256[:16]}{path.suffix}"
     if not (0 < made.width <= _SIDE_MAX and 0 < made.height <= _SIDE_MAX):
         return None
-    if not objects.keep_rendition(media_id, name, path, size, sha256):
+    try:
+        is_kept = objects.keep_rendition(media_id, name, path, size, sha256)
+    except ValueError:  # no part of a key, and no name that a decoder of ours gives
         return None
-    return Rendition(name, made.width, made.height, made.mime, size, sha256)
+    return Rendition(name, made.width, made.height, made.mime, size, sha256) if is_kept else None

@@ -9,6 +9,7 @@ and ends with ``UNDECODABLE`` where the decoder found that the bytes are not wha
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -29,6 +30,7 @@ from sinks import landlock
 UNDECODABLE: Final = os.EX_DATAERR
 EITHER: Final = os.EX_OSERR
 _FAILED: Final = 1
+_KILLED_FIRST: Final = Path("/proc/self/oom_score_adj")
 _FILES: Final = 32
 _KILLED_AFTER_S: Final = 5  # by a signal that says nothing: at the same bound the kernel sends it first
 _ORDERS: Final = 0  # the descriptor that they come by
@@ -156,7 +158,12 @@ def bound() -> None:
 
 
 def confine(order: Order, parent: int) -> None:
-    """In the process of one medium: no more time than it needs, no order or answer, no other process, no other file."""
+    """In the process of one medium: no more time than it needs, no order or answer, no other process, no other file.
+
+    Where the machine has no memory left, it is the first that the kernel ends.
+    """
+    with contextlib.suppress(OSError):  # Linux alone
+        _KILLED_FIRST.write_text("1000")
     no_processes.end_with(parent)
     os.dup2(2, _ORDERS)
     os.dup2(2, 1)

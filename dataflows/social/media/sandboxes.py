@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ class Undecided(OSError):
     """Hostile bytes may be the reason, or the machine: memory that ran out, a crash, no end in time."""
 
 
+class Killed(OSError):
+    """Somebody killed it: the kernel, where a machine has no memory left. Seldom the medium is the reason."""
+
+
 class Unwanted(OSError):
     """The medium has ended meanwhile: nobody needs to know any more."""
 
@@ -34,7 +39,7 @@ class Sandboxes:
         self._idle: list[_Sandbox] = []
 
     def run(self, order: Order, wait_s: float, is_wanted: Callable[[], bool]) -> Answer:
-        """How the process of this medium ended; it does not outlive this. Raises Undecided, Unwanted, OSError."""
+        """How the process of this medium ended; it does not outlive this. Raises Unwanted, OSError as ``render``."""
         sandbox = self._ready()
         try:
             sandbox.ask(order)
@@ -96,14 +101,14 @@ class _Sandbox:
         self._orders.write(msgspec.json.encode(order) + b"\n")
 
     def answer(self, wait_s: float) -> Answer | None:
-        """None where there is none yet. Raises Undecided where the sandbox was killed, OSError where it failed."""
+        """None where there is none yet. Raises Killed or Undecided where a signal ended it, OSError where it failed."""
         until = time.monotonic() + wait_s
         while not self._heard.endswith(b"\n"):
             if not select.select([self._answers], [], [], max(0.0, until - time.monotonic()))[0]:
                 return None
             if not (piece := self._answers.read(limits.MEDIA_CHUNK_BYTES)):
-                kind = Undecided if self._process.wait() < 0 else OSError
-                raise kind(f"the sandbox itself ended with {self._process.returncode}")
+                status = self._process.wait()
+                raise ended_by(status) if status < 0 else OSError(f"the sandbox itself ended with {status}")
             self._heard += piece
         heard, self._heard = self._heard, b""
         return _answer.decode(heard)
@@ -117,6 +122,12 @@ class _Sandbox:
             self._process.kill()
             self._process.wait()
         self._answers.close()
+
+
+def ended_by(status: int) -> Killed | Undecided:
+    """What is known of a process that a signal ended."""
+    kind = Killed if status == -signal.SIGKILL else Undecided
+    return kind(f"the sandbox ended with {status}")
 
 
 def _answered(sandbox: _Sandbox, until: float, is_wanted: Callable[[], bool]) -> Answer:

@@ -23,7 +23,7 @@ from dataflows.social.config import SocialConfig
 from dataflows.social.media.clamd import Clamd
 from dataflows.social.media.malware import is_malware
 from dataflows.social.media.rendering import render
-from dataflows.social.media.sandboxes import Sandboxes, Undecided
+from dataflows.social.media.sandboxes import Killed, Sandboxes, Undecided
 from dataflows.worker.commands import CommandSender, command_about
 from dataflows.worker.contract import WorkerPlace
 from schemas.records import Command
@@ -51,12 +51,24 @@ class Upload(Struct):
     version: int
     is_blocked: bool
     crashes: int  # of its decoder so far
+    kills: int  # of its decoder, by somebody else
     seen: str = ""  # what its scan does or has met, as operators are told
+
+    @property
+    def why_hopeless(self) -> str | None:
+        """Why it is the medium all the same: the machine would hardly fail at one so often."""
+        for count, most, what in (
+            (self.crashes, limits.MEDIA_CRASHES_MAX, "its decoder crashed"),
+            (self.kills, limits.MEDIA_KILLS_MAX, "its decoder was killed"),
+        ):
+            if count >= most:
+                return f"{what} {count} times"
+        return None
 
 
 class _Scan(NamedTuple):
     upload: Upload
-    crashes: int  # when it began
+    before: tuple[int, int]  # crashes and kills when it began
     found: Future[Command | None]
 
 
@@ -117,7 +129,7 @@ class Scanner:
         rows = connection.execute(SQL["scans_read"], {"media_ids": claimed}).fetchall()
         uploads = [one for row in rows if (one := Upload(*row)).media_id not in self._scans]
         for one in uploads:
-            self._scans[one.media_id] = _Scan(one, one.crashes, pool.submit(self._scanned, one))
+            self._scans[one.media_id] = _Scan(one, (one.crashes, one.kills), pool.submit(self._scanned, one))
         return [one.media_id for one in uploads]
 
     def ended(self, connection: psycopg.Connection[Any]) -> tuple[list[str], list[Command]]:
@@ -138,8 +150,7 @@ class Scanner:
             self._note(connection, [scan.upload for scan in self._scans.values()])
             self._looked = time.monotonic()
         self._note(connection, [scan.upload for scan in ended.values()])
-        if crashed := [media_id for media_id, scan in ended.items() if scan.upload.crashes > scan.crashes]:
-            connection.execute(SQL["scans_crashed"], {"media_ids": crashed})
+        self._count(connection, ended)
         return list(ended), [command for scan in ended.values() if (command := scan.found.result()) is not None]
 
     @staticmethod
@@ -148,21 +159,37 @@ class Scanner:
             told = {"media_ids": [one.media_id for one in uploads], "seen": [one.seen for one in uploads]}
             connection.execute(SQL["scans_seen"], told)
 
+    @staticmethod
+    def _count(connection: psycopg.Connection[Any], ended: dict[str, _Scan]) -> None:
+        more = {
+            media_id: (scan.upload.crashes - scan.before[0], scan.upload.kills - scan.before[1])
+            for media_id, scan in ended.items()
+        }
+        if failed := {media_id: counts for media_id, counts in more.items() if any(counts)}:
+            crashes, kills = zip(*failed.values(), strict=True)
+            told = {"media_ids": list(failed), "crashes": list(crashes), "kills": list(kills)}
+            connection.execute(SQL["scans_failed"], told)
+
     def _scanned(self, upload: Upload) -> Command | None:
         try:
             outcome, manifest = self._examine(upload)
-        except OSError as error:
-            _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__, reason=str(error))
-            upload.crashes += isinstance(error, Undecided)
-            silent = self._clamd.why_silent if self._clamd else None
-            upload.seen = silent or f"{type(error).__name__}: {error.strerror or error}"[: limits.MEDIA_SEEN_LENGTH_MAX]
-            if not isinstance(error, Undecided) or upload.crashes < limits.MEDIA_CRASHES_MAX:
+        except Exception as error:  # noqa: BLE001 - what nobody has foreseen ends no scanner: it would end the next one, too
+            self._note_failure(upload, error)
+            if (hopeless := upload.why_hopeless) is None:
                 return None
-            upload.seen = f"its decoder crashed {upload.crashes} times"
-            outcome, manifest = "rejected", None  # the machine would hardly fail at one medium so often
+            upload.seen, outcome, manifest = hopeless, "rejected", None
         payload = {"media_id": upload.media_id, "outcome": outcome, "manifest": manifest}
         about = f"{upload.media_id}:{upload.version}"
         return command_about(SCANNER, "record_scan", about, f"user:{upload.owner_id}", payload)
+
+    def _note_failure(self, upload: Upload, error: Exception) -> None:
+        """Counted is only what a medium may be the reason of."""
+        _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__, reason=str(error))
+        upload.kills += isinstance(error, Killed)
+        upload.crashes += isinstance(error, Undecided)
+        silent = self._clamd.why_silent if self._clamd else None
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        upload.seen = silent or f"{type(error).__name__}: {reason}"[: limits.MEDIA_SEEN_LENGTH_MAX]
 
     def _examine(self, upload: Upload) -> tuple[str, str | None]:
         self._objects.forget_parts(upload.media_id)  # they are put together, or there would be no scan

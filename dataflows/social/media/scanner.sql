@@ -19,7 +19,7 @@ returning media_id;
 -- name: scans_read
 -- What was claimed. Primary keys.
 select m.media_id, m.owner_id, m.mime, m.size, m.sha256, m.version,
-       exists (select from media_blocked b where b.sha256 = m.sha256), s.crashes
+       exists (select from media_blocked b where b.sha256 = m.sha256), s.crashes, s.kills
 from media m join media_scan s using (media_id)
 where m.media_id = any (%(media_ids)s::text[]) and m.scan_state = 'scanning';
 
@@ -41,9 +41,11 @@ update media_scan s set seen = nullif(t.seen, '')
 from unnest(%(media_ids)s::text[], %(seen)s::text[]) as t (media_id, seen)
 where s.media_id = t.media_id and s.seen is distinct from nullif(t.seen, '');
 
--- name: scans_crashed
--- A decoder ended for a reason that may be its medium or the machine. Primary key.
-update media_scan set crashes = crashes + 1 where media_id = any (%(media_ids)s::text[]);
+-- name: scans_failed
+-- Decoders that ended for a reason that may be their medium or the machine, or that somebody killed. Primary key.
+update media_scan s set crashes = s.crashes + t.crashes, kills = s.kills + t.kills
+from unnest(%(media_ids)s::text[], %(crashes)s::int[], %(kills)s::int[]) as t (media_id, crashes, kills)
+where s.media_id = t.media_id;
 
 -- name: orphans_read
 -- What no post took in time. Served by media_orphans.

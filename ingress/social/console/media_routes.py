@@ -86,7 +86,7 @@ async def unblock(request: Request, sha256: str) -> Response:
 
 @router.post("/media/{media_id}/retry")
 async def retry(request: Request, media_id: str) -> Response:
-    """Has a medium scanned again now, however often that failed. Raises StateConflict where none is waited for."""
+    """Has a medium scanned and rendered again now, however often that failed. Raises StateConflict if none waits."""
     if not USER_ID.fullmatch(media_id):
         raise errors.NotFound
     async with visits.deciding(request, "media.retry", media_id) as (visit, fields):

@@ -12,13 +12,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import av
+import msgspec
 import pytest
 from PIL import Image
 
 from dataflows.social.media import images, sandbox, videos
 from dataflows.social.media.malware import SIGNATURE, is_malware
 from dataflows.social.media.rendering import Rendition, is_refused, render
-from dataflows.social.media.sandboxes import Sandboxes, Undecided, Unwanted
+from dataflows.social.media.sandboxes import Killed, Sandboxes, Undecided, Unwanted
 from schemas.social import limits
 from tests.unit.social.hostile_media import MARK, jpeg_with_place, moving_gif, objects_in, png
 
@@ -86,10 +87,28 @@ def test_a_decoder_that_says_no_or_is_past_its_bounds_ends_a_medium(status: int)
     assert not is_refused(0)
 
 
-@pytest.mark.parametrize("status", [sandbox.EITHER, -signal.SIGKILL, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGSYS])
+@pytest.mark.parametrize("status", [sandbox.EITHER, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGSYS])
 def test_a_decoder_that_crashes_ends_a_medium_only_with_time(status: int) -> None:
     with pytest.raises(Undecided):
         is_refused(status)
+
+
+def test_a_decoder_that_tells_a_name_which_is_no_part_of_a_key_has_no_rendition(
+    warm: Sandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken over; an error would end whoever asked, and whoever asks next."""
+    (tmp_path / "made").write_bytes(b"x")
+    for name in ("../mine", "full"):
+        told = {"name": name, "file": "made", "mime": "image/webp", "width": 1, "height": 1}
+        answer = sandbox.Answer(0, msgspec.json.encode([told]))
+        monkeypatch.setattr(warm, "run", lambda *_, answer=answer: answer)
+        made = render(warm, objects_in(tmp_path), "md_1", tmp_path / "source", "image/png", tmp_path)
+        assert (made is None) == (name != "full")
+
+
+def test_a_decoder_that_somebody_kills_is_told_from_one_that_crashes() -> None:
+    with pytest.raises(Killed):
+        is_refused(-signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +15,7 @@ import pytest
 from dataflows.social.media import sandboxes as warm
 from dataflows.social.media.rendering import is_refused
 from dataflows.social.media.sandbox import UNDECODABLE, Order
-from dataflows.social.media.sandboxes import Sandboxes, Undecided
+from dataflows.social.media.sandboxes import Killed, Sandboxes, Undecided
 from schemas.social import limits
 from tests.eventually import eventually
 from tests.unit.social.hostile_media import png
@@ -118,6 +120,23 @@ def test_one_that_says_no_more_and_never_ends_is_killed_with_its_sandbox(media: 
     (child,) = [int(path.name) for path in (media.folder / "work").iterdir() if path.name.isdigit()]
     eventually(lambda: not Path(f"/proc/{child}").exists() and not Path(f"/proc/{before}").exists())
     assert media.is_decoded()
+
+
+@linux
+def test_a_decoder_is_the_first_that_a_kernel_without_memory_ends_and_its_sandbox_goes_on(media: Media) -> None:
+    assert media.is_decoded()
+    before, work = pid_of(media.sandboxes), media.folder / "work"
+    waits = b"[(source.parent / 'work' / str(os.getpid())).touch(), signal.pause()]"
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(media.asks, waits)
+        eventually(lambda: any(path.name.isdigit() for path in work.iterdir()), what="the decoder waits")
+        (child,) = [path.name for path in work.iterdir() if path.name.isdigit()]
+        assert Path(f"/proc/{child}/oom_score_adj").read_text() == "1000\n"
+        os.kill(int(child), signal.SIGKILL)
+        with pytest.raises(Killed):
+            is_refused(answer.result().status)
+    assert media.is_decoded()
+    assert pid_of(media.sandboxes) == before, "the same one goes on"
 
 
 def test_a_sandbox_that_somebody_killed_is_replaced(media: Media) -> None:
