@@ -69,19 +69,20 @@ class Desk:
         That is who has its case, or may decide an appeal that waits, whoever may see the post. Raises NotFound for
         everybody else, and of what is deleted.
         """
-        found = await self._texts(moderator, object_id)
+        found = await self._judged("desk_texts", moderator, object_id)
         if not found:
             raise errors.NotFound
         return found
 
-    async def _texts(self, moderator: str, object_id: str) -> list[Json]:
+    async def _judged(self, query: str, moderator: str, object_id: str) -> list[Json]:
         if not object_id.startswith("po_"):
             return []
-        return await self._store.records("desk_texts", {"id": object_id, "moderator": moderator, **_ROWS})
+        return await self._store.records(query, {"id": object_id, "moderator": moderator, **_ROWS})
 
     async def _unread(self, moderator: str, object_id: str, seen: list[Json]) -> list[int]:
+        """A text is read by who asks for it alone, which is noted; a page that shows none reads none."""
         known = {one["version"] for one in seen}
-        found = [one["version"] for one in await self._texts(moderator, object_id)]
+        found = [one["version"] for one in await self._judged("desk_versions", moderator, object_id)]
         return [version for version in found if version not in known]
 
     async def appeals(self) -> list[Json]:
