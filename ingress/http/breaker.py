@@ -15,15 +15,21 @@ if TYPE_CHECKING:
 class Breaker:
     """Counts failures in a row. Mode: fail_closed, so callers hear 503 and keep their identity."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        failures_max: int = limits.BREAKER_FAILURES_MAX,
+    ) -> None:
         self._name = name
         self._clock = clock
+        self._failures_max = failures_max
         self._failures = 0
         self._open_until = float("-inf")  # calls are let through from then on
 
     def enter(self) -> None:
         """Raises Unavailable while the circuit is open; afterwards one call per period tries the dependency."""
-        if self._failures < limits.BREAKER_FAILURES_MAX:
+        if self._failures < self._failures_max:
             return
         now = self._clock()
         if now < self._open_until:
@@ -37,5 +43,5 @@ class Breaker:
     def failed(self) -> None:
         """Counts a failure; opens the circuit at the bound."""
         self._failures += 1
-        if self._failures >= limits.BREAKER_FAILURES_MAX:
+        if self._failures >= self._failures_max:
             self._open_until = self._clock() + limits.BREAKER_OPEN_S

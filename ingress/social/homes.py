@@ -32,7 +32,8 @@ class HomeReader:
         self._store = store
         self._users = users
         self._homes = homes
-        self._breaker = Breaker("The store of homes", clock)
+        # at the first failure: one that hangs has had two connections by then, of a second each, and Postgres has all
+        self._breaker = Breaker("The store of homes", clock, failures_max=1)
 
     async def before(self, user: str, place: Place, count: int) -> list[Place]:
         """The next places of what was pushed, newest first. Raises Gone rather than build an erased user's home."""
