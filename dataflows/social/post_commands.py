@@ -78,7 +78,7 @@ def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Com
     if author.state != "active":
         return refusals.SUSPENDED
     after = post_decisions.edited(post, command, now)
-    if not after.text and not after.media_ids:
+    if post_decisions.shows_nothing(post, after):
         return refusals.NOTHING_LEFT
     if refused := claim(batch, author, after, post.media_ids, now):
         return refused

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import senders
+from schemas.fields import legible_text
 from schemas.fields.validation import Field
 from schemas.fields.value_types import BOOLEAN, ID
 from schemas.operation import Named, Operation
@@ -27,10 +28,12 @@ def callers_own(named: Named) -> str:
 
 
 def _something(payload: dict[str, object]) -> list[dict[str, str]]:
-    """A post has a text or media."""
-    if payload["text"] or payload["media_ids"]:
+    """A post has media, or a text in which something can be seen."""
+    text = str(payload["text"])
+    if payload["media_ids"] or legible_text.says_something(text):
         return []
-    reason = f"must have 1 to {limits.POST_TEXT_LENGTH_MAX} characters without media"
+    of_none = f"must have 1 to {limits.POST_TEXT_LENGTH_MAX} characters without media"
+    reason = "must say something without media" if text else of_none
     return [{"field": "payload.text", "reason": reason}]
 
 

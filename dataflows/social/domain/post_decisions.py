@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from dataflows.social.domain import refusals
 from dataflows.social.domain.records import Author, Post
 from schemas import identity, limits
+from schemas.fields import legible_text
 from schemas.records import Command, Rejection
 from schemas.refusals import version_conflict
 from schemas.social import limits as social_limits
@@ -94,6 +95,15 @@ def edited(post: Post, command: Command, now: int) -> Post:
         version=post.version + 1,
         edited_at=now,
     )
+
+
+def shows_nothing(before: Post, after: Post) -> bool:
+    """Whether an edit leaves neither media nor a text in which something can be seen.
+
+    What was published so by an earlier release may be shown to fewer, and deleted.
+    """
+    is_same = (before.text, before.media_ids) == (after.text, after.media_ids)
+    return not is_same and not after.media_ids and not legible_text.says_something(after.text)
 
 
 def comes_home(before: Post | None, after: Post) -> bool:

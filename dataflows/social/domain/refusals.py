@@ -30,4 +30,4 @@ def not_public(field: str) -> Rejection:
     return wrong_value(field, "must be a public post")
 
 
-NOTHING_LEFT: Final = wrong_value("payload.text", "must not be empty without media")
+NOTHING_LEFT: Final = wrong_value("payload.text", "must say something without media")

@@ -86,6 +86,8 @@ def test_a_wrong_value_is_named_as_it_was_sent(public: PublicSystem, people: lis
     for field, answer in (
         ("text", author.send("POST", "/v1/posts", {"text": ""})),
         ("text", author.send("PATCH", f"/v1/posts/{kept}", {"text": ""}, version=1)),
+        ("text", author.send("POST", "/v1/posts", {"text": " \n\u200b"})),
+        ("text", author.send("PATCH", f"/v1/posts/{kept}", {"text": "\u3164"}, version=1)),
         ("quote_of", author.send("POST", "/v1/posts", {"text": "x", "quote_of": kept})),
         (
             "label",

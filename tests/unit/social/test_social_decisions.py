@@ -17,6 +17,7 @@ from schemas.records import Command, Rejection
 from schemas.refusals import version_conflict
 from schemas.social import limits
 from schemas.social.service import OPERATIONS, SERVICE
+from tests.each import each
 
 AUTHOR = Author(
     user_id="u_1",
@@ -105,6 +106,36 @@ def test_an_edit_changes_what_it_says_and_keeps_the_rest() -> None:
         2,
         9,
     )
+
+
+def test_an_edit_leaves_media_or_a_text_in_which_something_can_be_seen() -> None:
+    """What an earlier release published without either may be shown to fewer all the same."""
+    blank, said, shown = post(text=" \n\u200b"), post(text="said"), post(text="", media_ids=("md_1",))
+    edits = {
+        "blank": (said, {"text": "\u3164"}),
+        "without media": (shown, {"media_ids": []}),
+        "other blanks": (blank, {"text": "\t"}),
+        "said": (blank, {"text": "x"}),
+        "blank beside media": (shown, {"text": " "}),
+        "for fewer": (blank, {"visibility": "private"}),
+    }
+    refused = [
+        name
+        for name, (before, said) in edits.items()
+        if post_decisions.shows_nothing(
+            before, post_decisions.edited(before, command("edit_post", 1, post_id="po_1", **said), 9)
+        )
+    ]
+    assert refused == ["blank", "without media", "other blanks"]
+
+
+@each(("text", "is_refused"), [("", True), (" \n\u200b\u3164", True), ("x", False), ("\u200b\U0001f600", False)])
+def test_a_post_without_media_says_something(text: str, *, is_refused: bool) -> None:
+    publish = SERVICE.operation_by_name["publish_post"]
+    _, wrong = publish.normalize({"text": text})
+    assert [one["field"] for one in wrong] == ["payload.text"] * is_refused
+    _, wrong = publish.normalize({"text": text, "media_ids": ["md_1"]})
+    assert not wrong
 
 
 def test_a_post_goes_into_homes_once_whatever_is_corrected_of_it_later() -> None:
