@@ -71,7 +71,7 @@ class SocialBatch:
         self._forgotten: set[str] = set()
         self._added: Counter[str] = Counter()
         self._notices: dict[str, Notice] = {}
-        self._withdrawn: set[str] = set()  # what was told before this batch, or in it
+        self._named: dict[str, frozenset[str]] = {}  # by every text that an edited post had in this batch
         self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
 
     def target(self, object_id: str) -> Target | None:
@@ -185,10 +185,12 @@ class SocialBatch:
         if notice.user_id != notice.actor_id:
             self._notices.setdefault(notice.notification_id, notice)
 
-    def withdraw(self, notice: Notice) -> None:
-        """Takes back what a user was told; told again later it is news, once."""
-        self._notices.pop(notice.notification_id, None)
-        self._withdrawn.add(notice.notification_id)
+    def keep_mentions(self, post_id: str, named: frozenset[str]) -> None:
+        """Takes back what all others were told of being mentioned in the post; told again later it is news, once."""
+        self._named[post_id] = self._named.get(post_id, named) & named
+        for key, one in list(self._notices.items()):
+            if (one.kind, one.post_id) == ("mention", post_id) and one.user_id not in named:
+                del self._notices[key]
 
     def writes(self) -> list[Statement]:
         """Everything that changed, always in this order."""
@@ -250,9 +252,15 @@ class SocialBatch:
         return [(SQL["parts_insert"], columns)]
 
     def _taken_back(self) -> list[Statement]:
-        if not self._withdrawn:
+        if not self._named:
             return []
-        return [(SQL["notifications_delete"], (Texts(sorted(self._withdrawn)),))]
+        pairs = sorted((post_id, user) for post_id, named in self._named.items() for user in named)
+        columns = (
+            Texts(sorted(self._named)),
+            Texts([post_id for post_id, _ in pairs]),
+            Texts([user for _, user in pairs]),
+        )
+        return [(SQL["mentions_delete"], columns)]
 
     def _told(self) -> list[Statement]:
         told = [self._notices[key] for key in sorted(self._notices)]

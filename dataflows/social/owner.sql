@@ -179,9 +179,13 @@ with written as (
     returning 1)
 select 1 / (count(*) = %s)::int from written;
 
--- name: notifications_delete
--- What users were told and what holds no more, before anything is told: the same may be told anew. Primary key.
-delete from notification where notification_id = any (%s::text[]);
+-- name: mentions_delete
+-- What users were told of being mentioned in posts that name them no more, before anything is told: the same may be told
+-- anew. Served by notification_mentions.
+delete from notification n using unnest(%s::text[]) as edited (post_id)
+where n.kind = 'mention' and n.post_id = edited.post_id
+  and not exists (select from unnest(%s::text[], %s::text[]) as named (post_id, user_id)
+                  where named.post_id = n.post_id and named.user_id = n.user_id);
 
 -- name: notifications_insert
 -- What users are told who are there, each once.

@@ -65,6 +65,11 @@ def _asks_change(asking: Asking, user: str, payload: Payload) -> None:
     asking.media.update(_ids(payload))
 
 
+def _asks_edit(asking: Asking, user: str, payload: Payload) -> None:
+    _asks_change(asking, user, payload)
+    asking.seen.add((user, str(payload.get("post_id"))))
+
+
 def _ids(payload: Payload) -> list[str]:
     named = payload.get("media_ids")
     return [str(media_id) for media_id in named] if isinstance(named, list | tuple) else []
@@ -83,8 +88,9 @@ def _edit(batch: SocialBatch, author: Author, command: Command, now: int) -> Com
     if refused := claim(batch, author, after, post.media_ids, now):
         return refused
     batch.put_post(after)
-    for user in post_decisions.named_no_more(post.text, after.text):
-        batch.withdraw(Notice(user, "mention", author.user_id, after.post_id, now))
+    seen = batch.seen(author.user_id, after.post_id)
+    if isinstance(seen, Seen) and not seen.is_removed:  # else a reversed decision would not bring all of it back
+        batch.keep_mentions(after.post_id, post_decisions.named(after.text))
     for user in post_decisions.mentioned(after.text, author.user_id):
         batch.tell(Notice(user, "mention", author.user_id, after.post_id, now))
     pushed = post_decisions.comes_home(post, after)
@@ -173,7 +179,7 @@ def _rendered(reaction: Reaction) -> dict[str, object]:
 
 HANDLERS: Final[dict[str, Handler]] = {
     "publish_post": Handler(_asks_publish, _publish),
-    "edit_post": Handler(_asks_change, _edit),
+    "edit_post": Handler(_asks_edit, _edit),
     "delete_post": Handler(_asks_change, _delete),
     "like_post": _asks_reaction("like"),
     "unlike_post": _asks_reaction("like"),

@@ -54,7 +54,8 @@ VIOLATIONS = {
     "social_propagation": "delete from moderation_propagation where consumer = 'search'",
     "social_counts": "insert into reaction_count (post_id, kind, part, active) select post_id, 'like', 64, 1 from post limit 1",
     "social_notices": "insert into notification (notification_id, user_id, kind, actor_id, post_id, created_at)"
-    " select 'no_' || post_id, 'u_nobody', 'mention', author_id, post_id, 0 from post where version > 1 and state = 'published' limit 1",
+    " select 'no_' || post_id, 'u_nobody', 'mention', author_id, post_id, 0 from post p where version > 1 and state = 'published'"
+    " and not exists (select from moderation_decision d where d.object_id = p.post_id and d.decision = 'remove') limit 1",
     "social_erased": "update author set display_name = 'still there' where state = 'deleted'",
 }
 

@@ -123,6 +123,6 @@ def mentioned(text: str, author_id: str) -> list[str]:
     return list(found)[: social_limits.POST_MENTIONS_MAX]
 
 
-def named_no_more(before: str, after: str) -> list[str]:
-    """The users whom the one text names and the next one does not. Unbounded: who was told may stand anywhere in it."""
-    return sorted(set(_MENTION.findall(before)).difference(_MENTION.findall(after)))
+def named(text: str) -> frozenset[str]:
+    """All users whom a text names: who was told of it may stand anywhere in a later one."""
+    return frozenset(_MENTION.findall(text))

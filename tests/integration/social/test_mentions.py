@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingress.identity.issuer import SCOPES_OF_USERS
 from schemas.social import limits
 from tests.migrated import database_before, upgrade
 from tests.worlds.public_system import public
@@ -82,6 +83,22 @@ def test_who_was_told_keeps_it_while_the_text_names_them_anywhere(people: list[S
     author.do("PATCH", f"/v1/posts/{post}", {"text": f"{crowd} @{named.name}"}, version=1)
     assert told(named) == [("mention", post)]
     author.do("PATCH", f"/v1/posts/{post}", {"text": crowd}, version=2)
+    assert told(named) == []
+
+
+def test_a_decision_that_is_reversed_brings_mentions_back_and_the_next_edit_withdraws_them(
+    public: PublicSystem, people: list[SocialUser]
+) -> None:
+    author, named, _ = people
+    moderator = SocialUser(public, (*SCOPES_OF_USERS, "moderator"))
+    post = author.post(f"@{named.name}")["post_id"]
+    decision = {"object_id": post, "reason": "x", "policy_version": 1}
+    moderator.do("POST", "/v1/moderation/decisions", decision | {"decision": "remove"})
+    author.do("PATCH", f"/v1/posts/{post}", {"text": "for nobody"}, version=1)
+    assert told(named) == []
+    moderator.do("POST", "/v1/moderation/decisions", decision | {"decision": "none"})
+    assert told(named) == [("mention", post)]
+    author.do("PATCH", f"/v1/posts/{post}", {"text": "for nobody at all"}, version=2)
     assert told(named) == []
 
 

@@ -14,7 +14,6 @@ from tests.each import each
 from tests.unit.social.test_social_decisions import AUTHOR, command
 
 _POST: Final = "po_1"
-_NOTICES: Final = ("notifications_delete", "notifications_insert")
 #: what u_1 does to the post of u_2
 _ACTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "like": ("like_post", {"post_id": _POST}),
@@ -108,20 +107,25 @@ def test_ones_own_post_that_was_taken_down_is_not_shown_again_by_another_of_ones
 
 
 def test_of_edits_in_one_batch_the_last_says_who_is_told_of_a_mention() -> None:
-    """What was told before is withdrawn first: so who is named again is told anew."""
+    """What was told before is withdrawn first: so who is named again is told anew. Nothing is, of what is removed."""
     said = {True: "for @u_2", False: "for nobody"}
 
-    def written(*texts: bool) -> list[str]:
+    def written(*texts: bool, is_removed: bool = False) -> tuple[list[str] | None, bool]:
         batch = _batch("u_1", is_followed=False)
+        if is_removed:
+            batch.docket.currents.put(Current(object_id=_POST, effect="remove", decision_id="mo_1", version=1))
         for version, is_named in enumerate(texts, 1):
             assert _told(batch, "edit_post", version, post_id=_POST, text=said[is_named]) == "done"
-        return [name for text, _ in batch.writes() for name in _NOTICES if text == SQL[name]]
+        found = dict(batch.writes())
+        kept = found.get(SQL["mentions_delete"])
+        return list(kept[2].values) if kept else None, SQL["notifications_insert"] in found
 
-    withdrawn, told = _NOTICES
-    assert written(True) == [told]
-    assert written(False) == []
-    assert written(True, False) == [withdrawn]
-    assert written(True, False, True) == [withdrawn, told]
+    assert written(True) == (["u_2"], True)
+    assert written(False) == ([], False)
+    assert written(True, False) == ([], False)
+    assert written(True, False, True) == ([], True)
+    assert written(True, True) == (["u_2"], True)
+    assert written(False, is_removed=True) == (None, False)
 
 
 @each(("author", "code"), [("u_1", "gone"), ("u_2", "not_found")])
