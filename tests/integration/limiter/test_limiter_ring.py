@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from limiter.stream.blocks import decode
 from limiter.stream.decisions import Recorder
 from limiter.stream.usage import totals
 from schemas.limiter import limits
+from tests.each import each
 from tests.eventually import patient
 from tests.worlds.limiter.counter_server import Blocks
 
@@ -114,9 +116,8 @@ def test_a_recorder_that_seldom_looks_hears_who_is_in_a_hurry(tmp_path: Path, mo
     recorder.close()
 
 
-@pytest.mark.parametrize("flushed", range(0, 20, 3))
-@pytest.mark.parametrize("taken", [0, 1, 5, 8])
-@pytest.mark.parametrize("more", range(RECORDS))  # a whole round between two flushes is lost
+# a whole round between two flushes is lost
+@each("flushed, taken, more", itertools.product(range(0, 20, 3), [0, 1, 5, 8], range(RECORDS)))
 def test_what_was_not_flushed_is_left_behind(tmp_path: Path, flushed: int, taken: int, more: int) -> None:
     """At every place of the ring: taken and not safe yet, and never taken; nothing else, and by its number."""
     ring = Ring(tmp_path / "r", RECORDS)
