@@ -6,22 +6,22 @@ import json
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingress.http.openapi import commands
 from schemas.avro import codec
-from schemas.operation import Operation
 from schemas.services import OPERATIONS
 from tests.contracts import golden
+from tests.each import each
 from tests.worlds.payload_strategies import payloads
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+@each("name", OPERATIONS)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_what_is_taken_travels_and_is_documented(operation: Operation, data: st.DataObject) -> None:
+def test_what_is_taken_travels_and_is_documented(name: str, data: st.DataObject) -> None:
+    operation = OPERATIONS[name]
     given_: dict[str, Any] = data.draw(payloads(operation))
     normal, errors = operation.normalize(given_)
     if errors:  # of what fields must fulfil together
