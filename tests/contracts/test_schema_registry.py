@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fastavro
 import httpx
@@ -14,7 +13,6 @@ import httpx2
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
-from fastapi import FastAPI
 
 from ingress.app import create_app
 from ingress.config import IngressConfig
@@ -28,12 +26,23 @@ from schemas.avro import codec
 from schemas.social.media_origin import MediaOrigin
 from sinks.kafka.connection import KafkaConnection
 from tests.contracts import golden
+from tests.each import each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
+class Registry(NamedTuple):
+    """An ingress in this process: a loop and a client for all calls, which cost more than the answers."""
+
+    loop: asyncio.Runner
+    http: httpx.AsyncClient
+
+
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     """With parts that were never started: the registry needs none of them."""
     folder = tmp_path_factory.mktemp("media")
     media = MediaOrigin(url="http://media", uploads_url="http://media", key=b"k" * 32, folder=folder)
@@ -49,59 +58,57 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
             of_services=(PaymentsConfig(), TenancyConfig(), SocialConfig(media=media), LimiterConfig()),
         )
     )
-    return create_app(ingress)
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(create_app(ingress)), base_url="http://ingress")
+    with asyncio.Runner() as loop:
+        yield Registry(loop, http)
+        loop.run(http.aclose())
 
 
-def call(app: FastAPI, method: str, path: str, **more: Any) -> httpx.Response:
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://ingress") as http:
-            return await http.request(method, path, **more)
-
-    return asyncio.run(ask())
+def call(registry: Registry, method: str, path: str, **more: Any) -> httpx.Response:
+    return registry.loop.run(registry.http.request(method, path, **more))
 
 
-def get(app: FastAPI, path: str) -> Any:
-    answer = call(app, "GET", path)
+def get(registry: Registry, path: str) -> Any:
+    answer = call(registry, "GET", path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE), answer.text
     return answer.json()
 
 
-@pytest.mark.parametrize("file", sorted(golden.FOLDER.glob("*.bin")), ids=lambda f: f.stem)
-def test_a_stock_client_decodes_every_record(app: FastAPI, file: Path) -> None:
+@each("stem", sorted(file.stem for file in golden.FOLDER.glob("*.bin")))
+def test_a_stock_client_decodes_every_record(registry: Registry, stem: str) -> None:
     """As a deserializer does: magic byte, id, schema from the registry, body."""
-    data = file.read_bytes()
+    data = (golden.FOLDER / f"{stem}.bin").read_bytes()
     assert data[0] == 0
-    schema = get(app, f"/schemas/ids/{int.from_bytes(data[1:5], 'big')}")["schema"]
+    schema = get(registry, f"/schemas/ids/{int.from_bytes(data[1:5], 'big')}")["schema"]
     body = io.BytesIO(data[5:])
     decoded = fastavro.schemaless_reader(body, fastavro.parse_schema(json.loads(schema)), None)
     assert decoded
     assert body.read() == b""
 
 
-def test_subjects_and_versions_agree_with_the_table(app: FastAPI) -> None:
+def test_subjects_and_versions_agree_with_the_table(registry: Registry) -> None:
     table = codec.schemas_by_id().values()
-    subjects = get(app, "/subjects")
+    subjects = get(registry, "/subjects")
     assert "events.payments.v1-millrace.payments.PaymentSystemCommitted" in subjects
     assert len(subjects) == len({s.subject for s in table})
     for schema in table:
-        assert schema.version in get(app, f"/subjects/{schema.subject}/versions")
-        found = get(app, f"/subjects/{schema.subject}/versions/{schema.version}")
+        assert schema.version in get(registry, f"/subjects/{schema.subject}/versions")
+        found = get(registry, f"/subjects/{schema.subject}/versions/{schema.version}")
         assert (found["version"], found["id"]) == (schema.version, schema.schema_id)
         parsed = json.loads(found["schema"])  # topic, dash, name with namespace: TopicRecordNameStrategy
         topic = schema.subject.rpartition("-")[0]
         assert found["subject"] == f"{topic}-{parsed['namespace']}.{parsed['name']}"
-        assert get(app, f"/subjects/{found['subject']}/versions/{schema.version}") == found
-        assert get(app, f"/config/{found['subject']}") == get(app, "/config")
+        assert get(registry, f"/subjects/{found['subject']}/versions/{schema.version}") == found
+        assert get(registry, f"/config/{found['subject']}") == get(registry, "/config")
         asked = {"schema": json.dumps(without_docs(parsed))}
-        assert post(app, f"/subjects/{found['subject']}", asked).json() == found
-        assert post(app, f"/subjects/{found['subject']}/versions", asked).json() == {"id": schema.schema_id}
-        assert found["schema"] == get(app, f"/schemas/ids/{schema.schema_id}")["schema"]
-        newest = get(app, f"/subjects/{schema.subject}/versions/latest")
+        assert post(registry, f"/subjects/{found['subject']}", asked).json() == found
+        assert post(registry, f"/subjects/{found['subject']}/versions", asked).json() == {"id": schema.schema_id}
+        assert found["schema"] == get(registry, f"/schemas/ids/{schema.schema_id}")["schema"]
+        newest = get(registry, f"/subjects/{schema.subject}/versions/latest")
         assert newest["version"] == max(s.version for s in table if s.subject == schema.subject)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "status", "code"),
     [
         ("/schemas/ids/99999", 404, 40403),
@@ -114,15 +121,15 @@ def test_subjects_and_versions_agree_with_the_table(app: FastAPI) -> None:
         ("/subjects/results.v1-ResultBatch/versions/zero", 422, 42202),
     ],
 )
-def test_errors_are_confluents(app: FastAPI, path: str, status: int, code: int) -> None:
-    answer = call(app, "GET", path)
+def test_errors_are_confluents(registry: Registry, path: str, status: int, code: int) -> None:
+    answer = call(registry, "GET", path)
     assert (answer.status_code, answer.json()["error_code"]) == (status, code)
     assert answer.json()["message"]
 
 
-def test_nothing_can_be_registered(app: FastAPI) -> None:
-    assert call(app, "DELETE", "/subjects/x").status_code == 405
-    (subject,) = [s for s in get(app, "/subjects") if "ResultBatch" in s]
+def test_nothing_can_be_registered(registry: Registry) -> None:
+    assert call(registry, "DELETE", "/subjects/x").status_code == 405
+    (subject,) = [s for s in get(registry, "/subjects") if "ResultBatch" in s]
     other = {"schema": '{"type": "record", "name": "Other", "fields": []}'}
     for path, body, status, code in (
         (f"/subjects/{subject}/versions", other, 422, 42205),
@@ -131,17 +138,17 @@ def test_nothing_can_be_registered(app: FastAPI) -> None:
         (f"/subjects/{subject}", {"schema": "{"}, 422, 42201),
         ("/subjects/x", other, 404, 40401),
     ):
-        answer = post(app, path, body)
+        answer = post(registry, path, body)
         assert (answer.status_code, answer.json()["error_code"]) == (status, code), path
 
 
 @pytest.fixture
-def client(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> SchemaRegistryClient:
+def client(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> SchemaRegistryClient:
     """Confluent's own, whose calls are answered in this process."""
     made = SchemaRegistryClient({"url": "http://ingress", "max.retries": 0})
 
     def ask(_base: str, url: str, method: str, headers: Any, body: Any = None, query: Any = None) -> httpx2.Response:
-        answer = call(app, method, f"/{url}", headers=headers, content=body, params=query)
+        answer = call(registry, method, f"/{url}", headers=headers, content=body, params=query)
         return httpx2.Response(answer.status_code, headers=dict(answer.headers), content=answer.content)
 
     monkeypatch.setattr(made._rest_client, "send_http_request", ask)
@@ -172,18 +179,20 @@ def test_confluents_client_is_told_why_not(client: SchemaRegistryClient) -> None
     assert (refused.value.http_status_code, refused.value.error_code) == (404, 40401)
 
 
-def test_lists_in_parts(app: FastAPI) -> None:
-    everything = get(app, "/subjects")
-    assert get(app, "/subjects?deleted=true&subjectPrefix=:*:") == everything
-    assert get(app, "/subjects?offset=1&limit=2&deleted=False") == everything[1:3]
-    assert get(app, "/subjects?limit=-1") == everything
-    assert get(app, "/subjects?subjectPrefix=events.") == [name for name in everything if name.startswith("events.")]
-    assert get(app, "/subjects?deletedOnly=true") == get(app, "/subjects?deleted_only=True") == []
-    assert get(app, f"/subjects/{everything[0]}/versions?offset=0&limit=0") == []
-    assert get(app, "/config/none?defaultToGlobal=true") == get(app, "/config")
+def test_lists_in_parts(registry: Registry) -> None:
+    everything = get(registry, "/subjects")
+    assert get(registry, "/subjects?deleted=true&subjectPrefix=:*:") == everything
+    assert get(registry, "/subjects?offset=1&limit=2&deleted=False") == everything[1:3]
+    assert get(registry, "/subjects?limit=-1") == everything
+    assert get(registry, "/subjects?subjectPrefix=events.") == [
+        name for name in everything if name.startswith("events.")
+    ]
+    assert get(registry, "/subjects?deletedOnly=true") == get(registry, "/subjects?deleted_only=True") == []
+    assert get(registry, f"/subjects/{everything[0]}/versions?offset=0&limit=0") == []
+    assert get(registry, "/config/none?defaultToGlobal=true") == get(registry, "/config")
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path", "status"),
     [
         ("GET", "/subjects?foo=bar", 400),
@@ -197,16 +206,18 @@ def test_lists_in_parts(app: FastAPI) -> None:
         ("POST", "/subjects/x", 415),
     ],
 )
-def test_whatever_is_refused_there_has_confluents_form(app: FastAPI, method: str, path: str, status: int) -> None:
-    answer = call(app, method, path, content=b"{}" if status == 415 else b"", headers={"Content-Type": "text/plain"})
+def test_whatever_is_refused_there_has_confluents_form(registry: Registry, method: str, path: str, status: int) -> None:
+    answer = call(
+        registry, method, path, content=b"{}" if status == 415 else b"", headers={"Content-Type": "text/plain"}
+    )
     assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE)
     assert answer.json()["error_code"] == status
     assert answer.json()["message"]
     assert ("Allow" in answer.headers) == (status == 405)
 
 
-def post(app: FastAPI, path: str, body: dict[str, Any]) -> httpx.Response:
-    return call(app, "POST", path, content=json.dumps(body), headers={"Content-Type": MEDIA_TYPE})
+def post(registry: Registry, path: str, body: dict[str, Any]) -> httpx.Response:
+    return call(registry, "POST", path, content=json.dumps(body), headers={"Content-Type": MEDIA_TYPE})
 
 
 def without_docs(schema: Any) -> Any:
