@@ -12,6 +12,7 @@ import pytest
 
 from dataflows.payments.merchant_webhooks.sender import Answer, Sender
 from schemas.payments import limits, webhook_url
+from tests.each import each
 from tests.eventually import patient
 from tests.worlds.payments.merchant_webhook_world import shop
 
@@ -56,24 +57,24 @@ INNER = (
 )
 
 
-@pytest.mark.parametrize("address", INNER)
+@each("address", INNER)
 def test_inner_addresses_are_refused(address: str) -> None:
     assert not webhook_url.is_allowed(address)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8"])
+@each("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8"])
 def test_public_addresses_are_allowed(address: str) -> None:
     assert webhook_url.is_allowed(address)
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1"])
+@each("address", ["10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1"])
 def test_the_development_setting_opens_loopback_only(address: str) -> None:
     assert webhook_url.is_allowed("127.0.0.1", loopback=True)
     assert webhook_url.is_allowed("::1", loopback=True)
     assert not webhook_url.is_allowed(address, loopback=True)
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "http://shop.example.com/",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import tracemalloc
 import zipfile
 from typing import Any
@@ -19,6 +20,7 @@ from reconciliation.payments.settlement.reports import adyen, simulator, stripe
 from reconciliation.payments.settlement.reports.camt053 import read_statements
 from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement
 from schemas.payments import limits
+from tests.each import each
 from tests.unit.payments.test_camt053 import HEAD, TAIL, entry, statement
 from tests.unit.payments.test_settlement_readers import Endless
 
@@ -41,7 +43,6 @@ READERS = {
     "stripe": (stripe, STRIPE),
     "adyen": (adyen, ADYEN),
 }
-every_reader = pytest.mark.parametrize("name", READERS)
 
 
 def parts(name: str) -> tuple[Any, bytes, bytes]:
@@ -53,7 +54,7 @@ def kinds(reader: Any, data: bytes) -> list[type]:
     return [type(line) for line in reader(io.BytesIO(data))]
 
 
-@every_reader
+@each("name", READERS)
 def test_the_row_that_is_made_hostile_below_is_a_good_one(name: str) -> None:
     reader, header, row = parts(name)
     assert kinds(reader, header + row * 2) == [Line, Line]
@@ -86,8 +87,7 @@ AS_A_WHOLE = {
 }
 
 
-@every_reader
-@pytest.mark.parametrize("change", AS_A_WHOLE)
+@each("name, change", itertools.product(READERS, AS_A_WHOLE))
 def test_another_kind_of_file_is_refused_as_a_whole(name: str, change: str) -> None:
     reader, header, row = parts(name)
     with pytest.raises(UnreadableReport):
@@ -113,10 +113,10 @@ CELLS = {
     "too long": b"r" * (limits.SETTLEMENT_NAME_LENGTH_MAX + 1),
     "one cell more": b"a,b",
 }
+CHOSEN_BY_OTHERS = [cell for cell in CELLS if CELLS[cell].isascii() and cell not in ("NUL", "one cell more")]
 
 
-@every_reader
-@pytest.mark.parametrize("cell", CELLS)
+@each("name, cell", itertools.product(READERS, CELLS))
 def test_a_hostile_cell_is_one_lines_defect(name: str, cell: str) -> None:
     reader, header, row = parts(name)
     found = list(reader(io.BytesIO(header + row + READERS[name][1][1].replace(b"NAME", CELLS[cell]) + row)))
@@ -125,10 +125,7 @@ def test_a_hostile_cell_is_one_lines_defect(name: str, cell: str) -> None:
     assert found[1].reason.isprintable()
 
 
-@every_reader
-@pytest.mark.parametrize(
-    "cell", [cell for cell in CELLS if CELLS[cell].isascii() and cell not in ("NUL", "one cell more")]
-)
+@each("name, cell", itertools.product(READERS, CHOSEN_BY_OTHERS))
 def test_a_hostile_name_that_somebody_else_chose_is_no_name(name: str, cell: str) -> None:
     """A merchant's reference, a brand: nothing of it is stored, and the line's money is as certain as any other's."""
     reader, header, row = parts(name)
@@ -140,7 +137,7 @@ def test_a_hostile_name_that_somebody_else_chose_is_no_name(name: str, cell: str
         assert all(ref in ("ch_1", "sim_1", "ref_1", "MOD1") for ref in line.provider_refs)
 
 
-@every_reader
+@each("name", READERS)
 def test_a_quote_that_is_never_closed_ends_the_file_and_says_so(name: str) -> None:
     reader, header, row = parts(name)
     found = list(reader(io.BytesIO(header + row + READERS[name][1][1].replace(b"NAME", b'ref"1') + row)))
@@ -148,7 +145,7 @@ def test_a_quote_that_is_never_closed_ends_the_file_and_says_so(name: str) -> No
     assert found[1].is_cut_off
 
 
-@every_reader
+@each("name", READERS)
 def test_two_gigabytes_in_one_line_take_no_memory(name: str) -> None:
     reader, header, row = parts(name)
     tracemalloc.start()
@@ -185,8 +182,7 @@ DECLARED = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-8-sig"])
-@pytest.mark.parametrize("name", DECLARED)
+@each("name, encoding", itertools.product(DECLARED, ["utf-8", "utf-16", "utf-8-sig"]))
 def test_no_entity_is_ever_expanded_and_nothing_is_fetched(name: str, encoding: str) -> None:
     tracemalloc.start()
     with pytest.raises(UnreadableReport):
@@ -215,7 +211,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_xml_that_breaks_is_refused_as_a_whole(name: str) -> None:
     with pytest.raises(UnreadableReport):
         list(read_statements(io.BytesIO(BROKEN[name])))
@@ -227,19 +223,18 @@ def test_every_cut_of_a_statement_is_noticed() -> None:
             list(read_statements(io.BytesIO(WHOLE[:end])))
 
 
-@pytest.mark.parametrize(
-    "same",
+@each(
+    "name, same",
     [
-        b"\xef\xbb\xbf" + WHOLE,
-        WHOLE.decode().encode("utf-16"),
-        b'<?xml version="1.0" encoding="ISO-8859-1"?>' + WHOLE,
-        WHOLE.replace(b"S1", b"<![CDATA[S1]]>"),
-        WHOLE.replace(b"<Stmt>", b"<?php system('x') ?><!-- <Stmt> --><Stmt>"),
-        WHOLE.replace(b"S1", b"S<!-- -->1"),
+        ("BOM", b"\xef\xbb\xbf" + WHOLE),
+        ("utf-16", WHOLE.decode().encode("utf-16")),
+        ("latin-1 declared", b'<?xml version="1.0" encoding="ISO-8859-1"?>' + WHOLE),
+        ("CDATA", WHOLE.replace(b"S1", b"<![CDATA[S1]]>")),
+        ("an instruction and a comment", WHOLE.replace(b"<Stmt>", b"<?php system('x') ?><!-- <Stmt> --><Stmt>")),
+        ("a comment inside", WHOLE.replace(b"S1", b"S<!-- -->1")),
     ],
-    ids=["BOM", "utf-16", "latin-1 declared", "CDATA", "an instruction and a comment", "a comment inside"],
 )
-def test_other_forms_of_the_same_are_the_same(same: bytes) -> None:
+def test_other_forms_of_the_same_are_the_same(name: str, same: bytes) -> None:
     expected = list(read_statements(io.BytesIO(WHOLE)))
     assert list(read_statements(io.BytesIO(same))) == expected
     assert [type(part) for part in expected] == [Entry, Statement]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limiter.frames import frames, packing
+from tests.each import each
 
 NAMES = ("entries", "answers")
 PLAIN = {name: getattr(packing, f"plain_{name}") for name in NAMES}
@@ -44,10 +45,10 @@ checks = st.tuples(
 @given(st.lists(st.lists(checks, max_size=20), max_size=3))
 def test_entries_number_their_keys_and_keep_their_identities(asked: list[list[tuple[Any, ...]]]) -> None:
     found = []
-    for each in KINDS:
+    for one in KINDS:
         numbers: dict[tuple[str, ...], int] = {}
         new: list[tuple[str, ...]] = []
-        bodies = [each["entries"](numbers, some, bytes(range(16)) * len(some), new) for some in asked]
+        bodies = [one["entries"](numbers, some, bytes(range(16)) * len(some), new) for some in asked]
         found.append((bodies, numbers, new))
     assert found[0] == found[-1]
     bodies, _, new = found[-1]
@@ -59,7 +60,7 @@ def test_entries_number_their_keys_and_keep_their_identities(asked: list[list[tu
         assert [(cost, identity, new[number]) for number, cost, identity in frames.ENTRY.iter_unpack(body)] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         ("t", "u", "/r", -1, None, None),
@@ -92,8 +93,8 @@ uint32 = st.integers(0, 2**32 - 1)
 @given(st.lists(st.tuples(uint32, uint32, int64, int64, int64), max_size=40))
 def test_answers_are_read_as_they_were_written(rows: list[tuple[int, ...]]) -> None:
     body = b"".join(frames.ROW.pack(*row) for row in rows)
-    for each in KINDS:
-        found = each["answers"](frames.Answer, body)
+    for one in KINDS:
+        found = one["answers"](frames.Answer, body)
         assert all(type(answer) is frames.Answer for answer in found)
         assert [(a.flags, a.policy_version, *a[1:4]) for a in found] == rows
         assert all(a.allowed is bool(a.flags & frames.ALLOWED) for a in found)

@@ -17,6 +17,7 @@ from ingress.payments.webhooks.gateway import WebhookGateway
 from ingress.payments.webhooks.signatures import InvalidSignature
 from schemas import errors
 from schemas.payments import limits
+from tests.each import each
 from tests.unit.payments import test_webhook_signatures as vectors
 
 NOW = vectors.NOW
@@ -111,7 +112,7 @@ def test_a_header_that_is_missing_or_doubled_is_no_header(kept: Kept, name: str)
     assert kept.events == []
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -146,7 +147,7 @@ def test_a_forged_item_of_a_batch_is_dropped_and_the_rest_is_taken(kept: Kept) -
     assert event.reference == genuine["merchantReference"]
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         batch(vectors.adyen_item(success="false")),

@@ -47,7 +47,7 @@ MOVE = {
 DIGEST = "0123456789abcdef"
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each("name", CALLS)
 def test_every_command_of_the_api_has_json_a_token_and_an_example_that_is_understood(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
