@@ -21,6 +21,7 @@ from sinks.clickhouse.social.service import SINKS as SOCIAL
 from sinks.clickhouse.tenancy.records import AUDIT, COSTS, EVIDENCE
 from sinks.clickhouse.tenancy.service import SINKS as TENANCY
 from sinks.clickhouse.tenancy.usage import USAGE
+from tests.each import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,13 +81,13 @@ def test_every_table_of_both_services_has_its_entry(client: Client) -> None:
     assert own == TABLES.keys()
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_columns_are_those_that_are_there(client: Client, table: str) -> None:
     described = [(row[0], row[1]) for row in client.query(f"describe table {table}").result_rows]
     assert COLUMN.findall(TABLES[table]) == described
 
 
-@pytest.mark.parametrize("query", QUERY.findall(TEXT))
+@each("query", QUERY.findall(TEXT))
 def test_every_question_is_answered(client: Client, query: str) -> None:
     assert client.query(query).result_rows
 

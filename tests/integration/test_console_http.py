@@ -15,12 +15,15 @@ from ingress import limits
 from ingress.console.session import COOKIE
 from ingress.services import CONSOLE_PAGES
 from schemas import identity
+from tests.each import each
 from tests.eventually import eventually, patient
 from tests.worlds.payments.console_world import HOSTILE, Scene, Visitor, Visitors, ann, posted_at_last, scene, visitors
 from tests.worlds.payments.repair_world import audited, opened, proposed, transactions
 from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.worlds.public_system import PublicSystem
 
 __all__ = ["ann", "public", "scene", "visitors"]  # the fixtures of this module
@@ -374,18 +377,20 @@ def scanned(plan: dict[str, Any]) -> set[str]:
     return found.union(*(scanned(part) for part in plan.get("Plans", [])))
 
 
-@pytest.mark.parametrize("name", sorted(_QUERIES))
-def test_every_read_is_served_by_an_index(public: PublicSystem, name: str) -> None:
-    """With the settings of the ingress a sequential scan is the planner's last resort: no index would do."""
-    places: dict[str, str] = {}
-    text = re.sub(r"%\((\w+)\)s", lambda found: places.setdefault(found[1], f"${len(places) + 1}"), _QUERIES[name])
+@pytest.fixture(scope="module")
+def planner(public: PublicSystem) -> Iterator[psycopg.RawCursor[Any]]:
+    """With the settings of the ingress a sequential scan is the last resort: no index would do."""
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_console"]) as connection:
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin"):
             connection.execute(f"set {setting} = off")
-        explained = psycopg.RawCursor(connection).execute(
-            f"explain (generic_plan, format json) {text.replace('%%', '%')}"
-        )
-        ((plan,),) = explained.fetchall()
+        yield psycopg.RawCursor(connection)
+
+
+@each("name", sorted(_QUERIES))
+def test_every_read_is_served_by_an_index(planner: psycopg.RawCursor[Any], name: str) -> None:
+    places: dict[str, str] = {}
+    text = re.sub(r"%\((\w+)\)s", lambda found: places.setdefault(found[1], f"${len(places) + 1}"), _QUERIES[name])
+    ((plan,),) = planner.execute(f"explain (generic_plan, format json) {text.replace('%%', '%')}").fetchall()
     document = plan if isinstance(plan, list) else json.loads(plan)
     assert scanned(document[0]["Plan"]) <= WHOLE
 

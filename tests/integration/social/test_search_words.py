@@ -23,6 +23,7 @@ from ingress.social.searches import Searches
 from ingress.social.timelines import Timelines
 from schemas import errors
 from schemas.social import limits
+from tests.each import each
 from tests.eventually import eventually
 from tests.migrated import database_before, upgrade
 
@@ -72,13 +73,13 @@ def found(connection: psycopg.Connection[Any], text: str, asked: str) -> bool:
     return bool(row[0])
 
 
-@pytest.mark.parametrize(("text", "asked"), [(text, word) for text, words in SAME for word in words])
+@each(("text", "asked"), [(text, word) for text, words in SAME for word in words])
 def test_a_word_is_found_however_it_is_written(connection: psycopg.Connection[Any], text: str, asked: str) -> None:
     assert found(connection, f"before, {text}! after", asked)
     assert found(connection, f"before, {asked}! after", asked)
 
 
-@pytest.mark.parametrize(("text", "asked"), OTHERS)
+@each(("text", "asked"), OTHERS)
 def test_another_word_is_not_found(connection: psycopg.Connection[Any], text: str, asked: str) -> None:
     assert not found(connection, text, asked)
 

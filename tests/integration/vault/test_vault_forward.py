@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.payments import limits as payments_limits
+from tests.each import each
 from tests.eventually import patient
 from tests.worlds.payments.vault_world import processor, world
 from vault import limits as vault_limits
@@ -65,7 +66,7 @@ GUESSES = [
 ]
 
 
-@pytest.mark.parametrize("authorization", GUESSES)
+@each("authorization", GUESSES)
 def test_only_a_worker_may_forward(world: VaultWorld, processor: Processor, authorization: str) -> None:
     """Neither a guess, nor the secret in another form, nor a merchant's own token."""
     holder = world.holder()
@@ -99,7 +100,7 @@ BAD_PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", BAD_PATHS)
+@each("path", BAD_PATHS)
 def test_no_path_leads_elsewhere(world: VaultWorld, processor: Processor, path: str) -> None:
     holder = world.holder()
     answer = world.forward(holder.token(), holder.name, path=path)
@@ -107,7 +108,7 @@ def test_no_path_leads_elsewhere(world: VaultWorld, processor: Processor, path: 
     assert processor.received == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "change"),
     [
         (422, {"processor": "evil.example"}),
@@ -149,7 +150,7 @@ ECHOES = {
 }
 
 
-@pytest.mark.parametrize("name", ECHOES)
+@each("name", ECHOES)
 def test_an_echoed_number_is_taken_out(world: VaultWorld, processor: Processor, name: str) -> None:
     """Whatever the processor's writing of it; what JSON was stays JSON."""
     holder = world.holder()

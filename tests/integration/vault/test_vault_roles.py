@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -10,10 +11,11 @@ from psycopg import sql
 
 from sinks.postgres.roles import ROLES
 from tests import asked
+from tests.each import each
 from tests.worlds.payments.vault_world import world
 
 if TYPE_CHECKING:
-    from tests.worlds.payments.vault_world import VaultWorld
+    from tests.worlds.payments.vault_world import Holder, VaultWorld
 
 __all__ = ["world"]  # the fixture of this module
 pytestmark = [pytest.mark.servers]
@@ -21,6 +23,16 @@ pytestmark = [pytest.mark.servers]
 TABLES = ("card", "key", "token_request")
 OTHERS = tuple(role for role in ROLES if role != "millrace_vault")
 PUBLIC_READERS = {"millrace_ingress", "millrace_reader"}
+
+
+@pytest.fixture(scope="module")
+def holder(world: VaultWorld) -> Holder:
+    return world.holder()
+
+
+@pytest.fixture(scope="module")
+def token(holder: Holder) -> str:
+    return holder.token()
 
 
 def refused(dsn: str, statement: sql.Composed) -> bool:
@@ -31,11 +43,10 @@ def refused(dsn: str, statement: sql.Composed) -> bool:
     return False
 
 
-@pytest.mark.parametrize("role", OTHERS)
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.usefixtures("token")  # there is something to see
+@each("table, role", itertools.product(TABLES, OTHERS))
 def test_no_other_role_touches_a_table(world: VaultWorld, role: str, table: str) -> None:
     """Not a column of it, not its size, not a change, not a lock, not through a copy or a new object."""
-    world.holder().token()
     dsn = world.settings.addresses().postgres_dsns[role]
     name = sql.Identifier("vault", table)
     for text in (
@@ -54,7 +65,7 @@ def test_no_other_role_touches_a_table(world: VaultWorld, role: str, table: str)
         assert refused(dsn, sql.SQL(text).format(name)), text
 
 
-@pytest.mark.parametrize("role", OTHERS)
+@each("role", OTHERS)
 def test_no_other_role_becomes_the_vault(world: VaultWorld, role: str) -> None:
     dsn = world.settings.addresses().postgres_dsns[role]
     assert refused(dsn, sql.SQL("set role millrace_vault").format())
@@ -62,11 +73,9 @@ def test_no_other_role_becomes_the_vault(world: VaultWorld, role: str) -> None:
     assert refused(dsn, sql.SQL("create table vault.mine (x int)").format())
 
 
-@pytest.mark.parametrize("role", OTHERS)
-def test_who_sees_whose_a_token_is(world: VaultWorld, role: str) -> None:
+@each("role", OTHERS)
+def test_who_sees_whose_a_token_is(world: VaultWorld, holder: Holder, token: str, role: str) -> None:
     """Ingress and readers see four columns of the view; nobody else sees it at all."""
-    holder = world.holder()
-    token = holder.token()
     dsn = world.settings.addresses().postgres_dsns[role]
     statement = sql.SQL("select * from vault.token_public where id = {}").format(sql.Literal(token))
     assert refused(dsn, statement) is (role not in PUBLIC_READERS)
