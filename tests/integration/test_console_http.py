@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from importlib import resources
@@ -22,8 +21,6 @@ from tests.worlds.payments.repair_world import audited, opened, proposed, transa
 from tests.worlds.public_system import public
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.worlds.public_system import PublicSystem
 
 __all__ = ["ann", "public", "scene", "visitors"]  # the fixtures of this module
@@ -377,22 +374,20 @@ def scanned(plan: dict[str, Any]) -> set[str]:
     return found.union(*(scanned(part) for part in plan.get("Plans", [])))
 
 
-@pytest.fixture(scope="module")
-def planner(public: PublicSystem) -> Iterator[psycopg.RawCursor[Any]]:
-    """With the settings of the ingress a sequential scan is the last resort: no index would do."""
+def test_every_read_is_served_by_an_index(public: PublicSystem) -> None:
+    """With the settings of the ingress a sequential scan is the planner's last resort: no index would do."""
     with psycopg.connect(public.settings.addresses().postgres_dsns["millrace_console"]) as connection:
-        for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin"):
-            connection.execute(f"set {setting} = off")
-        yield psycopg.RawCursor(connection)
+        connection.execute("set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off")
 
+        @each("name", sorted(_QUERIES))
+        def planned(name: str) -> None:
+            places: dict[str, str] = {}
+            text = re.sub(r"%\((\w+)\)s", lambda at: places.setdefault(at[1], f"${len(places) + 1}"), _QUERIES[name])
+            explained = f"explain (generic_plan, format json) {text.replace('%%', '%')}"
+            ((plan,),) = psycopg.RawCursor(connection).execute(explained).fetchall()
+            assert scanned(plan[0]["Plan"]) <= WHOLE
 
-@each("name", sorted(_QUERIES))
-def test_every_read_is_served_by_an_index(planner: psycopg.RawCursor[Any], name: str) -> None:
-    places: dict[str, str] = {}
-    text = re.sub(r"%\((\w+)\)s", lambda found: places.setdefault(found[1], f"${len(places) + 1}"), _QUERIES[name])
-    ((plan,),) = planner.execute(f"explain (generic_plan, format json) {text.replace('%%', '%')}").fetchall()
-    document = plan if isinstance(plan, list) else json.loads(plan)
-    assert scanned(document[0]["Plan"]) <= WHOLE
+        planned()
 
 
 def test_a_repair_of_somebody_else_is_seen_by_all(visitors: Visitors, public: PublicSystem) -> None:
