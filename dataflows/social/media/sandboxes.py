@@ -124,8 +124,8 @@ class _Sandbox:
         self._answers.close()
 
 
-def ended_by(status: int) -> Killed | Undecided:
-    """What is known of a process that a signal ended."""
+def ended_by(status: int) -> OSError:
+    """What is known of a process that a signal ended: Killed or Undecided."""
     kind = Killed if status == -signal.SIGKILL else Undecided
     return kind(f"the sandbox ended with {status}")
 
