@@ -7,15 +7,15 @@ import re
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.routing import Match, Mount, Route
 
 from ingress.app import ROUTERS
 from ingress.http.routing.known_paths import KnownPaths
-from tests.contracts.test_schema_registry import app, call
+from tests.contracts.test_schema_registry import Registry, call, registry
 
-__all__ = ["app"]  # the fixture of this module
+__all__ = ["registry"]  # the fixture of this module
 
 ROUTES = [route for router in ROUTERS for route in router.routes]
 STRANGE = ("", "/", "//", "\n", "/\n", "/v1", "/v1/", "/v1//", "/v1/nothing", "/{rest}", "/v1/{id}", "/\x00", "/" * 400)
@@ -74,7 +74,7 @@ def test_what_has_no_path_of_its_own_is_no_route() -> None:
     ],
 )
 def test_a_refusal_says_what_may_be_asked_for_and_tries_no_route(
-    app: FastAPI, path: str, allowed: str | None, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, path: str, allowed: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = [0]
     matches = Route.matches
@@ -84,7 +84,7 @@ def test_a_refusal_says_what_may_be_asked_for_and_tries_no_route(
         return matches(route, scope)
 
     monkeypatch.setattr(Route, "matches", counted)
-    answer = call(app, "DELETE", path)
+    answer = call(registry, "DELETE", path)
     assert count[0] <= 1  # FastAPI's own, of the document
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers.get("allow") == allowed
@@ -97,8 +97,8 @@ def test_a_refusal_says_what_may_be_asked_for_and_tries_no_route(
     assert (answer.status_code, body["status"], body["code"], body["detail"]) == (status, status, code, detail)
 
 
-def test_clients_of_the_registry_are_refused_in_their_words(app: FastAPI) -> None:
-    lost, wrong = call(app, "GET", "/subjects/a/b/c"), call(app, "DELETE", "/subjects")
+def test_clients_of_the_registry_are_refused_in_their_words(registry: Registry) -> None:
+    lost, wrong = call(registry, "GET", "/subjects/a/b/c"), call(registry, "DELETE", "/subjects")
     assert (lost.status_code, lost.json()) == (404, {"error_code": 404, "message": "Not Found"})
     assert (wrong.status_code, wrong.json()) == (405, {"error_code": 405, "message": "Method Not Allowed"})
     assert wrong.headers["allow"] == "GET, HEAD"
