@@ -159,7 +159,7 @@ def lasting_world(home: Path, **changes: Any) -> Iterator[World]:
     _in_clickhouse(where.clickhouse_url, f"create database {name}")
     roles = servers.role_passwords()
     given: dict[str, Any] = {
-        **kafka_of_the_run(name),
+        **_kafka_of(servers, name),
         "postgres_dsn": database,
         "redis_url": another_valkey_database(),
         "clickhouse_url": _with_path(where.clickhouse_url, name),
@@ -182,7 +182,10 @@ def kafka_of_the_run(name: str) -> dict[str, Any]:
     Each session under a password of SCRAM costs a client 15 ms of a core, and a run has thousands of them; stacks with a
     Kafka of their own have those sessions.
     """
-    servers = run_servers()
+    return _kafka_of(run_servers(), name)
+
+
+def _kafka_of(servers: Settings, name: str) -> dict[str, Any]:
     return {
         "kafka_bootstrap": servers.addresses().kafka_bootstrap,
         "kafka_security_protocol": "SASL_PLAINTEXT",

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose import limits
+from compose.isolation import session
 from schemas import errors
-from sinks import limits as sinks_limits
-from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 
@@ -45,9 +44,7 @@ class DatabaseLints:
         ``dsn``: as the ingress reads, of the control database. Raises Unavailable when a database does not answer.
         """
         asked = {"after": self._after, "limit": limits.ISOLATION_DATABASES_A_ROUND}
-        with psycopg.connect(
-            dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
-        ) as connection:
+        with session.connect(dsn) as connection:
             places = connection.execute(SQL["databases_after"].encode(), asked).fetchall()
             still = {row[0] for row in connection.execute(SQL["databases_all"].encode())}
         self._amiss = {place: found for place, found in self._amiss.items() if place in still}
@@ -63,9 +60,7 @@ class DatabaseLints:
 
 def _looked_at(dsn: str, placement_id: str) -> list[str]:
     try:
-        with psycopg.connect(
-            dsn, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
-        ) as connection:
+        with session.connect(dsn) as connection:
             return [f"{lint.removeprefix('lint_')} {name}" for lint in _LINTS for name in _named(connection, lint)]
     except psycopg.OperationalError as error:
         raise errors.Unavailable(f"the database of placement {placement_id} does not answer") from error

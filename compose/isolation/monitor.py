@@ -18,7 +18,7 @@ import structlog
 from psycopg.errors import IdleInTransactionSessionTimeout
 
 from compose import limits as compose_limits
-from compose.isolation import belongings
+from compose.isolation import belongings, session
 from compose.isolation.canaries import Doors
 from compose.isolation.database_lints import LINT as DATABASES
 from compose.isolation.database_lints import DatabaseLints
@@ -30,8 +30,6 @@ from compose.isolation.sse_probes import sse_probes
 from compose.isolation.statements import statement_probes
 from compose.isolation.store_probes import POOL, AnalyticsProbe, store_probes
 from schemas import errors
-from sinks import limits as sinks_limits
-from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -110,9 +108,7 @@ class Monitor:
         self._trouble = trouble
 
     def _round(self, doors: Doors) -> None:
-        with psycopg.connect(
-            self._dsn, autocommit=True, connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
-        ) as connection:
+        with session.connect(self._dsn, autocommit=True) as connection:
             for lint in LINTS:
                 self._lint(connection, lint)
             if (beyond := doors.remembered(("rules of Kafka",), self._streams.rules_beyond)) is not None:

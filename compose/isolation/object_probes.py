@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from compose.isolation import session
 from compose.isolation.route_probes import compared
 from schemas import errors
-from sinks import limits
-from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def own_objects(doors: Doors, dsn: str, canary: Canary) -> list[_Row]:
 def objects(dsn: str, statement: str, named: dict[str, Any]) -> list[_Row]:
     """What a statement finds, as the ingress reads. Raises Unavailable."""
     try:
-        with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD) as connection:
+        with session.connect(dsn) as connection:
             return connection.execute(SQL[statement].encode(), named).fetchall()
     except psycopg.OperationalError as error:
         raise errors.Unavailable("Postgres does not answer") from error

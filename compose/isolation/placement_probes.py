@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg import sql
 
+from compose.isolation import session
 from compose.isolation.found import Found
 from dataflows.tenancy.domain.tenant import POOLED_SCHEMA
 from schemas import errors
-from sinks import limits
-from sinks.postgres.session import NOT_HELD
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import databases
 
@@ -59,9 +58,7 @@ class PlacementProbes:
             yield from _probed(connection, mode, schema, asks, contexts)
             return
         try:
-            there = psycopg.connect(
-                databases.dsn_of(dsn, placement_id), connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
-            )
+            there = session.connect(databases.dsn_of(dsn, placement_id))
         except psycopg.OperationalError as error:
             raise errors.Unavailable(f"the database of placement {placement_id} does not answer") from error
         with there:

@@ -8,11 +8,10 @@ import psycopg
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from psycopg import sql
 
+from compose.isolation import session
 from compose.isolation.found import Found
 from schemas import errors
-from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.postgres.session import NOT_HELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +71,7 @@ def store_probes(
             asks.tenant_id, generation, "r", policy_version=policy_version - 1
         )
     try:
-        with psycopg.connect(dsn, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD) as connection:
+        with session.connect(dsn) as connection:
             seen = _counted(connection, good, _of(_FOREIGN, store), asks.tenant_id)
             own = _counted(connection, good, _of(_OWN, store), asks.tenant_id)
             if seen is None or own is None:

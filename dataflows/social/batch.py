@@ -71,7 +71,7 @@ class SocialBatch:
         self._forgotten: set[str] = set()
         self._added: Counter[str] = Counter()
         self._notices: dict[str, Notice] = {}
-        self._named: dict[str, frozenset[str]] = {}  # by every text that an edited post had in this batch
+        self._named: dict[str, frozenset[str]] = {}  # by post: the users whom all its texts of this batch name
         self._pairs: set[tuple[str, str]] = set()  # of users between whom something changed
 
     def target(self, object_id: str) -> Target | None:

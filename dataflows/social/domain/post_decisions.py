@@ -117,12 +117,12 @@ def deleted(post: Post, now: int) -> Post:
 
 
 def mentioned(text: str, author_id: str) -> list[str]:
-    """The users whom a text tells that it names them, in its order, each once, bounded; never its author."""
+    """The users who are told that a text names them, in its order, each once, bounded; never its author."""
     found = dict.fromkeys(_MENTION.findall(text))
     found.pop(author_id, None)
     return list(found)[: social_limits.POST_MENTIONS_MAX]
 
 
 def named(text: str) -> frozenset[str]:
-    """All users whom a text names: who was told of it may stand anywhere in a later one."""
+    """All users whom a text names, told of it or not: who was told may stand behind many others in a later text."""
     return frozenset(_MENTION.findall(text))

@@ -50,16 +50,18 @@ class Upload(Struct):
     sha256: str
     version: int
     is_blocked: bool
-    crashes: int  # of its decoder so far
-    kills: int  # of its decoder, by somebody else
+    crashes: int  # of its decoder before this scan
+    kills: int  # of its decoder before this scan, by somebody else
+    is_crashed: bool = False  # by this scan
+    is_killed: bool = False
     seen: str = ""  # what its scan does or has met, as operators are told
 
     @property
     def why_hopeless(self) -> str | None:
         """Why it is the medium all the same: the machine would hardly fail at one so often."""
         for count, most, what in (
-            (self.crashes, limits.MEDIA_CRASHES_MAX, "its decoder crashed"),
-            (self.kills, limits.MEDIA_KILLS_MAX, "its decoder was killed"),
+            (self.crashes + self.is_crashed, limits.MEDIA_CRASHES_MAX, "its decoder crashed"),
+            (self.kills + self.is_killed, limits.MEDIA_KILLS_MAX, "its decoder was killed"),
         ):
             if count >= most:
                 return f"{what} {count} times"
@@ -68,7 +70,6 @@ class Upload(Struct):
 
 class _Scan(NamedTuple):
     upload: Upload
-    before: tuple[int, int]  # crashes and kills when it began
     found: Future[Command | None]
 
 
@@ -129,7 +130,7 @@ class Scanner:
         rows = connection.execute(SQL["scans_read"], {"media_ids": claimed}).fetchall()
         uploads = [one for row in rows if (one := Upload(*row)).media_id not in self._scans]
         for one in uploads:
-            self._scans[one.media_id] = _Scan(one, (one.crashes, one.kills), pool.submit(self._scanned, one))
+            self._scans[one.media_id] = _Scan(one, pool.submit(self._scanned, one))
         return [one.media_id for one in uploads]
 
     def ended(self, connection: psycopg.Connection[Any]) -> tuple[list[str], list[Command]]:
@@ -149,8 +150,9 @@ class Scanner:
             self._unwanted.update(self._scans.keys() - {row[0] for row in rows})
             self._note(connection, [scan.upload for scan in self._scans.values()])
             self._looked = time.monotonic()
-        self._note(connection, [scan.upload for scan in ended.values()])
-        self._count(connection, ended)
+        uploads = [scan.upload for scan in ended.values()]
+        self._note(connection, uploads)
+        self._count(connection, uploads)
         return list(ended), [command for scan in ended.values() if (command := scan.found.result()) is not None]
 
     @staticmethod
@@ -160,15 +162,11 @@ class Scanner:
             connection.execute(SQL["scans_seen"], told)
 
     @staticmethod
-    def _count(connection: psycopg.Connection[Any], ended: dict[str, _Scan]) -> None:
-        more = {
-            media_id: (scan.upload.crashes - scan.before[0], scan.upload.kills - scan.before[1])
-            for media_id, scan in ended.items()
-        }
-        if failed := {media_id: counts for media_id, counts in more.items() if any(counts)}:
-            crashes, kills = zip(*failed.values(), strict=True)
-            told = {"media_ids": list(failed), "crashes": list(crashes), "kills": list(kills)}
-            connection.execute(SQL["scans_failed"], told)
+    def _count(connection: psycopg.Connection[Any], uploads: list[Upload]) -> None:
+        crashed = [one.media_id for one in uploads if one.is_crashed]
+        killed = [one.media_id for one in uploads if one.is_killed]
+        if crashed or killed:
+            connection.execute(SQL["scans_failed"], {"crashed": crashed, "killed": killed})
 
     def _scanned(self, upload: Upload) -> Command | None:
         try:
@@ -185,8 +183,8 @@ class Scanner:
     def _note_failure(self, upload: Upload, error: Exception) -> None:
         """Counted is only what a medium may be the reason of."""
         _log.warning("scan_failed", media_id=upload.media_id, kind=type(error).__name__, reason=str(error))
-        upload.kills += isinstance(error, Killed)
-        upload.crashes += isinstance(error, Undecided)
+        upload.is_killed = isinstance(error, Killed)
+        upload.is_crashed = isinstance(error, Undecided)
         silent = self._clamd.why_silent if self._clamd else None
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         upload.seen = silent or f"{type(error).__name__}: {reason}"[: limits.MEDIA_SEEN_LENGTH_MAX]

@@ -43,9 +43,9 @@ where s.media_id = t.media_id and s.seen is distinct from nullif(t.seen, '');
 
 -- name: scans_failed
 -- Decoders that ended for a reason that may be their medium or the machine, or that somebody killed. Primary key.
-update media_scan s set crashes = s.crashes + t.crashes, kills = s.kills + t.kills
-from unnest(%(media_ids)s::text[], %(crashes)s::int[], %(kills)s::int[]) as t (media_id, crashes, kills)
-where s.media_id = t.media_id;
+update media_scan set crashes = crashes + (media_id = any (%(crashed)s::text[]))::int,
+                      kills = kills + (media_id = any (%(killed)s::text[]))::int
+where media_id = any (%(crashed)s::text[] || %(killed)s::text[]);
 
 -- name: orphans_read
 -- What no post took in time. Served by media_orphans.

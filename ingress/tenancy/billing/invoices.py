@@ -101,8 +101,21 @@ class Billing:
 
 
 def _rendered(row: tuple[Any, ...]) -> dict[str, Any]:
-    run_id, invoice_id, tenant_id, number, begins, ends, grace_s, currency, prices, created_at, *more = row
-    is_finalized, made_by, person = more
+    (
+        run_id,
+        invoice_id,
+        tenant_id,
+        number,
+        begins,
+        ends,
+        grace_s,
+        currency,
+        prices,
+        created_at,
+        is_finalized,
+        made_by,
+        person,
+    ) = row
     run = BillingRun(
         billing_run_id=run_id,
         invoice_id=invoice_id,

@@ -18,6 +18,6 @@ union all
 select n.notification_id, 'mention of a user whom the post names no more', n.actor_id, n.post_id
 from notification n join post p using (post_id)
 where n.kind = 'mention' and p.version > 1 and p.state = 'published'  -- what a post is published with names them
-  and not exists (select from moderation_decision d where d.object_id = p.post_id and d.decision = 'remove')  -- edited then
+  and not exists (select from moderation_decision d where d.object_id = p.post_id and d.decision = 'remove')  -- may be edited meanwhile
   and not exists (select from regexp_matches(p.text, '(?<![A-Za-z0-9_-])@([A-Za-z0-9_-]{1,64})', 'g') as named
                   where named[1] = n.user_id)
