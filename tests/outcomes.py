@@ -17,10 +17,13 @@ class Outcomes(msgspec.Struct):
 
 
 def read(path: Path) -> Outcomes:
-    """What a run wrote; a run that wrote nothing was broken off."""
+    """What a run wrote; a run that did not write all of it was broken off."""
     if not path.exists():
         return Outcomes(broken=["pytest ended without a word about its tests"])
-    return msgspec.json.decode(path.read_bytes(), type=Outcomes)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Outcomes)
+    except msgspec.DecodeError as half:  # the disk was full
+        return Outcomes(broken=[f"pytest could not write what became of its tests: {half}"])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

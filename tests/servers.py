@@ -32,6 +32,7 @@ from compose.stack.home import write_private
 from compose.stack.kafka import Kafka
 from compose.stack.ports import PortLeases
 from compose.supervise import launch
+from compose.supervise.disk_reserve import DiskReserve
 from compose.supervise.state import StackState, read_state
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.kafka.user import BROKER
@@ -134,6 +135,7 @@ def end(settings: Settings) -> None:
     told = [(one.process, _AT_ONCE.get(one.name, signal.SIGKILL)) for one in state.processes if one.process is not None]
     processes.stop(told, limits.SERVER_STOP_TIMEOUT_S)
     launch.down(settings)  # what was started meanwhile
+    DiskReserve(settings.the_home()).give_back()  # a run makes a hundred homes
 
 
 @contextmanager

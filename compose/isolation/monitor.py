@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import structlog
-from psycopg.errors import IdleInTransactionSessionTimeout
 
 from compose import limits as compose_limits
 from compose.isolation import belongings, session
@@ -97,7 +96,7 @@ class Monitor:
                 try:
                     self._round(doors)
                     self._told(None)
-                except (errors.PlatformError, psycopg.OperationalError, IdleInTransactionSessionTimeout) as error:
+                except (errors.PlatformError, psycopg.OperationalError) as error:
                     doors.forget()
                     self._told(str(error).partition("\n")[0])
                 self._stop.wait(compose_limits.ISOLATION_ROUND_S if self._trouble is None else 1)

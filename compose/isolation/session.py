@@ -7,11 +7,11 @@ from typing import Any
 import psycopg
 
 from sinks import limits
-from sinks.postgres.session import NOT_HELD
+from sinks.postgres.session import NOT_HELD, Session
 
 
 def connect(dsn: str, *, autocommit: bool = False) -> psycopg.Connection[tuple[Any, ...]]:
     """One that keeps nothing from others where the monitor stands still in it. Raises psycopg.OperationalError."""
-    return psycopg.connect(
+    return Session.connect(
         dsn, autocommit=autocommit, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=NOT_HELD
     )

@@ -2,6 +2,7 @@
 
 A full disk stops Kafka and Postgres, which are started again and again until they have room. The reserve is that room:
 enough to recover, and to delete what fills the disk. It is taken again when there is room for it and as much beside it.
+A stack that was stopped holds none: homes are left lying, and a start wants more than that anyway.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ingress import limits
@@ -37,6 +39,11 @@ class DiskReserve:
             return self._settle(shutil.disk_usage(self._folder).free)
         except OSError as error:
             return f"no room is held back on the disk of {self._folder}: {error}"
+
+    def give_back(self) -> None:
+        """Nothing runs any more that could need it: a stopped home holds no room. Ends nothing where it fails."""
+        with suppress(OSError):
+            self._file.unlink()
 
     def _settle(self, free_bytes: int) -> str | None:
         if free_bytes < _FULL_BYTES and self._file.exists():

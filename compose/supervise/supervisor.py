@@ -227,6 +227,7 @@ class Supervisor:
         if self._texts is not None:
             self._texts.close()
         shutil.rmtree(self._home.given_secrets, ignore_errors=True)  # nobody is left to read them
+        self._reserve.give_back()
         self._phase = "failed" if self._error else "stopped"
         self._write()
         _say(self._phase)

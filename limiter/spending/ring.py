@@ -9,8 +9,6 @@ where time goes back. Source: reference limiter 3 rule 6.
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from limiter.spending.fields import RingFields
+from limiter.spending.mapped_file import mapped_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,12 +59,8 @@ class Ring(RingFields):
     def __init__(self, path: Path, records: int, *, identities: bool = False) -> None:
         end = _HEAD_BYTES + records * RECORD.size
         size = end + records * IDENTITY.size * identities
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a process before that still stands somewhere keeps its own file
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.ftruncate(descriptor, size)
-        self.buffer = mmap.mmap(descriptor, size)
-        os.close(descriptor)
+        new = path.with_suffix(".new")
+        self.buffer = mapped_file(new, size)
         self.buffer[:] = bytes(size)  # every page is there before the first record needs it: a fault takes microseconds
         self._records = records
         self._flushed = 0  # all records before this number are safe elsewhere
@@ -76,6 +71,7 @@ class Ring(RingFields):
         self.turns = 0
         self.lost = 0
         self._note()
+        new.replace(path)  # a process before that still stands somewhere keeps its own file
 
     @property
     def written(self) -> int:

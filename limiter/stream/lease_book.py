@@ -8,7 +8,6 @@ which of the two is good and how far the ring is counted in it. The rest is in t
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
@@ -18,6 +17,7 @@ import numpy as np
 import xxhash
 from msgspec import Struct
 
+from limiter.spending.mapped_file import mapped_file
 from limiter.spending.ring import ALLOWED, SLOT_SHIFT, left_behind
 from limiter.stream.columns import count_leases, write_stale
 from schemas.limiter import limits
@@ -103,13 +103,10 @@ class LeaseBook:
     """The slots of one process. Slot 0 means no lease."""
 
     def __init__(self, path: Path, slots: int = limits.LIMIT_LEASE_SLOTS) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._new = path.with_suffix(".new")
         self._slots_at = _COUNTERS_AT + 2 * _counters_bytes(slots)
-        with self._new.open("w+b") as file:
-            file.truncate(self._slots_at + (slots + 1) * _SLOT_BYTES)
-            self._map = mmap.mmap(file.fileno(), 0)
+        self._map = mapped_file(self._new, self._slots_at + (slots + 1) * _SLOT_BYTES)
         _HEAD.pack_into(self._map, 0, _FORMAT, slots)
         self._free = deque(range(1, slots + 1))  # round and round: a slot is not used again soon
         self.counters = np.zeros((_COLUMNS, slots + 1), np.int64)  # what the ring said of every slot

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-import psycopg
-
 from schemas import errors
 from sinks import limits
 from sinks.clickhouse import tables
 from sinks.clickhouse.insert import Inserter
 from sinks.clickhouse.plans import Fence, Plan
-from sinks.postgres.session import NOT_HELD
+from sinks.postgres.session import NOT_HELD, Session
 from sinks.streams.intake import Position
 
 if TYPE_CHECKING:
@@ -133,7 +131,7 @@ class Sink:
 
     def _run_once(self) -> None:
         settings = self._settings
-        with psycopg.connect(
+        with Session.connect(
             settings.postgres_dsn,
             autocommit=True,
             connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,

@@ -9,7 +9,7 @@ import psycopg
 import structlog
 
 from sinks import limits
-from sinks.postgres.session import not_held
+from sinks.postgres.session import Session, not_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,6 @@ class LastingSession:
                 self.pause(self._retry_s)
 
     def _connected(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(
+        return Session.connect(
             self._dsn, autocommit=True, connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S, options=self._options
         )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 import psycopg
 
 from sinks import limits
 from sinks.postgres import arrays
-from sinks.postgres.session import INDEXED
-
-if TYPE_CHECKING:
-    from psycopg.abc import PQGen
+from sinks.postgres.session import INDEXED, Session
 
 OwnerConnection = psycopg.Connection[tuple[Any, ...]]
-Result = TypeVar("Result")
 
 _SESSION: Final = (
     f"{INDEXED} -c plan_cache_mode=force_generic_plan -c synchronous_commit=on -c client_min_messages=warning "
@@ -24,20 +20,9 @@ _SESSION: Final = (
 )
 
 
-class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A session that its bound ended is away as any other; psycopg tells an internal error, which nobody waits for."""
-
-    def wait(self, gen: PQGen[Result], *args: Any, **named: Any) -> Result:
-        """As ever. Raises psycopg.OperationalError for a transaction that took too long or stood still, too."""
-        try:
-            return super().wait(gen, *args, **named)
-        except (psycopg.errors.TransactionTimeout, psycopg.errors.IdleInTransactionSessionTimeout) as error:
-            raise psycopg.OperationalError(str(error)) from error
-
-
 def connect(dsn: str, name: str) -> OwnerConnection:
     """An autocommit connection whose every statement is prepared at once. Raises psycopg.OperationalError."""
-    connection = _Connection.connect(
+    connection = Session.connect(
         dsn,
         autocommit=True,
         application_name=name,

@@ -19,6 +19,7 @@ from schemas import errors
 from sinks import limits
 from sinks.kafka.reading import gathering, next_messages
 from sinks.kafka.topic_offsets import TopicOffsets
+from sinks.postgres.session import Session
 from sinks.streams.intake import UNKNOWN_SEQ, Intake, Position, older_database, other_topic
 from sinks.streams.newest_events import NewestEvents
 from sinks.streams.positions import SESSION, StreamPositions, Taken
@@ -271,7 +272,7 @@ class Follower:
 
     def _postgres(self) -> psycopg.Connection:
         if self._connection is None or self._connection.broken or self._connection.closed:
-            self._connection = psycopg.connect(
+            self._connection = Session.connect(
                 self._dsn,
                 autocommit=True,
                 application_name=self._client_id,

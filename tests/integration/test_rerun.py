@@ -46,6 +46,10 @@ def test_is_slow_to_tell():
 """
 DOES_NOT_IMPORT = "import nothing_of_this_name\n"
 PYTEST_BREAKS = "def pytest_runtest_protocol(item): raise RuntimeError('broken')\n"
+DISK_FULL = """
+import os
+def pytest_unconfigure(config): os.truncate(config.getoption('--outcomes'), 20)
+"""
 SKIPPED_ALONE = """
 import os
 import pytest
@@ -126,7 +130,12 @@ def test_what_does_not_pass_both_times_is_red(folder: Path) -> None:
 @pytest.mark.parametrize(
     "files",
     matrix(
-        [{"test_crashes": CRASHES}, {"test_broken": DOES_NOT_IMPORT}, {"conftest": PYTEST_BREAKS}],
+        [
+            {"test_crashes": CRASHES},
+            {"test_broken": DOES_NOT_IMPORT},
+            {"conftest": PYTEST_BREAKS},
+            {"conftest": DISK_FULL},
+        ],
         gate=lambda files: "test_crashes" in files,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from dataflows.tenancy.mover import worker as mover
 from schemas.tenancy import limits as tenancy_limits
 from sinks import limits
 from sinks.postgres.lasting_session import LastingSession
+from sinks.postgres.session import AsyncSession, Session
 from sinks.streams import positions
 from tests.eventually import eventually, patient
 
@@ -39,7 +41,10 @@ SESSIONS = {
 }
 ROOT: Final = Path(__file__).parents[2]
 #: whose every session has the bound, be it one of a moment
-HELD_BY_NONE: Final = ("dataflows/tenancy/mover", "compose/isolation", "sinks/clickhouse")
+HELD_BY_NONE: Final = ("dataflows", "compose/isolation", "sinks/clickhouse", "sinks/streams")
+ONLY_READS: Final = "sinks/streams/stand_by.py"
+CONNECTS: Final = ("psycopg.connect", "Session.connect", "ConnectionPool")
+BOUNDS: Final = {"NOT_HELD", "SESSION", "_SESSION"}
 _IN_A_TRANSACTION: Final = (
     "with connection.transaction(): connection.execute('select pg_advisory_xact_lock(9)'); stop()"
 )
@@ -48,6 +53,7 @@ _OUTSIDE_OF_ONE: Final = "connection.execute('select pg_advisory_lock(9)'); stop
 STANDS_STILL: Final = """
 import os, signal, sys
 from sinks.postgres.lasting_session import LastingSession
+from sinks.postgres.session import AsyncSession, Session
 
 session = LastingSession("still", sys.argv[1], retry_s=0.1, held_ms=300, idle_ms={idle_ms})
 tries = []
@@ -126,15 +132,47 @@ def test_who_makes_an_invoice_and_stands_still_is_away_as_after_an_outage(stack:
 
 
 @pytest.mark.parametrize("folder", HELD_BY_NONE)
-def test_no_session_is_without_the_bound(folder: str) -> None:
-    """Every connection that is made there is given options, and the bound is the only one that there is."""
+def test_no_session_is_without_the_bound_and_each_that_it_ended_is_away(folder: str) -> None:
+    """Every connection that is made there is a Session, given options that have the bound (looked at above)."""
+    read_only = ROOT / ONLY_READS
     made = [
-        (path, call)
+        (path, ast.unparse(call.func), {word.arg: ast.unparse(word.value) for word in call.keywords})
         for path in sorted((ROOT / folder).rglob("*.py"))
+        if path != read_only
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "psycopg.connect"
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(CONNECTS)
     ]
     assert made
-    for path, call in made:
-        options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}.get("options")
-        assert options == "NOT_HELD", path
+    for path, connects, given in made:
+        if connects.endswith("Pool"):
+            assert given["connection_class"] in {"Session", "AsyncSession"}, path
+            assert "'options': _SESSION" in given["kwargs"], path
+        else:
+            assert connects == "Session.connect", path
+            assert given["options"] in BOUNDS, path
+
+
+@pytest.mark.parametrize("bound", ["idle_in_transaction_session_timeout", "transaction_timeout"])
+def test_a_session_that_its_bound_ended_is_away(stack: World, bound: str) -> None:
+    """psycopg tells an error of another kind, which who waits for Postgres would not expect."""
+    dsn = stack.addresses.postgres_superuser_dsn
+    there = "select 1 from pg_stat_activity where pid = %s"
+
+    async def asynchronous(asked: psycopg.Connection) -> None:
+        async with await AsyncSession.connect(dsn, autocommit=True, options=f"-c {bound}=100") as session:
+            await session.execute("begin")
+            pid = session.info.backend_pid
+            await asyncio.to_thread(
+                eventually, lambda: asked.execute(there, (pid,)).fetchone() is None, what="it is ended"
+            )
+            with pytest.raises(psycopg.OperationalError):
+                await session.execute("select 1")
+
+    with psycopg.connect(dsn, autocommit=True) as asked:
+        with Session.connect(dsn, autocommit=True, options=f"-c {bound}=100") as session:
+            session.execute("begin")
+            pid = session.info.backend_pid
+            eventually(lambda: asked.execute(there, (pid,)).fetchone() is None, what="it is ended")
+            with pytest.raises(psycopg.OperationalError):
+                session.execute("select 1")
+        asyncio.run(asynchronous(asked))

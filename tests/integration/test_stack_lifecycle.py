@@ -108,8 +108,11 @@ def test_up_twice_is_one_stack_and_down_leaves_nothing(lasting: Operator, first:
     assert told["http"] in shown
     assert max(len(line) for line in shown.splitlines() if str(lasting.home) not in line) <= 80
     identities = [identify(pid) for pid in pids(world).values()]
+    room_held_back = lasting.settings().the_home().run / "reserve"
+    assert room_held_back.exists()
     assert lasting.run("down").returncode == 0
     assert [process for process in identities if process.alive()] == []
+    assert not room_held_back.exists()
     again = lasting.run("down")
     assert (again.returncode, again.stdout.strip()) == (0, f"nothing runs in {lasting.home}")
     assert lasting.run("status").returncode == 3

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -16,31 +14,16 @@ from compose.supervise.state import read_state
 from ingress import limits
 from tests import servers
 from tests.eventually import becomes, eventually
+from tests.small_disk import small_disk
 from tests.worlds.payments.repair_world import millrace
 from tests.worlds.public_system import Merchant, PublicSystem, no_processes_but
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.servers, pytest.mark.proof]
 _SIZE_MIB: Final = 3_072
 _MIB: Final = 2**20
-
-
-@contextmanager
-def _small_disk(folder: Path) -> Iterator[Path]:
-    """A file system in memory of ``_SIZE_MIB``; a skip where this user may not mount one."""
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_SIZE_MIB}m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 class Disk:
@@ -66,7 +49,7 @@ class Disk:
 
 @pytest.mark.timeout(900)
 def test_a_disk_that_fills_closes_the_door_before_and_loses_nothing(tmp_path: Path) -> None:
-    with _small_disk(tmp_path / "disk") as folder:
+    with small_disk(tmp_path / "disk", _SIZE_MIB) as folder:
         changes: dict[str, Any] = {"owner_processes": 1, "ingress_processes": 1, "processors": ("simulator",)}
         services = ("simulator", "owner", "processor_worker", "webhook_worker", "ingress")
         changes |= {"services": services, "worker_processes": no_processes_but()}

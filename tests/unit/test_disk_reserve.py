@@ -55,6 +55,14 @@ def test_room_is_held_back_given_back_and_taken_again(disk: Disk) -> None:
     assert disk.file.exists()
 
 
+def test_a_stack_that_was_stopped_holds_no_room(disk: Disk) -> None:
+    disk.reserve.look()
+    assert disk.file.exists()
+    disk.reserve.give_back()
+    assert not disk.file.exists()
+    disk.reserve.give_back()  # it is full, or was started again meanwhile
+
+
 def test_a_disk_that_cannot_be_asked_ends_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> None:
         raise OSError(5, "Input/output error")

@@ -12,8 +12,6 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-import psycopg
-
 from dataflows.limiter.identities.fold import IdentityCharge, IdentityRefund, IdentityWindow
 from dataflows.limiter.identities.reader import FOLLOWER
 from limiter.policy.keys import signed
@@ -24,6 +22,7 @@ from limiter.store.stored_bucket import LeasedBucket, store_keys
 from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
 from sinks import limits as sinks_limits
+from sinks.postgres.session import NOT_HELD, Session
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
@@ -67,10 +66,11 @@ class LeaseRefunder:
     """All partitions of one process. Not for several threads."""
 
     def __init__(self, dsn: str, redis_url: str, *, encrypted: bool = False) -> None:
-        self._connection = psycopg.connect(
+        self._connection = Session.connect(
             dsn,
             autocommit=True,
             connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+            options=NOT_HELD,
             application_name="limiter-refunds",
         )
         self._positions = RecordPositions(FOLLOWER, topics.IDENTITIES, topics.LEASES_PARTITIONS, "limiter-refunds")

@@ -11,7 +11,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import psycopg
 import structlog
 
 from dataflows.limiter.leases.fold import LeaseSettlement, OpenLeases, assumed, settlement
@@ -26,6 +25,7 @@ from schemas.limiter import limits as limiter_limits
 from schemas.limiter import topics
 from sinks import limits as sinks_limits
 from sinks.postgres import database_clock
+from sinks.postgres.session import NOT_HELD, Session
 from sinks.postgres.sql_files import queries
 from sinks.streams.record_positions import RecordPositions
 
@@ -55,10 +55,11 @@ class LeaseSettler:
     """All partitions of one process. Not for several threads."""
 
     def __init__(self, dsn: str, redis_url: str, *, encrypted: bool = False) -> None:
-        self._connection = psycopg.connect(
+        self._connection = Session.connect(
             dsn,
             autocommit=True,
             connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,
+            options=NOT_HELD,
             application_name="limiter-leases",
         )
         self._positions = RecordPositions(FOLLOWER, topics.LEASES, topics.LEASES_PARTITIONS, "limiter-leases")

@@ -21,7 +21,7 @@ from schemas.payments import limits as payments_limits
 from schemas.payments.processors import NAMED_BY_CHARGE
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays
-from sinks.postgres.session import INDEXED, NOT_HELD
+from sinks.postgres.session import INDEXED, NOT_HELD, AsyncSession
 from sinks.postgres.sql_files import queries
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class DispatchStore:
         self._sql = queries("sinks.postgres.queries.payments", "attempts.sql")
         self._pool = AsyncConnectionPool(
             dsn,
+            connection_class=AsyncSession,
             kwargs={
                 "autocommit": True,
                 "application_name": worker,

@@ -24,7 +24,7 @@ from schemas.payments import limits as payments_limits
 from schemas.payments.webhook_secret import WebhookSecretKeys
 from schemas.records import Event
 from sinks import limits as sinks_limits
-from sinks.postgres.session import INDEXED, NOT_HELD
+from sinks.postgres.session import INDEXED, NOT_HELD, Session
 from sinks.postgres.sql_files import queries
 
 log = structlog.get_logger()
@@ -60,6 +60,7 @@ class DeliveryStore:
         }
         self._pool = psycopg_pool.ConnectionPool(
             dsn,
+            connection_class=Session,
             min_size=1,
             max_size=payments_limits.MERCHANT_WEBHOOK_POSTGRES_POOL_MAX,
             timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,

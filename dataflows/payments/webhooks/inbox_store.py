@@ -20,7 +20,7 @@ from schemas import identity
 from schemas.payments import facts
 from schemas.payments import limits as payments_limits
 from sinks import limits as sinks_limits
-from sinks.postgres.session import INDEXED, NOT_HELD
+from sinks.postgres.session import INDEXED, NOT_HELD, Session
 from sinks.postgres.sql_files import queries
 
 _SESSION: Final = (
@@ -147,7 +147,7 @@ class InboxStore:
 
     def _connection(self) -> psycopg.Connection:
         if self._made is None or self._made.closed:
-            self._made = psycopg.connect(
+            self._made = Session.connect(
                 self._dsn,
                 autocommit=True,
                 application_name=self._worker,

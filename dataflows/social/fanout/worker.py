@@ -23,7 +23,7 @@ from schemas.errors import Unavailable
 from schemas.social import limits as limits_of_posts
 from schemas.social.service import SERVICE
 from sinks import limits
-from sinks.postgres.session import INDEXED
+from sinks.postgres.session import INDEXED, Session
 from sinks.redis.homes import HomeWriter
 from sinks.streams.positions import Taken
 
@@ -89,7 +89,7 @@ class FanOut:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(
+            self._connection = Session.connect(
                 self._dsn,
                 autocommit=True,
                 connect_timeout=limits.POSTGRES_CONNECT_TIMEOUT_S,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import psycopg
 from msgspec import Struct
 from psycopg import sql
 
@@ -15,7 +14,7 @@ from schemas.tenancy import limits as tenancy_limits
 from sinks import limits as sinks_limits
 from sinks.postgres import arrays, database_clock
 from sinks.postgres.arrays import Bigints, Blobs, Booleans, Texts
-from sinks.postgres.session import NOT_HELD
+from sinks.postgres.session import NOT_HELD, Session
 from sinks.postgres.sql_files import queries
 from sinks.tenancy import contexts, databases, store_files
 from sinks.tenancy.contexts import Contexts
@@ -88,7 +87,7 @@ class Places:
         if found is None or found.closed or found.broken:
             if len(self._dedicated) >= tenancy_limits.DEDICATED_STORES_MAX:
                 self.close()
-            found = psycopg.connect(
+            found = Session.connect(
                 databases.dsn_of(self._dsn, place.placement_id),
                 autocommit=True,
                 connect_timeout=sinks_limits.POSTGRES_CONNECT_TIMEOUT_S,

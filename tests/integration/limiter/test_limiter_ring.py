@@ -22,6 +22,7 @@ from limiter.stream.usage import totals
 from schemas.limiter import limits
 from tests.each import each
 from tests.eventually import patient
+from tests.small_disk import small_disk
 from tests.worlds.limiter.counter_server import Blocks
 
 if TYPE_CHECKING:
@@ -141,6 +142,21 @@ def test_a_ring_of_the_format_before_is_read(tmp_path: Path) -> None:
     ring.buffer[:8] = b"rlring02"
     first, found, identities = left_behind(tmp_path / "r")
     assert (first, costs(found), len(identities)) == (0, [0, 1, 2, 3, 4], 0)
+
+
+# where a page has no room on the disk a write to it ends the process by a signal, so it is another one
+@pytest.mark.parametrize("made", ["limiter.spending.ring import Ring", "limiter.stream.lease_book import LeaseBook"])
+def test_on_a_full_disk_what_a_killed_process_left_stays(tmp_path: Path, made: str) -> None:
+    """Neither file is begun where the disk has no room for all of it, and the error says so."""
+    program = f"import sys, pathlib; from {made} as Made; Made(pathlib.Path(sys.argv[1]), 2**17)"
+    with small_disk(tmp_path / "disk", 1) as folder:
+        fill(Ring(folder / "r", RECORDS), 0, 5)
+        command = [sys.executable, "-c", program, str(folder / "r")]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert f"No space left on device: '{folder / 'r.new'}'" in ended.stderr
+        assert ended.returncode == 1
+        assert costs(left_behind(folder / "r").records) == [0, 1, 2, 3, 4]
+        assert [path.name for path in folder.iterdir()] == ["r"]
 
 
 def test_another_file_is_no_ring(tmp_path: Path) -> None:
