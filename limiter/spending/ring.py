@@ -52,15 +52,19 @@ class LeftBehind(NamedTuple):
 
 
 class Ring(RingFields):
-    """One ring of one process. ``at`` is the place of the next record: whoever packs a record moves it on."""
+    """One ring of one process. ``at`` is the place of the next record: whoever packs a record moves it on.
 
-    __slots__ = ("_flushed", "_records", "lost", "taken")
+    Raises OSError where the disk has no room for it; then everything is as it was.
+    """
+
+    __slots__ = ("_flushed", "_new", "_path", "_records", "lost", "taken")
 
     def __init__(self, path: Path, records: int, *, identities: bool = False) -> None:
         end = _HEAD_BYTES + records * RECORD.size
         size = end + records * IDENTITY.size * identities
-        new = path.with_suffix(".new")
-        self.buffer = mapped_file(new, size)
+        self._path = path
+        self._new = path.with_name(f"{path.name}.new")
+        self.buffer = mapped_file(self._new, size)
         self.buffer[:] = bytes(size)  # every page is there before the first record needs it: a fault takes microseconds
         self._records = records
         self._flushed = 0  # all records before this number are safe elsewhere
@@ -71,7 +75,13 @@ class Ring(RingFields):
         self.turns = 0
         self.lost = 0
         self._note()
-        new.replace(path)  # a process before that still stands somewhere keeps its own file
+
+    def take_over(self) -> None:
+        """Takes the place of the ring before: call it when what that one held is known.
+
+        A process before that still stands somewhere keeps its own file.
+        """
+        self._new.replace(self._path)
 
     @property
     def written(self) -> int:

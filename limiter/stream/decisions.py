@@ -89,11 +89,12 @@ class Recorder:
         self._flushed_at = time.monotonic()
         #: turns the clock of leases into time since the epoch: one clock for all records, and it never goes back
         self.wall_offset_ns = time.time_ns() - lease_clock_ns()
-        self.recovered = self._recover(ring_file)
         self.ring = Ring(ring_file, records, identities=self.charges is not None)
+        self.recovered = self._recover(ring_file)
         if leases is not None:
             leases.charges = self.charges
             leases.attach(self.ring, self.wall_offset_ns)
+        self.ring.take_over()
         self._dictionary = RowDictionary(ring_file, self._source)
 
     def row(self, key: str, policy_id: str, policy_version: int) -> int:

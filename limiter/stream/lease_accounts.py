@@ -102,7 +102,6 @@ class LeaseAccounts:
             if slot := self._book.take():
                 self._changed[slot] = self._by_slot[slot] = LeaseAccount(slot, report, None, self)
                 self._book.write(slot, report, 0)
-        self._book.begin()
         self.recovered = len(left_behind)
 
     @property
@@ -126,7 +125,8 @@ class LeaseAccounts:
         return self._book.has_room and not is_blocked
 
     def attach(self, ring: Ring, wall_offset_ns: int) -> None:
-        """Decisions are in this ring from now on."""
+        """Decisions are in this ring from now on, and what a process before had left is in this book."""
+        self._book.begin()
         self._ring = ring
         self._wall_offset_ns = wall_offset_ns
 

@@ -104,7 +104,7 @@ class LeaseBook:
 
     def __init__(self, path: Path, slots: int = limits.LIMIT_LEASE_SLOTS) -> None:
         self._path = path
-        self._new = path.with_suffix(".new")
+        self._new = path.with_name(f"{path.name}.new")
         self._slots_at = _COUNTERS_AT + 2 * _counters_bytes(slots)
         self._map = mapped_file(self._new, self._slots_at + (slots + 1) * _SLOT_BYTES)
         _HEAD.pack_into(self._map, 0, _FORMAT, slots)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
@@ -34,6 +35,20 @@ ALLOW = Decision(True, 9, 0, 0, "pl_a", 3)
 DENY = ALLOW._replace(allowed=False, remaining=0)
 
 
+#: decides once with a lease, and is killed
+GATEWAY: Final = """
+import os, signal, sys
+from pathlib import Path
+from tests.worlds.limiter.lease_gateway import Gateway
+from tests.worlds.limiter.lease_reports import Reports
+
+gateway = Gateway(Path(sys.argv[1]), Reports(), slots=256, records=int(sys.argv[2]))
+gateway.grant(100)
+assert gateway.spend(1) == 1
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 class Arrivals(Blocks):
     """Says of every block that it came."""
 
@@ -44,6 +59,12 @@ class Arrivals(Blocks):
     def send(self, partition: int, block: bytes) -> bool:
         self.arrived.put_nowait(partition)
         return super().send(partition, block)
+
+
+def begun(path: Path, *, identities: bool = False) -> Ring:
+    ring = Ring(path, RECORDS, identities=identities)
+    ring.take_over()
+    return ring
 
 
 def fill(ring: Ring, first: int, count: int) -> None:
@@ -57,7 +78,7 @@ def costs(records: Records) -> list[int]:
 
 
 def test_records_are_taken_once_in_their_order(tmp_path: Path) -> None:
-    ring = Ring(tmp_path / "r", RECORDS)
+    ring = begun(tmp_path / "r")
     taken = []
     for first in range(0, 60, 5):
         fill(ring, first, 5)
@@ -68,7 +89,7 @@ def test_records_are_taken_once_in_their_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [8, 9, 15, 16, 17, 30])
 def test_what_was_overwritten_is_counted(tmp_path: Path, count: int) -> None:
-    ring = Ring(tmp_path / "r", RECORDS)
+    ring = begun(tmp_path / "r")
     fill(ring, 0, 3)
     ring.take()
     fill(ring, 3, count)
@@ -77,7 +98,7 @@ def test_what_was_overwritten_is_counted(tmp_path: Path, count: int) -> None:
 
 
 def test_so_many_are_taken_and_the_rest_later_unless_some_were_overwritten(tmp_path: Path) -> None:
-    ring = Ring(tmp_path / "r", RECORDS, identities=True)
+    ring = begun(tmp_path / "r", identities=True)
     fill(ring, 0, 5)
     assert [costs(ring.take(3)), ring.taken, costs(ring.take(3)), ring.taken] == [[0, 1, 2], 3, [3, 4], 5]
     fill(ring, 5, RECORDS + 2)
@@ -86,7 +107,7 @@ def test_so_many_are_taken_and_the_rest_later_unless_some_were_overwritten(tmp_p
 
 
 def test_a_ring_is_flushed_when_everything_in_it_is_safe(tmp_path: Path) -> None:
-    ring = Ring(tmp_path / "r", RECORDS)
+    ring = begun(tmp_path / "r")
     assert ring.is_flushed
     fill(ring, 0, RECORDS)  # the writer stands where it began
     assert not ring.is_flushed
@@ -121,7 +142,7 @@ def test_a_recorder_that_seldom_looks_hears_who_is_in_a_hurry(tmp_path: Path, mo
 @each("flushed, taken, more", itertools.product(range(0, 20, 3), [0, 1, 5, 8], range(RECORDS)))
 def test_what_was_not_flushed_is_left_behind(tmp_path: Path, flushed: int, taken: int, more: int) -> None:
     """At every place of the ring: taken and not safe yet, and never taken; nothing else, and by its number."""
-    ring = Ring(tmp_path / "r", RECORDS)
+    ring = begun(tmp_path / "r")
     for first in range(0, flushed, RECORDS):
         fill(ring, first, min(RECORDS, flushed - first))
         ring.take()
@@ -137,26 +158,29 @@ def test_what_was_not_flushed_is_left_behind(tmp_path: Path, flushed: int, taken
 
 def test_a_ring_of_the_format_before_is_read(tmp_path: Path) -> None:
     """A gateway that is upgraded may have been killed: what it had spent is in there."""
-    ring = Ring(tmp_path / "r", RECORDS)
+    ring = begun(tmp_path / "r")
     fill(ring, 0, 5)
     ring.buffer[:8] = b"rlring02"
     first, found, identities = left_behind(tmp_path / "r")
     assert (first, costs(found), len(identities)) == (0, [0, 1, 2, 3, 4], 0)
 
 
-# where a page has no room on the disk a write to it ends the process by a signal, so it is another one
-@pytest.mark.parametrize("made", ["limiter.spending.ring import Ring", "limiter.stream.lease_book import LeaseBook"])
-def test_on_a_full_disk_what_a_killed_process_left_stays(tmp_path: Path, made: str) -> None:
-    """Neither file is begun where the disk has no room for all of it, and the error says so."""
-    program = f"import sys, pathlib; from {made} as Made; Made(pathlib.Path(sys.argv[1]), 2**17)"
-    with small_disk(tmp_path / "disk", 1) as folder:
-        fill(Ring(folder / "r", RECORDS), 0, 5)
-        command = [sys.executable, "-c", program, str(folder / "r")]
+# A page that finds no room on the disk ends who writes to it by a signal: another process tries.
+@pytest.mark.parametrize("room_kib", [64, 1_024], ids=["for neither", "for the book"])
+def test_a_gateway_on_a_full_disk_says_so_and_leaves_what_a_killed_one_left(tmp_path: Path, room_kib: int) -> None:
+    """Neither its ring nor its book of leases is begun where one has no room: the next start sends what is in them."""
+    with small_disk(tmp_path / "disk", 4) as folder:
+        killed = subprocess.run([sys.executable, "-c", GATEWAY, folder, str(RECORDS)], cwd=ROOT, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        left = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert sorted(left) == ["leases.book", "ring", "ring.rows"]
+        (folder / "filled").write_bytes(bytes(shutil.disk_usage(folder).free - room_kib * 1_024))
+        command = [sys.executable, "-c", GATEWAY, folder, str(2**16)]
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert f"No space left on device: '{folder / 'r.new'}'" in ended.stderr
+        named = "leases.book.new" if room_kib == 64 else "ring.new"
+        assert f"No space left on device: '{folder / named}'" in ended.stderr
         assert ended.returncode == 1
-        assert costs(left_behind(folder / "r").records) == [0, 1, 2, 3, 4]
-        assert [path.name for path in folder.iterdir()] == ["r"]
+        assert {name: (folder / name).read_bytes() for name in left} == left
 
 
 def test_another_file_is_no_ring(tmp_path: Path) -> None:

@@ -28,11 +28,17 @@ class Gateway:
     """One process of a gateway without a store: its lease is simply granted. It ends without a word, as a killed one."""
 
     def __init__(
-        self, folder: Path, reports: Reports, slots: int = 8, levels: int = 1, charges: Charges | None = None
+        self,
+        folder: Path,
+        reports: Reports,
+        slots: int = 8,
+        levels: int = 1,
+        charges: Charges | None = None,
+        records: int = 1_024,
     ) -> None:
         self.leases = LeaseAccounts(folder / "leases.book", folder / "ring", reports, slots)
         self.recorder = Recorder(
-            "g", Blocks(under_way=1), folder / "ring", records=1_024, leases=self.leases, charges=charges
+            "g", Blocks(under_way=1), folder / "ring", records=records, leases=self.leases, charges=charges
         )
         level = policies(policy()).levels(dict(zip(("tenant", "user", "route"), KEY, strict=True)))[0]
         self.buckets = tuple(Bucket(level, name, self.leases) for name in ("t", "other", "third")[:levels])
