@@ -56,7 +56,8 @@ def test_the_archive_of_a_broker_that_was_busy_is_what_brokers_start_from(archiv
 def _is_started_from(made: Path, broker: Kafka) -> None:
     assert f"-XX:AOTCache={made}" in broker.command()
     assert "-XX:TieredStopAtLevel=1" not in broker.command()
-    needs_it = [java(), f"-XX:AOTCache={made}", "-XX:AOTMode=on", "-XX:+UseSerialGC", "-cp", class_path()]
+    asked = [flag for flag in broker.command() if flag.startswith("-XX:+")]
+    needs_it = [java(), f"-XX:AOTCache={made}", "-XX:AOTMode=on", *asked, "-cp", class_path()]
     told = subprocess.run(
         [*needs_it, "kafka.Kafka", "--version"],
         capture_output=True,
