@@ -81,6 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(xdist_reports)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(failures.Failures(config))
+        if config.getoption("numprocesses", None) and (missing := run_folder.room_missing()):
+            run_folder.remove()
+            pytest.exit(missing, returncode=pytest.ExitCode.USAGE_ERROR)
     starts.install()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(RUN_SEED)

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 _VARIABLE: Final = "MILLRACE_TEST_FOLDER"
 _PREFIX: Final = "millrace-run-"
 _MEMORY: Final = Path("/dev/shm")
-#: what a run takes at most, its processes and this folder
-_RUN_BYTES: Final = 12 * 1024**3
-_FOLDER_BYTES: Final = 4 * 1024**3
+_GIB: Final = 1024**3
+#: what a run takes at most: its processes and this folder (16 GiB at the end of a gate with seven workers); this folder
+#: (9 GiB, a database for each module); and the homes of its worlds, each of which wants 2 GiB free
+_RUN_BYTES: Final = 17 * _GIB
+_FOLDER_BYTES: Final = 10 * _GIB
+_HOMES_BYTES: Final = 4 * _GIB
 
 
 def _free_memory() -> Path | None:
@@ -62,6 +65,19 @@ def _hold_lifeline() -> Path:
 
 
 LIFELINE: Final = _hold_lifeline()
+
+
+def room_missing() -> str | None:
+    """Why a whole run would end for want of room on the disk, in the middle and with hundreds of errors; None: it fits."""
+    where = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir())
+    wanted = _HOMES_BYTES + (0 if FOLDER.is_relative_to(_MEMORY) else _FOLDER_BYTES)
+    free = shutil.disk_usage(where).free
+    if free >= wanted:
+        return None
+    return (
+        f"a run of all tests takes up to {wanted // _GIB} GiB in {where}, which has {free / _GIB:.1f} GiB free: make room, or "
+        "name another folder in TMPDIR and PYTEST_DEBUG_TEMPROOT"
+    )
 
 
 def is_first() -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.gate import matrix
 from tests.rerun import RERUN_MAX
+from tests.small_disk import small_disk
 
 ROOT = Path(__file__).parents[2]
 PASSES = "def test_passes(): pass\n"
@@ -146,6 +147,16 @@ def test_a_run_that_went_wrong_is_red_and_nothing_runs_again(folder: Path, files
     assert any(line.startswith("RED") for line in ended.lines)
     assert ended.lines[-1].endswith(" failed")
     assert not ended.lines[-1].endswith(" 0 failed")
+
+
+def test_a_run_that_the_disk_has_no_room_for_is_not_begun(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk:
+        environment = os.environ | {"PYTEST_DEBUG_TEMPROOT": str(disk)}
+        del environment["MILLRACE_TEST_FOLDER"]
+        command = [sys.executable, "-m", "pytest", "-n", "1", "--dist", "loadfile", "tests/unit/test_slots.py"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == pytest.ExitCode.USAGE_ERROR
+        assert f"GiB in {disk}, which has 0.0 GiB free: make room" in done.stderr + done.stdout
 
 
 @pytest.mark.proof
