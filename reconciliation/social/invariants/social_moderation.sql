@@ -11,11 +11,16 @@ left join moderation_decision d on d.decision_id = c.decision_id
 where l.object_id is null or c.object_id is null or c.epoch <> l.newest or l.decisions <> l.newest
    or d.object_id is distinct from c.object_id or d.decision is distinct from c.effect or d.version > c.epoch
    or c.ends_at is distinct from decision_ends_at(d.expires_at)
-   -- what came later was beside it, and neither restricts nor lifts what does
+   -- what came later was beside it: it neither lifts what restricts, nor restricts without having been lifted since
    or exists (select from moderation_decision e
               where e.object_id = c.object_id and e.version > d.version
-                and (e.beside is not true or e.decision in ('limit', 'remove')
-                     or (e.decision = 'none' and e.label is null and c.effect in ('limit', 'remove'))))
+                and (e.beside is not true
+                     or (c.effect in ('limit', 'remove')
+                         and (e.decision in ('limit', 'remove') or (e.decision = 'none' and e.label is null)))
+                     or (e.decision in ('limit', 'remove')
+                         and not exists (select from moderation_decision f
+                                         where f.object_id = e.object_id and f.version > e.version
+                                           and f.decision = 'none' and f.label is null))))
    or (c.effect = 'label') <> exists (select from moderation_label m
                                       where m.object_id = c.object_id and m.decision_id = c.decision_id)
    or (c.effect = 'none' and exists (select from moderation_label m where m.object_id = c.object_id))

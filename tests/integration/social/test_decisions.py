@@ -311,6 +311,13 @@ def test_what_decisions_left_in_force_is_what_they_say(
         post_id = author.post("judged")["post_id"]
         for n in range(7):
             decide(moderator, post_id, "label", label=f"label{n}", beside=True)
+    lifted: list[str] = []
+    for restricts in ("limit", "remove"):
+        post_id = author.post("judged twice")["post_id"]
+        decide(moderator, post_id, "label", label="satire")
+        decide(moderator, post_id, restricts, beside=True)
+        lifted.append(decide(moderator, post_id, "none", beside=True)["decision_id"])
+        assert author.read(f"/v1/posts/{post_id}")["moderation"]["decision"] == "label"
     dsn = system.settings.addresses().postgres_superuser_dsn
     with psycopg.connect(dsn) as connection:
         assert connection.execute(INVARIANT).fetchall() == []
@@ -319,3 +326,9 @@ def test_what_decisions_left_in_force_is_what_they_say(
         connection.execute("update moderation_decision set beside = false where beside and decision = 'label'")
         assert connection.execute(INVARIANT).fetchall() != []
         connection.rollback()
+        for decision_id in lifted:  # a label in force over a restriction that nothing lifted
+            connection.execute(
+                "update moderation_decision set decision = 'limit' where decision_id = %s", (decision_id,)
+            )
+            assert connection.execute(INVARIANT).fetchall() != []
+            connection.rollback()
