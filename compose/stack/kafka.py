@@ -184,7 +184,7 @@ class Kafka:
             # Whenever compiled code has grown by 15 % of what may be, everything stands still for a whole collection
             # of the heap: with Java's own bound of 48 MiB in the first minute under load.
             f"-XX:ReservedCodeCacheSize={limits.KAFKA_CODE_MEGABYTES_MAX}m",
-            # the way to a page is long on a virtual machine, and large pages are few: a quarter less, idle and busy
+            # the way to a page is long on a virtual machine, and large pages are few: a quarter less when idle
             "-XX:+UseTransparentHugePages",
             "-XX:+ExitOnOutOfMemoryError",
             "-Djava.awt.headless=true",

@@ -126,7 +126,7 @@ class LeaseAccounts:
 
     def attach(self, ring: Ring, wall_offset_ns: int) -> None:
         """Decisions are in this ring from now on, and what a process before had left is in this book."""
-        self._book.begin()
+        self._book.take_over()
         self._ring = ring
         self._wall_offset_ns = wall_offset_ns
 

@@ -113,7 +113,7 @@ class LeaseBook:
         self._half = 0
         self._stale = np.zeros((2, slots + 1), np.bool_)  # in which half what the file says of a slot is old
 
-    def begin(self) -> None:
+    def take_over(self) -> None:
         """Takes the place of the book before, all at once: call it when what that one held is in this one."""
         self._new.replace(self._path)
 

@@ -53,7 +53,6 @@ _OUTSIDE_OF_ONE: Final = "connection.execute('select pg_advisory_lock(9)'); stop
 STANDS_STILL: Final = """
 import os, signal, sys
 from sinks.postgres.lasting_session import LastingSession
-from sinks.postgres.session import AsyncSession, Session
 
 session = LastingSession("still", sys.argv[1], retry_s=0.1, held_ms=300, idle_ms={idle_ms})
 tries = []

@@ -15,8 +15,7 @@ where l.object_id is null or c.object_id is null or c.epoch <> l.newest or l.dec
    or exists (select from moderation_decision e
               where e.object_id = c.object_id and e.version > d.version
                 and (e.beside is not true
-                     or (c.effect in ('limit', 'remove')
-                         and (e.decision in ('limit', 'remove') or (e.decision = 'none' and e.label is null)))
+                     or (e.decision = 'none' and e.label is null and c.effect in ('limit', 'remove'))
                      or (e.decision in ('limit', 'remove')
                          and not exists (select from moderation_decision f
                                          where f.object_id = e.object_id and f.version > e.version

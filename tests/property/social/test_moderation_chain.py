@@ -10,31 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dataflows.social.docket import Docket
 from dataflows.social.domain import labels
-from dataflows.social.domain.moderation import Current, Ruling
+from dataflows.social.domain.moderation import Ruling, Target
+from sinks.postgres import owner_connection
 from tests.gate import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dataflows.social.domain.labels import Labels
+    from dataflows.social.domain.moderation import Current
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
 INVARIANT: Final = (resources.files("reconciliation.social") / "invariants" / "social_moderation.sql").read_bytes()
-_POST: Final = "po_judged"
-_DECISION: Final = """
-insert into moderation_decision (decision_id, object_id, author_id, decision, reason, policy_version, label, supersedes,
-                                 moderator, version, created_at, beside)
-values (%s, %s, %s, %s, 'abuse', 1, %s, %s, 'u_moderates', %s, 0, %s)
-"""
-_LABEL: Final = """
-insert into moderation_label (object_id, label, decision_id, policy_version, version) values (%s, %s, %s, %s, %s)
-"""
-_CURRENT: Final = """
-insert into moderation_current (object_id, effect, decision_id, epoch) values (%s, %s, %s, %s)
-on conflict (object_id) do update set effect = excluded.effect, decision_id = excluded.decision_id, epoch = excluded.epoch
-"""
+_POST: Final = Target("po_judged", "post", "u_writes")
 _NAMES: Final = st.sampled_from(["satire", "spoiler"])
 _BESIDE: Final = st.sampled_from([True, True, False])
 #: what a moderator says, as the operation lets it through, or the number of a decision that ends by itself or is reversed
@@ -49,59 +40,53 @@ _SAID: Final = st.one_of(
 
 @pytest.fixture(scope="module")
 def connection(stack: World) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as made:
+    with owner_connection.connect(stack.addresses.postgres_superuser_dsn, "moderation") as made:
         yield made
 
 
 class Chain:
-    """The decisions about one object, by the functions that its case's owner decides with."""
+    """The decisions about one object, by the functions and rows that its case's owner has."""
 
     def __init__(self) -> None:
-        self.current: Current | None = None
-        self.labels: Labels = ()
+        self.docket = Docket(lambda _: [])
         self.rulings: list[Ruling] = []
+
+    @property
+    def standing(self) -> tuple[Current | None, Labels]:
+        """What is in force."""
+        return self.docket.currents.get(_POST.object_id), self.docket.labels(_POST.object_id)
 
     def take(self, said: dict[str, Any]) -> None:
         """One decision; nothing where it is refused."""
         said = {"label": None} | said
-        if labels.why_not(said, self.labels) is not None:
+        current, given = self.standing
+        if labels.why_not(said, given) is not None:
             return
         version = len(self.rulings) + 1
         ruling = Ruling(
             decision_id=f"mo_{version}",
-            object_id=_POST,
-            author_id="u_writes",
+            object_id=_POST.object_id,
+            author_id=_POST.author_id,
             decision=said["decision"],
             reason="abuse",
             policy_version=1,
             label=said["label"],
             expires_at=None,
-            supersedes=labels.superseded(said, self.current, self.labels),
+            supersedes=labels.superseded(said, current, given),
             moderator="u_moderates",
             version=version,
             created_at=0,
             beside=labels.is_beside(said),
         )
-        self.current, self.labels = labels.after(ruling, self.current, self.labels)
+        self.docket.rule(_POST, ruling)
         self.rulings.append(ruling)
 
     def end(self, number: int) -> None:
         """The end of an earlier decision; nothing where another one has its place."""
         if number < len(self.rulings):
-            undoing = labels.undoing(self.rulings[number], self.current, self.labels)
+            undoing = labels.undoing(self.rulings[number], *self.standing)
             if undoing is not None:
                 self.take(undoing)
-
-    def write(self, connection: psycopg.Connection[Any]) -> None:
-        """The rows that stand of it."""
-        for r in self.rulings:
-            row = (r.decision_id, r.object_id, r.author_id, r.decision, r.label, r.supersedes, r.version, r.beside)
-            connection.execute(_DECISION, row)
-        for one in self.labels:
-            connection.execute(_LABEL, (one.object_id, one.label, one.decision_id, one.policy_version, one.version))
-        if self.current is not None:
-            now = self.current
-            connection.execute(_CURRENT, (now.object_id, now.effect, now.decision_id, now.version))
 
 
 @settings(max_examples=examples(100, 2_000))
@@ -114,5 +99,7 @@ def test_no_chain_of_decisions_is_a_gap(connection: psycopg.Connection[Any], sai
         else:
             chain.take(one)
     with connection.transaction(force_rollback=True):
-        chain.write(connection)
+        for statement, columns in chain.docket.writes():
+            connection.execute(statement, columns)
+        assert connection.execute("select count(*) from moderation_decision").fetchone() == (len(chain.rulings),)
         assert connection.execute(INVARIANT).fetchall() == []
