@@ -17,7 +17,18 @@ import pytest
 import typer.main
 import typer.testing
 
-from tests import alarm, compiled, failures, run_folder, servers, starts, time_by_file, xdist_reports, xdist_scheduler
+from tests import (
+    alarm,
+    compiled,
+    failures,
+    last_words,
+    run_folder,
+    servers,
+    starts,
+    time_by_file,
+    xdist_reports,
+    xdist_scheduler,
+)
 from tests.eventually import begin_test
 from tests.gate import PROOF, RUN_SEED, examples
 
@@ -77,6 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(time_by_file)
     config.pluginmanager.register(compiled)
     config.pluginmanager.register(alarm)
+    config.pluginmanager.register(last_words)
     config.pluginmanager.register(xdist_scheduler)
     config.pluginmanager.register(xdist_reports)
     if not hasattr(config, "workerinput"):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from compose import limits
 from compose.stack.errors import StackError
@@ -21,6 +20,7 @@ from compose.stack.prepared import prepare_by
 from schemas.errors import Unavailable
 from sinks import private_file
 from sinks.kafka.access import ensure_users
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.user import BROKER, OPERATOR, credentials
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Kafka:
     users: Callable[[], Sequence[KafkaUser]] = tuple
     name: str = "kafka"
     stop_signal: signal.Signals = signal.SIGTERM
-    _asking: AdminClient | None = field(default=None, init=False, repr=False)  # while it answers
+    _asking: KafkaAdmin | None = field(default=None, init=False, repr=False)  # while it answers
 
     @property
     def address(self) -> str:
@@ -216,7 +216,7 @@ class Kafka:
             self._asking = None
             return str(error)
         if self._asking is None:
-            self._asking = AdminClient(self.as_itself(), logger=_QUIET)
+            self._asking = KafkaAdmin(self.as_itself(), logger=_QUIET)
         try:
             self._asking.list_topics(timeout=limits.HEALTH_CHECK_TIMEOUT_S)
         except KafkaException as error:

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from ingress import limits
+from sinks.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,7 +22,7 @@ class TopicEnds:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
-        self._admin: AdminClient | None = None
+        self._admin: KafkaAdmin | None = None
 
     async def of(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The offset after the newest record of each partition that answered in time; none when Kafka is out."""
@@ -32,7 +32,7 @@ class TopicEnds:
 
     def _ask(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
         if self._admin is None:
-            self._admin = AdminClient(self._connection.admin())
+            self._admin = KafkaAdmin(self._connection.admin())
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the wheel's types stop short of it
         asked_of = {TopicPartition(self._connection.topic(topic), p): (topic, p) for topic, p in places}
         asked = self._admin.list_offsets(dict.fromkeys(asked_of, latest), request_timeout=limits.CONSOLE_LAG_WAIT_S)

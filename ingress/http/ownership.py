@@ -11,12 +11,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from ingress import limits
 from ingress.http import metrics
 from schemas import errors
 from schemas.services import SERVICES
+from sinks.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -38,7 +38,7 @@ class Ownership:
     def __init__(self, connection: KafkaConnection, store: Store) -> None:
         self._connection = connection
         self._store = store
-        self._admin: AdminClient | None = None
+        self._admin: KafkaAdmin | None = None
         self._asked: dict[str, Future[ConsumerGroupDescription]] = {}  # by group; some may be open still
         self._known: dict[str, Partitions] = {}
         self._give_up_at = self._look_again_at = float("-inf")
@@ -56,7 +56,7 @@ class Ownership:
 
     def _without_owner(self) -> Partitions:
         if self._admin is None:
-            self._admin = AdminClient(self._connection.admin())
+            self._admin = KafkaAdmin(self._connection.admin())
         groups = {self._connection.prefix + service.owner_group: service for service in SERVICES}
         found: Partitions = {}
         if not self._ask(self._admin, list(groups)):
@@ -72,7 +72,7 @@ class Ownership:
                 found[service.name] = sorted(nobodys)
         return found
 
-    def _ask(self, admin: AdminClient, groups: list[str]) -> bool:
+    def _ask(self, admin: KafkaAdmin, groups: list[str]) -> bool:
         """Asks anew unless the last question is open. False when Kafka does not answer at all: then nothing is asked.
 
         librdkafka ends the process (an assertion) when it hears who coordinates a group after it gave up on that: so

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import (
@@ -26,6 +25,7 @@ from confluent_kafka.admin._scram import (
 from schemas.errors import Unavailable
 from schemas.senders import OUTSIDE
 from sinks import limits
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.user import KafkaUser
 
 _ITERATIONS: Final = 4_096  # the least that Kafka takes: passwords are drawn from 192 bits
@@ -38,7 +38,7 @@ def ensure_users(client: dict[str, Any], users: Sequence[KafkaUser]) -> None:
 
     ``client`` are the settings of an admin client that may do it. Raises Unavailable when the broker does not in time.
     """
-    admin = AdminClient(client)
+    admin = KafkaAdmin(client)
     wanted = {rule for user in users for rule in rules_of(user)}
 
     def declared() -> set[AclBinding]:
@@ -54,7 +54,7 @@ def ensure_users(client: dict[str, Any], users: Sequence[KafkaUser]) -> None:
 
 def add_outside(client: dict[str, Any], user: KafkaUser) -> None:
     """A program outside may use the broker from now on. Raises Unavailable."""
-    admin = AdminClient(client)
+    admin = KafkaAdmin(client)
     with _told(f"does not take {user.name}"):
         _give_passwords(admin, [user])
         _grant(admin, rules_of(user))
@@ -63,7 +63,7 @@ def add_outside(client: dict[str, Any], user: KafkaUser) -> None:
 
 def remove_outside(client: dict[str, Any], name: str) -> None:
     """A program outside may use the broker no more: its connections, too, are refused. Raises Unavailable."""
-    admin = AdminClient(client)
+    admin = KafkaAdmin(client)
     with _told(f"does not let go of {name}"):
         _withdraw(admin, {rule for rule in _rules(admin) if rule.principal == _principal(name)})
         if _known(admin, [name]):
@@ -79,7 +79,7 @@ def rules_beyond(client: dict[str, Any], users: Iterable[KafkaUser], outside: Co
     """
     declared = {rule for user in users for rule in rules_of(user)}
     with _told("does not say who may use it"):
-        found = _rules(AdminClient(client), limits.KAFKA_ADMIN_TIMEOUT_S)
+        found = _rules(KafkaAdmin(client), limits.KAFKA_ADMIN_TIMEOUT_S)
     if not found:  # so the client tells a refusal
         raise Unavailable("Kafka does not show its rules to this user.")
     return sorted(_in_words(rule) for rule in found if rule not in declared and not _is_of_outside(rule, outside))
@@ -131,7 +131,7 @@ def _principal(name: str) -> str:
     return f"User:{name}"
 
 
-def _give_passwords(admin: AdminClient, users: Sequence[KafkaUser]) -> None:
+def _give_passwords(admin: KafkaAdmin, users: Sequence[KafkaUser]) -> None:
     how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     given: list[UserScramCredentialAlteration] = [
         UserScramCredentialUpsertion(user.name, how, user.password.encode()) for user in users
@@ -140,17 +140,17 @@ def _give_passwords(admin: AdminClient, users: Sequence[KafkaUser]) -> None:
         _settle(admin.alter_user_scram_credentials(given))
 
 
-def _known(admin: AdminClient, names: Iterable[str]) -> set[str]:
+def _known(admin: KafkaAdmin, names: Iterable[str]) -> set[str]:
     described: Any = admin.describe_user_scram_credentials(None)  # of all: one answer, where one is asked for by name
     return set(described.result(limits.KAFKA_TOPICS_TIMEOUT_S)) & set(names)
 
 
-def _has(admin: AdminClient, users: Sequence[KafkaUser]) -> bool:
+def _has(admin: KafkaAdmin, users: Sequence[KafkaUser]) -> bool:
     names = {user.name for user in users}
     return _known(admin, names) == names
 
 
-def _rules(admin: AdminClient, within_s: float = limits.KAFKA_TOPICS_TIMEOUT_S) -> list[AclBinding]:
+def _rules(admin: KafkaAdmin, within_s: float = limits.KAFKA_TOPICS_TIMEOUT_S) -> list[AclBinding]:
     any_of: Any = None  # the wheel's types know no word for it
     anything = AclBindingFilter(
         ResourceType.ANY, any_of, ResourcePatternType.ANY, any_of, any_of, AclOperation.ANY, AclPermissionType.ANY
@@ -159,12 +159,12 @@ def _rules(admin: AdminClient, within_s: float = limits.KAFKA_TOPICS_TIMEOUT_S) 
     return found
 
 
-def _grant(admin: AdminClient, rules: set[AclBinding]) -> None:
+def _grant(admin: KafkaAdmin, rules: set[AclBinding]) -> None:
     if rules:
         _settle(admin.create_acls(list(rules)))
 
 
-def _withdraw(admin: AdminClient, rules: set[AclBinding]) -> None:
+def _withdraw(admin: KafkaAdmin, rules: set[AclBinding]) -> None:
     exactly = [
         AclBindingFilter(
             rule.restype,

@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from schemas.errors import Unavailable
 from sinks import limits
+from sinks.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -39,7 +39,7 @@ class AppendedRecords:
             client_id, group, **{"auto.offset.reset": "earliest", "enable.partition.eof": True}
         )
         self._admin_settings = kafka.admin() | {"client.id": client_id, "log_level": 2}
-        self._admin: AdminClient | None = None
+        self._admin: KafkaAdmin | None = None
         self._records_max = records_max
         self._read_to: dict[Place, int] = {}
 
@@ -97,8 +97,8 @@ class AppendedRecords:
         asked = self._client().list_offsets(places, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
         return {(at.topic, at.partition): int(future.result().offset) for at, future in asked.items()}
 
-    def _client(self) -> AdminClient:
-        self._admin = self._admin or AdminClient(self._admin_settings)
+    def _client(self) -> KafkaAdmin:
+        self._admin = self._admin or KafkaAdmin(self._admin_settings)
         return self._admin
 
 

@@ -9,11 +9,11 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from msgspec import Struct
 
 from sinks import limits
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.connection import KafkaConnection
 
 
@@ -30,7 +30,7 @@ class Inquiry:
 
     def __init__(
         self,
-        client: AdminClient,
+        client: KafkaAdmin,
         identity: Future[Any],
         lows: dict[int, Future[Any]],
         highs: dict[int, Future[Any]],
@@ -63,7 +63,7 @@ class Inquiry:
 class Ends:
     """A question for the ends of partitions that is under way."""
 
-    def __init__(self, client: AdminClient, highs: dict[int, Future[Any]]) -> None:
+    def __init__(self, client: KafkaAdmin, highs: dict[int, Future[Any]]) -> None:
         self._client = client  # as that of an inquiry
         self._highs = highs
 
@@ -93,7 +93,7 @@ class TopicOffsets:
 
     def __init__(self, kafka: KafkaConnection, name: str) -> None:
         self._name = kafka.topic(name)
-        self._admin = AdminClient(kafka.admin() | {"log_level": 2})
+        self._admin = KafkaAdmin(kafka.admin() | {"log_level": 2})
 
     def ask(self, partitions: Iterable[int]) -> Inquiry:
         """Asks without waiting. Offsets only grow: what was read before the question lies within the answer."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from confluent_kafka import KafkaError, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -19,6 +18,7 @@ from confluent_kafka.cimpl import KafkaException, NewTopic
 from schemas import services, topics
 from schemas.errors import InvariantViolation, Unavailable
 from sinks import limits
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.copies import AS_THE_CLUSTER, Copies
 
@@ -53,7 +53,7 @@ def ensure_topics(connection: KafkaConnection, copies: Copies = AS_THE_CLUSTER) 
     are fewer brokers or replicas than asked for; Unavailable when Kafka refuses one, or makes none within
     ``KAFKA_TOPICS_TIMEOUT_S``.
     """
-    admin = AdminClient(connection.admin())
+    admin = KafkaAdmin(connection.admin())
     cluster = admin.list_topics(timeout=limits.KAFKA_TOPICS_TIMEOUT_S)
     existing = cluster.topics
     wanted_topics = {connection.topic(t.name): t for t in services.TOPICS}
@@ -118,7 +118,7 @@ def _in_sync(copies: Copies) -> dict[str, str]:
     return {} if copies.in_sync is None else {_IN_SYNC: str(copies.in_sync)}
 
 
-def _set_anew(admin: AdminClient, names: list[str], settings: dict[str, str]) -> None:
+def _set_anew(admin: KafkaAdmin, names: list[str], settings: dict[str, str]) -> None:
     """Of topics that are there: an older release made them, or other settings. A user who may not say so is told."""
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
@@ -135,7 +135,7 @@ def _is_passing(error: KafkaException) -> bool:
     return bool(error.args[0].retriable() or error.args[0].code() in _NO_LEADER)
 
 
-def _await_leaders(connection: KafkaConnection, admin: AdminClient, created: dict[str, topics.Topic]) -> None:
+def _await_leaders(connection: KafkaConnection, admin: KafkaAdmin, created: dict[str, topics.Topic]) -> None:
     """A broker names itself leader of a new partition a moment before it is one: offsets are asked of the leader.
 
     A client that once found no leader may go on saying so: every try is a short one of a new client. One that is asked
@@ -155,7 +155,7 @@ def _await_leaders(connection: KafkaConnection, admin: AdminClient, created: dic
             if not _is_passing(error) or time.monotonic() > deadline:
                 raise Unavailable(f"New topics of Kafka have no leader: {error.args[0].str()}.") from error
             time.sleep(limits.HEALTH_POLL_INTERVAL_S)
-            admin = AdminClient(connection.admin())
+            admin = KafkaAdmin(connection.admin())
         else:
             return
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
 
 from schemas import identity, topics
+from sinks.kafka.admin import KafkaAdmin
 from tests.eventually import patient
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ KEYS += ["x" * n for n in range(1, 10)] + ["é", "日本語", "\U0001f4b3", " ",
 def test_librdkafka_picks_the_same_partition(stack: World) -> None:
     """With the settings that every producer of ours has."""
     connection, topic = stack.addresses.kafka, f"keys.{uuid.uuid4().hex[:8]}"
-    admin = AdminClient(connection.admin())
+    admin = KafkaAdmin(connection.admin())
     for future in admin.create_topics([NewTopic(topic, PARTITIONS)]).values():
         future.result(timeout=patient(30))
     producer = Producer(connection.producer("keys"))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from dataflows.owner.supervise import supervise
@@ -19,6 +19,7 @@ from dataflows.payments.service import payments_service
 from schemas import topics
 from schemas.avro import codec
 from schemas.payments import topics as payments_topics
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.topic_offsets import Held, TopicOffsets
 from tests import asked
 from tests.eventually import becomes, eventually, patient
@@ -49,7 +50,7 @@ class OwnedTopics:
         self.events = self.stream.service.events_topic
         self.operator_dsn = operator_dsn
         self._owner_dsn, self._dsn = owner_dsn, superuser_dsn
-        self._admin = AdminClient(self.kafka.admin())
+        self._admin = KafkaAdmin(self.kafka.admin())
         self._number = 0
         self.process: OwnerProcess | None = None
 

@@ -10,11 +10,11 @@ import httpx
 import psycopg
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from compose.settings.settings import Settings
 from compose.supervise import launch
 from schemas import topics
+from sinks.kafka.admin import KafkaAdmin
 from tests import servers
 from tests.eventually import eventually, patient
 from tests.faults.full_stack import System
@@ -88,7 +88,7 @@ def test_servers_killed_one_after_the_other(system: System) -> None:
 def test_results_lost(system: System) -> None:
     """The results topic is emptied again and again: the stored result is the truth that a waiting caller gets."""
     kafka = system.settings.addresses().kafka
-    admin = AdminClient(kafka.admin())
+    admin = KafkaAdmin(kafka.admin())
     system.kill("ingress", signal.SIGSTOP)
     try:
         ends = [TopicPartition(kafka.topic(topics.RESULTS), p, -1) for p in range(topics.RESULTS_PARTITIONS)]

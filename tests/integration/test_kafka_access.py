@@ -17,7 +17,6 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 from msgspec import structs
 from typer.testing import CliRunner
@@ -30,6 +29,7 @@ from compose.settings.kafka_access import ACCESS, written_outside
 from schemas.errors import Unavailable
 from schemas.services import TOPICS
 from sinks.kafka.access import add_outside, ensure_users, remove_outside
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from sinks.kafka.user import BROKER, KafkaUser, credentials
@@ -84,7 +84,7 @@ def written(kafka: KafkaConnection) -> set[str]:
 
 def read(kafka: KafkaConnection) -> set[str]:
     """The topics that this user may read, as the broker itself judges it."""
-    admin = AdminClient(kafka.admin())
+    admin = KafkaAdmin(kafka.admin())
     asked = admin.describe_topics(
         TopicCollection(NAMES), include_authorized_operations=True, request_timeout=patient(20)
     )
@@ -120,7 +120,7 @@ def comes_to_the_end(kafka: KafkaConnection, group: str, names: tuple[str, ...])
 
 def joined(kafka: KafkaConnection, group: str) -> bool:
     """Whether this user may be a member of a group, as the broker judges it."""
-    admin = AdminClient(kafka.admin())
+    admin = KafkaAdmin(kafka.admin())
     asked = admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=patient(20))
     try:
         asked[group].result(patient(20))
@@ -138,14 +138,14 @@ def joined(kafka: KafkaConnection, group: str) -> bool:
 def test_who_does_not_prove_who_it_is_reaches_nothing(servers: Settings, changed: dict[str, str]) -> None:
     kafka = _as(servers, "owner", **changed)
     with pytest.raises(KafkaException):
-        AdminClient(kafka.admin() | {"log_level": 0}).list_topics(timeout=3)
+        KafkaAdmin(kafka.admin() | {"log_level": 0}).list_topics(timeout=3)
 
 
 def test_the_brokers_own_door_needs_the_brokers_password(servers: Settings) -> None:
     """The one user that is known before all others, at the clients' listener and at the controller's."""
     plain = {"sasl.mechanism": "PLAIN", "sasl.username": BROKER}
     with pytest.raises(KafkaException):
-        AdminClient(_as(servers, "owner", **plain).admin() | {"log_level": 0}).list_topics(timeout=3)
+        KafkaAdmin(_as(servers, "owner", **plain).admin() | {"log_level": 0}).list_topics(timeout=3)
 
 
 @pytest.mark.parametrize("process", sorted(ACCESS))
@@ -177,7 +177,7 @@ def test_a_rule_that_is_not_declared_any_more_is_taken_away(servers: Settings) -
     remove_outside(broker, "producer.test")
     remove_outside(broker, "producer.test")
     with pytest.raises(KafkaException):
-        AdminClient(of_outside.admin() | {"log_level": 0}).list_topics(timeout=3)
+        KafkaAdmin(of_outside.admin() | {"log_level": 0}).list_topics(timeout=3)
 
 
 def test_the_isolation_monitor_sees_who_may_do_more_than_was_declared(servers: Settings) -> None:
@@ -260,7 +260,7 @@ def test_a_program_outside_gets_what_it_needs_and_loses_it(servers: Settings, mo
     assert written(_as(servers, "owner", **given)) == set(written_outside())
     _millrace("producers", "remove", name)
     with pytest.raises(KafkaException):
-        AdminClient(_as(servers, "owner", **given).admin() | {"log_level": 0}).list_topics(timeout=3)
+        KafkaAdmin(_as(servers, "owner", **given).admin() | {"log_level": 0}).list_topics(timeout=3)
 
 
 def _millrace(*arguments: str) -> str:

@@ -7,7 +7,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from compose import limits
@@ -16,6 +15,7 @@ from compose.stack.kafka import Kafka
 from compose.stack.kafka_exercise import exercise
 from compose.stack.kafka_jars import class_path, java
 from schemas import topics
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.connection import KafkaConnection
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_a_broker_whose_topics_are_not_ours_is_a_sentence_and_no_traceback(
     """``make setup`` goes on without an archive."""
 
     def beside_another(broker: Kafka) -> None:
-        admin = AdminClient(KafkaConnection(bootstrap=broker.address, security=broker.as_itself()).admin())
+        admin = KafkaAdmin(KafkaConnection(bootstrap=broker.address, security=broker.as_itself()).admin())
         for made in admin.create_topics([NewTopic(topics.RESULTS, 1)]).values():
             made.result(limits.SERVER_START_TIMEOUT_S)
         exercise(broker)

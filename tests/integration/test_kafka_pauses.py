@@ -7,10 +7,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from compose import limits
 from compose.stack.kafka import Kafka
+from sinks.kafka.admin import KafkaAdmin
 from tests.eventually import patient
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_compiled_code_stays_below_what_makes_java_collect_the_whole_heap(tmp_pa
 @pytest.mark.servers
 def test_the_broker_keeps_no_more_than_we_say_for_cleaning_compacted_topics(stack: World) -> None:
     """It takes this memory of its heap when it starts, whether there is anything to clean or not."""
-    admin = AdminClient(stack.settings.addresses().kafka.admin())
+    admin = KafkaAdmin(stack.settings.addresses().kafka.admin())
     (asked,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
     found = asked.result(patient(20))
     assert int(found["log.cleaner.dedupe.buffer.size"].value) == limits.KAFKA_CLEANER_BYTES

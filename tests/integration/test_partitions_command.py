@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from reconciliation.republish import republish
 from schemas.payments import topics
 from schemas.services import BY_NAME
 from schemas.topics import events_topic
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.topic_offsets import TopicOffsets
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import patient
@@ -97,7 +97,7 @@ def test_the_sink_reads_on_behind_a_hole_that_was_filled_and_drops_what_it_has(s
         stage.drain()
         stage.world.payments_made(40)
         stage.store_and_publish()
-        admin = AdminClient(stage.kafka.admin())
+        admin = KafkaAdmin(stage.kafka.admin())
         hole = TopicPartition(stage.kafka.topic(stage.world.events_topic), 3, -1)
         admin.delete_records([hole])[hole].result(patient(30))
         service = stage.world.events_topic.split(".")[1]

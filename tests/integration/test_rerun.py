@@ -36,7 +36,13 @@ def test_environment():
         Path('seen').write_text(seed)
     assert again and seed == Path('seen').read_text() == '41' and folder is None and worker is None
 """
-CRASHES = "import os\ndef test_crashes(): os._exit(3)\n"
+CRASHES = """
+import os
+def test_crashes():
+    os.write(2, b'what went wrong')
+    os._exit(3)
+"""
+TELLS_LAST_WORDS = "pytest_plugins = ['tests.last_words']"
 HANGS = "import threading\ndef test_hangs(): threading.Event().wait()\n"
 #: the alarm of its timeout would ring while its failure is written down
 SLOW_TO_TELL = """
@@ -132,7 +138,7 @@ def test_what_does_not_pass_both_times_is_red(folder: Path) -> None:
     "files",
     matrix(
         [
-            {"test_crashes": CRASHES},
+            {"test_crashes": CRASHES, "conftest": TELLS_LAST_WORDS},
             {"test_broken": DOES_NOT_IMPORT},
             {"conftest": PYTEST_BREAKS},
             {"conftest": DISK_FULL},
@@ -147,6 +153,7 @@ def test_a_run_that_went_wrong_is_red_and_nothing_runs_again(folder: Path, files
     assert any(line.startswith("RED") for line in ended.lines)
     assert ended.lines[-1].endswith(" failed")
     assert not ended.lines[-1].endswith(" 0 failed")
+    assert ("test_crashes" not in files) or "what went wrong" in ended.lines
 
 
 def test_a_run_that_the_disk_has_no_room_for_is_not_begun(tmp_path: Path) -> None:

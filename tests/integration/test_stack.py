@@ -9,7 +9,8 @@ import clickhouse_connect
 import psycopg
 import pytest
 import redis
-from confluent_kafka.admin import AdminClient
+
+from sinks.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from tests.servers import World
@@ -33,5 +34,5 @@ def test_every_server_answers_at_its_address(stack: World) -> None:
     clickhouse = clickhouse_connect.get_client(dsn=stack.addresses.clickhouse_url)
     assert clickhouse.command("SELECT currentDatabase()") == urlsplit(stack.addresses.clickhouse_url).path.strip("/")
     clickhouse.close()
-    kafka = AdminClient(stack.addresses.kafka.admin())
+    kafka = KafkaAdmin(stack.addresses.kafka.admin())
     assert len(kafka.list_topics(timeout=10).brokers) == 1

@@ -17,10 +17,11 @@ import psycopg
 import pytest
 import redis
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from compose.stack.home import Home, write_private
 from compose.stack.processes import identify, marked
+from sinks.kafka.admin import KafkaAdmin
 from tests.eventually import eventually, patient
 from tests.freezing import freeze
 from tests.gate import matrix
@@ -335,7 +336,7 @@ def write_to_all(settings: Settings) -> None:
     clickhouse.command("CREATE TABLE kept (a Int64) ENGINE = MergeTree ORDER BY a")
     clickhouse.insert("kept", [[42]])
     clickhouse.close()
-    admin = AdminClient(addresses.kafka.admin())
+    admin = KafkaAdmin(addresses.kafka.admin())
     admin.create_topics([NewTopic("kept", 1)])["kept"].result(timeout=patient(10))
     producer = Producer(addresses.kafka.producer("test"))
     producer.produce("kept", b"42")

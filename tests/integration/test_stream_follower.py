@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from prometheus_client import CollectorRegistry
 
 from schemas import errors
 from schemas.payments import topics
 from sinks import limits
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.topic_offsets import Held
 from sinks.streams.follower import Followed, Follower
 from sinks.streams.metrics import FollowerMetrics
@@ -340,7 +341,7 @@ def test_records_of_a_topic_that_was_made_again_are_read_from_its_beginning(stag
 
 
 def removed(stage: Stage) -> None:
-    admin = AdminClient(stage.kafka.admin())
+    admin = KafkaAdmin(stage.kafka.admin())
     name = stage.kafka.topic(stage.world.events_topic)
     for gone in admin.delete_topics([name]).values():
         gone.result(limits.KAFKA_TOPICS_TIMEOUT_S)
@@ -348,7 +349,7 @@ def removed(stage: Stage) -> None:
 
 
 def made(stage: Stage) -> None:
-    admin = AdminClient(stage.kafka.admin())
+    admin = KafkaAdmin(stage.kafka.admin())
     wanted = NewTopic(stage.kafka.topic(stage.world.events_topic), topics.PARTITIONS)
     for new in admin.create_topics([wanted]).values():
         new.result(limits.KAFKA_TOPICS_TIMEOUT_S)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
 from msgspec import structs
 
@@ -27,6 +26,7 @@ from dataflows.owner.transaction.retried import Retried
 from schemas import limits, stored_answer, stored_event, topics
 from schemas.avro import codec
 from schemas.errors import OwnershipLost
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, patient
 from tests.worlds.senders import KnownKeys, signed, signing
@@ -77,7 +77,7 @@ class Stream:
         declared = dataclasses.replace(service.declared, name=uuid.uuid4().hex[:8])
         self.service = dataclasses.replace(service, declared=declared)
         ensure_topics(kafka)
-        admin = AdminClient(kafka.admin())
+        admin = KafkaAdmin(kafka.admin())
         names = (self.service.commands_topic, self.service.events_topic, self.service.dead_letters_topic)
         for future in admin.create_topics([NewTopic(kafka.topic(n), self.partitions) for n in names]).values():
             future.result(timeout=patient(30))

@@ -36,7 +36,7 @@ def test_a_client_is_kept_while_the_broker_answers_and_made_again_after_every_si
             if is_silent:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"nothing within {timeout} s"))
 
-    monkeypatch.setattr(kafka, "AdminClient", Client)
+    monkeypatch.setattr(kafka, "KafkaAdmin", Client)
     broker = Kafka(data=tmp_path, port=port, controller_port=1, password="p")
     assert [broker.unhealthy() for _ in range(3)] == [None] * 3
     assert len(made) == 1

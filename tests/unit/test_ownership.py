@@ -65,7 +65,7 @@ class Rows:
 
 
 def test_what_is_not_decided_is_named_and_what_is_not_known_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ownership, "AdminClient", lambda _: Groups())
+    monkeypatch.setattr(ownership, "KafkaAdmin", lambda _: Groups())
     monkeypatch.setattr(Groups, "asked", 0)
 
     async def ask() -> None:
@@ -84,7 +84,7 @@ def test_a_kafka_that_does_not_answer_is_asked_one_question_at_most(monkeypatch:
     """A question for a group's coordinator that times out ends the process: its client ends before, and asks no more."""
     groups = Groups()
     clients = []
-    monkeypatch.setattr(ownership, "AdminClient", lambda _: clients.append(groups) or groups)
+    monkeypatch.setattr(ownership, "KafkaAdmin", lambda _: clients.append(groups) or groups)
     monkeypatch.setattr(Groups, "asked", 0)
     monkeypatch.setattr(limits, "OWNERSHIP_LOOK_INTERVAL_S", 0.0)
     monkeypatch.setattr(limits, "OWNERSHIP_WAIT_S", 0.001)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import psycopg
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from reconciliation.check.run import CheckSettings, Finding, Report, run_check
 from reconciliation.contract.checked_service import CheckedService
@@ -28,6 +28,7 @@ from sinks import limits
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.payments.service import SINKS
 from sinks.clickhouse.sink import Sink, SinkSettings
+from sinks.kafka.admin import KafkaAdmin
 from tests import asked
 from tests.eventually import eventually, patient
 from tests.migrated import clone_database
@@ -269,7 +270,7 @@ def new_stage(settings: Settings, *, seed: int = 1, payments: int = 0) -> Iterat
 def _clickhouse_and_topics(stage: Stage) -> Iterator[None]:
     server = ClickHouseConnection(url=stage.settings.addresses().clickhouse_url).client()
     server.command(f"create database {stage.clickhouse_database}")
-    admin = AdminClient(stage.kafka.admin())
+    admin = KafkaAdmin(stage.kafka.admin())
     names = [
         NewTopic(stage.kafka.topic(name), topics.PARTITIONS)
         for name in (stage.world.events_topic, stage.world.commands_topic)

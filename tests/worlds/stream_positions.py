@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 
 from sinks import limits
+from sinks.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     import psycopg
@@ -37,6 +37,6 @@ def end_of(kafka: KafkaConnection, topic: str, partition: int) -> int:
 def expire(kafka: KafkaConnection, topic: str, partition: int) -> None:
     """Kafka deletes every record of the partition, as when they were kept for long enough."""
     place = TopicPartition(kafka.topic(topic), partition, end_of(kafka, topic, partition))
-    admin = AdminClient(kafka.admin())  # its answers end with it
+    admin = KafkaAdmin(kafka.admin())  # its answers end with it
     for deleted in admin.delete_records([place]).values():
         deleted.result(limits.KAFKA_TOPICS_TIMEOUT_S)

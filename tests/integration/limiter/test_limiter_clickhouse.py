@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from prometheus_client import REGISTRY
 
 from compose.cli.dry_run.history import History
@@ -27,6 +26,7 @@ from sinks.clickhouse.limiter.service import SINKS
 from sinks.clickhouse.limiter.tables import TABLES
 from sinks.clickhouse.sink import Sink, SinkSettings
 from sinks.clickhouse.tables import apply_schema, statements
+from sinks.kafka.admin import KafkaAdmin
 from tests.eventually import becomes, eventually, patient
 from tests.gate import PROOF
 from tests.worlds.limiter.counter_server import Blocks
@@ -294,7 +294,7 @@ def test_what_kafka_has_deleted_is_told_and_another_topic_stops_its_partition(st
     stage.sql(f"update stream_position set next_offset = 1000000 {where} and partition = 1")
     stage.sql(f"update stream_position set topic_id = 'gone' {where} and partition = 2")
     places = [TopicPartition(stage.kafka.topic(stage.world.commands_topic), 0, OFFSET_END)]
-    admin = AdminClient(stage.kafka.admin())  # it answers for as long as somebody holds it
+    admin = KafkaAdmin(stage.kafka.admin())  # it answers for as long as somebody holds it
     next(iter(admin.delete_records(places).values())).result(60)
     stage.sql(f"update stream_position set next_offset = 0 {where} and partition = 0")
     before = told("expired")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from dataflows.owner.partition.next_offset import Place
 from dataflows.owner.senders import Senders
@@ -23,6 +23,7 @@ from schemas.senders import INGRESS
 from schemas.tenancy.instants import instant
 from schemas.tenancy.usage_event import record_key
 from schemas.tenancy.usage_topic import USAGE, USAGE_PARTITIONS
+from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.topic_offsets import TopicOffsets
 from tests import asked
 from tests.eventually import becomes, eventually, patient
@@ -55,7 +56,7 @@ class Usage:
         self.dsn = clone_database(stack.addresses.postgres_superuser_dsn, name)
         self.metering_dsn = in_database(stack.addresses.postgres_dsns["millrace_tenancy_metering"], name)
         self.keys = KnownKeys()
-        self.admin = AdminClient(self.kafka.admin())
+        self.admin = KafkaAdmin(self.kafka.admin())
         topic = self.kafka.topic(USAGE)
         self.admin.create_topics([NewTopic(topic, USAGE_PARTITIONS)])[topic].result(patient(30))
         self.offsets = TopicOffsets(self.kafka, USAGE)
