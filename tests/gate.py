@@ -1,6 +1,6 @@
 """How much a run proves: the gate (``make test``, minutes, reproducible) or the proof (``make proof``, exhaustive, drawn).
 
-What only the proof runs is marked ``proof``; tests/README.md says for each such thing what guards it in the gate.
+What only the proof runs is marked ``proof``; tests/PROOF.md says for each such thing what guards it in the gate.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tests.tidy import tree
 
 ROWS = re.findall(r"^\| (\d+|always)[.:] [^|]*\| ([^|]*)\|$", tree.text("tests/traps/README.md"), re.MULTILINE)
 IDS = re.compile(r"[`\"](tests/[\w/]+\.py)::(\w+)[`\"]")
-NAMING = ("tests/traps/README.md", "tests/README.md", "tests/proof.py")
+NAMING = ("tests/traps/README.md", "tests/PROOF.md", "tests/proof.py")
 NUMBERS = tuple(str(number) for number in range(1, 11))
 OF_MONEY_AND_TENANTS = (*NUMBERS, "always")
 TRAPS = (*OF_MONEY_AND_TENANTS, *NUMBERS, *OF_MONEY_AND_TENANTS, *NUMBERS, "11", "12")  # the limiter's, those of posts
