@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from contextlib import nullcontext
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -31,6 +32,7 @@ from sinks.postgres.warm_pool import WarmPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from typing import LiteralString
 
 _MS: Final = 1_000
@@ -69,6 +71,10 @@ def _nobody_hears(_parameters: Mapping[str, Any], _took_s: float) -> None:
     pass
 
 
+def _nobody_waits(_parameters: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
 async def _configured(connection: KeptPlansConnection) -> None:
     arrays.register(connection)
 
@@ -101,6 +107,8 @@ class Store:
         self._queries = _read_queries(tuple(packages))
         #: hears of every statement what it was given and how long its answer took, in seconds
         self.heard: Callable[[Mapping[str, Any], float], None] = _nobody_hears
+        #: what a statement waits for, by what it was given; it may raise Overloaded
+        self.turn: Callable[[Mapping[str, Any]], AbstractAsyncContextManager[None]] = _nobody_waits
         self._breaker = Breaker("The database")
         self._pool: WarmPool[KeptPlansConnection] = WarmPool(
             dsn,
@@ -128,8 +136,12 @@ class Store:
         await self._pool.close()
 
     async def rows(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer."""
-        return (await self._fetched(query, parameters, is_named=False))[1]
+        """The rows of a named query. Raises Unavailable or DependencyTimeout when the database does not answer.
+
+        Raises what ``turn`` raises, too.
+        """
+        async with self.turn(parameters):
+            return (await self._fetched(query, parameters, is_named=False))[1]
 
     async def word(self, query: str, parameters: Mapping[str, Any]) -> str:
         """The one text of the one row of a named query. Raises as ``rows`` does."""
@@ -138,7 +150,8 @@ class Store:
 
     async def records(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows of a named query by the names of their columns. Raises as ``rows``."""
-        names, rows = await self._fetched(query, parameters, is_named=True)
+        async with self.turn(parameters):
+            names, rows = await self._fetched(query, parameters, is_named=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     async def _fetched(

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ingress.http import problems
+from ingress.identity.asking import ASKING
 from ingress.identity.shares import Shares
 from limiter.edge.client_address import client_address
 from schemas import errors
@@ -70,11 +71,11 @@ class Slots:
         if scope["type"] != "http" or scope["path"] in _NOT_COUNTED:
             await self._app(scope, receive, send)
             return
-        holder = await self._holder(scope)
+        kind, name = holder = await self._holder(scope)
+        ASKING.set(name if kind == _CALLER else "")
         if holder in self._not_bound:
             await self._app(scope, receive, send)
             return
-        kind, name = holder
         if not self._shares[kind].take(name):
             self._refused.labels(kind).inc()
             await _refusal()(scope, receive, send)

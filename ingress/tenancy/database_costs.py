@@ -1,5 +1,6 @@
 """What tenants cost the database, measured where their statements run: who had most of a window stands with the noisy.
 
+In the next window the statements of its own calls come one after the other, and leave the connections to all others.
 What was measured is also kept, some at a time, for analytics. A database that is away loses that: nobody waits for it.
 """
 
@@ -8,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from dataflows.tenancy.domain import database_noise
+from ingress.http.turns import Turns
+from ingress.identity.asking import ASKING
 from schemas import errors
 from schemas.tenancy import limits
 from schemas.tenancy.operations import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from ingress.http.store import Store
 
@@ -36,17 +41,30 @@ class DatabaseCosts:
         self._window: dict[str, float] = defaultdict(float)
         self._kept: dict[str, float] = defaultdict(float)
         self._calls: Counter[str] = Counter()
+        self._noisy: frozenset[str] = frozenset()  # of the last window
+        self._turns = Turns(
+            "Your calls took most of the database's time: for ten seconds their questions come one after the other.",
+            of_each=limits.NOISY_STATEMENTS_MAX,
+        )
         self._windows = 0
         self._began_s = time.monotonic()
         self._keeper: asyncio.Task[None] | None = None
 
     def heard(self, parameters: Mapping[str, Any], took_s: float) -> None:
         """One statement, if it named a tenant."""
-        tenant_id = parameters.get("tenant_id") or parameters.get("tenant")
-        if isinstance(tenant_id, str) and tenant_id.startswith(_TENANT):
+        if tenant_id := _tenant_of(parameters):
             self._window[tenant_id] += took_s
             self._kept[tenant_id] += took_s
             self._calls[tenant_id] += 1
+
+    def turn(self, parameters: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+        """What a statement of a tenant's own call waits for, if that was noisy in the last window: others of its.
+
+        Staff that looks at such a tenant waits for nobody. Raises Overloaded.
+        """
+        tenant_id = _tenant_of(parameters)
+        is_its_own = tenant_id in self._noisy and ASKING.get() == scope_of(tenant_id)
+        return self._turns.turn(tenant_id) if is_its_own else nullcontext()
 
     def start(self) -> None:
         """Judges at the end of every window, until ``close``."""
@@ -59,9 +77,11 @@ class DatabaseCosts:
         await self.keep()
 
     async def judge(self, window_s: float) -> None:
-        """The end of a window of so many seconds: who had most of it is written down."""
+        """The end of a window of so many seconds: who had most of it is written down, and takes turns."""
         spent, self._window = self._window, defaultdict(float)
-        if found := database_noise.noisy_in(spent, window_s):
+        found = database_noise.noisy_in(spent, window_s)
+        self._noisy = frozenset(one.tenant_id for one in found)
+        if found:
             await self._told(
                 "tenant_noise_heard",
                 {
@@ -99,3 +119,9 @@ class DatabaseCosts:
             await self._store.rows(query, given)
         except errors.PlatformError as error:
             _log.warning("tenant_costs_not_kept", query=query, cause=error.public)
+
+
+def _tenant_of(parameters: Mapping[str, Any]) -> str:
+    """The tenant that a statement names, or nothing."""
+    tenant_id = parameters.get("tenant_id") or parameters.get("tenant")
+    return tenant_id if isinstance(tenant_id, str) and tenant_id.startswith(_TENANT) else ""

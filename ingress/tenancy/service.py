@@ -57,7 +57,7 @@ class TenancyHttp(HttpService):
         tenants = add(Tenants(store, platform.audited_store, root_keys, safe_mode, instance))
         self._lease = tenants.lease
         self._costs = DatabaseCosts(store, instance)
-        store.heard = self._costs.heard
+        store.heard, store.turn = self._costs.heard, self._costs.turn
         add(NewestFirst(store, platform.cursors))
         self._stores = TenantStores(store, platform.config.postgres_dsn, Contexts(config.secrets))
         self._resources = add(Resources(store, self._stores, tenants, platform.cursors))

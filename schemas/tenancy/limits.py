@@ -66,6 +66,7 @@ DUAL_READS_UNDER_WAY_MAX: Final = 16  # of one ingress process; reads beyond are
 TENANT_READ_TRIES_MAX: Final = 4  # a read that meets a move on its way looks again
 
 NOISE_DATABASE_BUSY_MIN: Final = 0.5  # of a window, that all statements together took: below it nobody is noisy
+NOISY_STATEMENTS_MAX: Final = 1  # under way in one ingress process, of a tenant that was noisy in the last window
 COST_WINDOWS: Final = 6  # of ten seconds, before what tenants cost is kept for analytics
 CLICKHOUSE_COSTS_KEPT_S: Final = 60  # between two times that a sink keeps what ClickHouse took for usage of tenants
 OWNER_COSTS_KEPT_S: Final = 60  # between two times that an owner keeps what tenants cost it, with a commit

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from ingress import limits
 from ingress.commands.events import EventStreams
+from ingress.identity.asking import ASKING
 from ingress.identity.caller import Caller
 from ingress.identity.refusals import Refusals
 from ingress.identity.slots import Bounds, Slots
@@ -216,3 +217,25 @@ def test_the_number_is_written_when_the_minute_is_over(monkeypatch: pytest.Monke
         assert refusals.is_written(("ann", "a"))  # of the next one
 
     asyncio.run(refused())
+
+
+def test_what_a_request_does_knows_who_asks() -> None:
+    """Also behind one of somebody else on the same task, as a server may handle them."""
+    found: list[str] = []
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        found.append(await asyncio.create_task(_asking()))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def ask() -> None:
+        refusals = Counter("refused", "by kind", ["kind"], registry=CollectorRegistry())
+        slots = Slots(app, believed, Bounds(2, 2), refusals, sessions=[by_cookie], bound_elsewhere=("ours",))
+        for name, cookie in (("tenant:tn_1", ""), (None, ""), (None, "user:u_1"), (None, ""), ("ours", "")):
+            await asked(slots, name, cookie=cookie)
+
+    asyncio.run(ask())
+    assert found == ["tenant:tn_1", "", "user:u_1", "", "ours"]
+
+
+async def _asking() -> str:
+    return ASKING.get()
