@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from compose.proof.soak.payments.accounts import ENDS, MadePayout
 from compose.proof.soak.payments.bank import write_statements
 from compose.proof.soak.payments.plans import KINDS, Plan, draw
 from compose.proof.soak.payments.policies import ASSESSED, countries, risk_document, routing_document
-from compose.proof.soak.payments.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout
+from compose.proof.soak.payments.settlements import LINE_FAULTS, REPORT_FAULTS, Books, Payout, Settlements, Victim
 from compose.proof.soak.payments.shop import Shop
 from compose.proof.soak.proof import Proof, Verdict
 from compose.simulator.operations.modes import MODES
@@ -121,6 +122,25 @@ def test_a_charge_that_is_settled_by_half_is_short_until_the_next_report() -> No
     for there in ([], [found("short", "pi_3", 501)], [found("missing", "pi_3", 500)]):
         wanted = ["settled by half and not found: ('short', 'pi_3', 500, 'EUR')"]
         assert books(halves=[half], found=there).halves_not_found() == wanted
+
+
+@pytest.mark.parametrize(
+    ("rounds", "paid", "problems"),
+    [
+        (["ab", "ab"], 2, []),
+        (["ab", "a", "a", "ab"], 4, []),  # one of them was away
+        (["a", "b", "a"], 3, []),  # the other one has no victim
+        (["ab", *6 * "a"], 6, ["no charge came to b after its victims"]),
+    ],
+)
+def test_every_processor_of_a_victim_has_a_younger_charge(rounds: list[str], paid: int, problems: list[str]) -> None:
+    made, left = Books(), iter(rounds)
+
+    async def pay(count: int) -> list[Victim]:
+        return [Victim(intent_id=f"pi_{n}", processor=n, amount=count, currency="EUR") for n in next(left)]
+
+    asyncio.run(Settlements({}, pay, made).report())
+    assert (len(rounds) - len(list(left)), made.problems) == (paid, problems)
 
 
 def test_statements_say_exactly_what_is_planted(tmp_path: Path) -> None:

@@ -115,9 +115,17 @@ class Settlements:
     async def report(self) -> None:
         """One round: victims are paid, then every processor reports all that is unsettled, with lies."""
         victims = await self._pay(limits.SOAK_VICTIMS)
-        await self._pay(limits.SOAK_VICTIMS)  # a charge is missing when a younger one is settled: these are
+        await self._pay_younger({one.processor for one in victims})
         for name, processor in self._processors.items():
             await self._report(processor, [one for one in victims if one.processor == name])
+
+    async def _pay_younger(self, processors: set[str]) -> None:
+        """A charge is missing when a younger one of its processor is settled: these are, once none of them is away."""
+        for _ in range(limits.SOAK_YOUNGER_TRIES_MAX):
+            processors = processors - {one.processor for one in await self._pay(limits.SOAK_VICTIMS)}
+            if not processors:
+                return
+        self._books.problems += [f"no charge came to {name} after its victims" for name in sorted(processors)]
 
     async def rest(self) -> None:
         """The reports of the next day, without a lie: whatever was settled by half is whole."""
