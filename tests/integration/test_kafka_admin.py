@@ -12,11 +12,12 @@ from tests.servers import NOWHERE
 # What is left by a call that waited in vain is collected by the client's own thread, as it hands out the answer to another
 # question; then the processes of a machine with many such calls end theirs, and a forked process one of its own.
 _COLLECTED: Final = f"""
-import gc, os, threading, time
+import gc, os
 gc.disable()
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import NewTopic
 from sinks.kafka.admin import KafkaAdmin
+from tests.eventually import eventually
 
 SETTINGS = {{"bootstrap.servers": "{NOWHERE}", "log_level": 2}}
 
@@ -36,15 +37,12 @@ def threads():
     return len(os.listdir("/proc/self/task"))
 
 def all_ended():
-    deadline = time.monotonic() + 20
-    while threads() > 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return threads() <= 2  # this one, and the one that ends them
+    eventually(lambda: threads() <= 2, 20, what="there are this one, and the one that ends them")
+    return True
 
 collected = []
 in_vain(collected)
-while not collected:
-    time.sleep(0.01)
+eventually(lambda: collected, 20, what="the second question is answered")
 print("collected", collected[0] > 0, all_ended(), flush=True)
 clients = [KafkaAdmin(SETTINGS) for _ in range(5)]
 del clients
