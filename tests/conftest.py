@@ -105,10 +105,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.maxworkerrestart = "0"  # a worker that crashed ends the run: without it, xdist may wait for ever
 
 
-def pytest_report_header() -> str:
+def pytest_report_header(config: pytest.Config) -> str:
     """What makes this run again."""
     kind = "the proof, exhaustive" if PROOF else "the gate"
-    return f"millrace: {kind}; MILLRACE_RUN_SEED={RUN_SEED}"
+    left = " and ".join(config.getoption("ignore") or ())
+    without = f" without {left}" if left else ""
+    return f"millrace: {kind}{without}; MILLRACE_RUN_SEED={RUN_SEED}"
 
 
 def _leave_to_the_proof(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""How much a run proves: the gate (``make test``, minutes, reproducible) or the proof (``make proof``, exhaustive, drawn).
+"""How much a run proves: the gate (``make test ALL=1``, minutes, reproducible) or the proof (``make proof``, exhaustive, drawn).
 
 What only the proof runs is marked ``proof``; tests/PROOF.md says for each such thing what guards it in the gate.
 """

@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         "  python -m tests.proof soak-payments         one part\n"
         "  MILLRACE_RUN_SEED=4711 python -m tests.proof tests   again with the seed that a proof printed\n\n"
         "A part that fails does not stop the others. The table at the end tells each part's time and result; the exit\n"
-        "status is 1 when one failed. `make test` is the gate: the same tests with fewer examples and a fixed seed.",
+        "status is 1 when one failed. `make test ALL=1` is the gate: the same tests with fewer examples and a fixed seed.",
     )
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of: {', '.join(PARTS)}; all when none is named")
     return parser

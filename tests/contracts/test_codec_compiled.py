@@ -89,7 +89,7 @@ def by_fastavro(stem: str, value: Any) -> bytes:
 
 
 @each("stem", SCHEMAS)
-@settings(max_examples=examples(5, 60), deadline=None)
+@settings(max_examples=examples(3, 60), deadline=None)
 @given(data=st.data())
 def test_both_write_the_same_bytes_and_read_the_same_value(stem: str, data: st.DataObject) -> None:
     value = data.draw(values(stem))
@@ -99,7 +99,7 @@ def test_both_write_the_same_bytes_and_read_the_same_value(stem: str, data: st.D
 
 
 @each("stem", SCHEMAS)
-@settings(max_examples=examples(5, 60), deadline=None)
+@settings(max_examples=examples(3, 60), deadline=None)
 @given(data=st.data())
 def test_what_we_take_of_damaged_bytes_fastavro_takes_alike(stem: str, data: st.DataObject) -> None:
     """We may be stricter than fastavro; where we take bytes, it reads the same value from them."""

@@ -62,7 +62,8 @@ def test_while_events_gather_none_is_read(stage: Stage) -> None:
     """One of those that were fetched is left over until the rest is published: so that the next fetch was put off."""
     partition = stage.world.commits[0].partition
     fetched = [commit.seq for commit in stage.world.commits if commit.partition == partition]
-    with closing(_reader(stage, 300_000, [partition])) as reader:  # others could be fetched for the first time meanwhile
+    # of no other: it could be fetched for the first time meanwhile
+    with closing(_reader(stage, 300_000, [partition])) as reader:
         (first,) = eventually(lambda: reader.read(1, 0.2), within_s=40)
         stage.world.payments_made(30)
         stage.store_and_publish()

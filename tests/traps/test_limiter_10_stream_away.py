@@ -1,4 +1,7 @@
-"""Trap 10: Kafka is away at full load. No decision waits for it, and the gap is exactly what is missing in the end."""
+"""Trap 10: Kafka is away at full load. No decision waits for it, and the gap is exactly what is missing in the end.
+
+Totals of leases are exact when it is back.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import asyncio
 import os
 import signal
 import time
+import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +27,11 @@ from schemas.limiter import topics
 from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
-from tests.eventually import becomes, eventually
+from tests.eventually import becomes, eventually, patient
 from tests.freezing import freeze
 from tests.servers import World, own_servers, process_id, without
 from tests.worlds.limiter.counter_server import CounterServer, policies, policy
+from tests.worlds.limiter.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.slow]
 QUEUED, ROUNDS, A_ROUND = 8, 40, 500
 GIVEN_UP_MS = 1_000  # by whoever gives up for age: far less than the broker is frozen here
+STOPPED_S = 3.0  # longer than a gateway takes its silence for slowness
+CAPACITY = 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +50,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Servers of its own: its Kafka stands still for a while."""
     with own_servers(tmp_path_factory.mktemp("kafka"), **without("clickhouse")) as settings:
         yield World(settings)
+
+
+@contextmanager
+def stopped_kafka(stack: World) -> Iterator[None]:
+    pid = process_id(stack.settings, "kafka")
+    freeze(pid)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def arrived(stack: World, source: str) -> list[int]:
@@ -79,7 +97,6 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
     monkeypatch.setattr(limiter_limits, "LIMIT_BLOCKS_MAX", QUEUED)
     monkeypatch.setattr(sinks_limits, "KAFKA_DELIVERY_TIMEOUT_MS", GIVEN_UP_MS)
     ensure_topics(stack.addresses.kafka)
-    broker = process_id(stack.settings, "kafka")
     server = CounterServer(tmp_path)
     blocks = KafkaBlocks(stack.addresses.kafka, "trap-10")
     recorder = Recorder("trap-10", blocks, tmp_path / "ring", records=4 * A_ROUND)
@@ -103,16 +120,13 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
         becomes(lambda: blocks.under_way, 0, 60, what="Kafka is there")
         assert recorder.gap() == 0
         stopped_at = time.monotonic()
-        freeze(broker)
-        try:
+        with stopped_kafka(stack):
             assert asyncio.run(load(ROUNDS)) == (ROUNDS * A_ROUND, 0)
             assert blocks.under_way > 0  # the broker is still away: nobody waited for it
             given_up_at = stopped_at + 3 * GIVEN_UP_MS / 1_000
             eventually(
                 lambda: blocks.under_way and time.monotonic() > given_up_at, 60, what="the broker is away longer"
             )
-        finally:
-            os.kill(broker, signal.SIGCONT)
         becomes(lambda: blocks.under_way, 0, 60, what="Kafka takes what was queued")
         gap = recorder.gap()
         assert gap > 0
@@ -157,3 +171,42 @@ def test_what_finds_no_room_is_in_the_gap_at_once_and_what_waits_only_when_it_is
     assert (recorder.gap(), blocks.lost, blocks.failed) == (300, 300 - recorder.refused, 2)
     recorder.close()
     blocks.close()
+
+
+async def loaded(gateway: Limiter, seconds: float, leased_min: int = 0) -> tuple[int, int]:
+    """Decisions, and those out of leases; for longer where there are too few of these yet."""
+    total = leased = 0
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until or leased < leased_min:
+        for decided in await asyncio.gather(*(gateway.check("t", "u", "/r") for _ in range(20))):
+            assert decided.allowed
+            assert not decided.degraded
+            total += 1
+            leased += decided.approximate
+        await asyncio.sleep(0.002)
+    return total, leased
+
+
+def test_decisions_go_on_and_lease_totals_are_exact_afterwards(stack: World, tmp_path: Path) -> None:
+    name = f"k{uuid.uuid4().hex[:8]}"
+    settled = Settled(stack, name)
+
+    async def test() -> int:
+        terms = policy(f"pl_{name}", capacity=CAPACITY)
+        async with reporting(stack, tmp_path, terms, name) as gateway, asyncio.timeout(patient(PATIENT_S)):
+            before = await loaded(gateway, 1.0, leased_min=1)
+            with stopped_kafka(stack):
+                during = await loaded(gateway, STOPPED_S)
+            after = await loaded(gateway, 1.0, leased_min=1)  # Kafka has to find itself again
+            assert during[0] > during[1]  # the store was asked for what could not be reported
+            await gateway.close()
+            gateway._recorder.flush()
+            return before[1] + during[1] + after[1]
+
+    with lease_stream(stack):
+        leased = asyncio.run(test())
+        eventually(lambda: settled.sums()[2] == leased and settled.open() == 0, WITHIN_S, what="exact totals")
+    _, granted, reported, assumed, released = settled.sums()
+    assert (assumed, granted) == (0, reported + released)
+    assert settled.reasons() <= {"returned", "closed"}
+    assert settled.violations() == []

@@ -14,7 +14,7 @@ from tests.gate import matrix
 from tests.rerun import RERUN_MAX
 from tests.small_disk import small_disk
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PASSES = "def test_passes(): pass\n"
 FAILS = "def test_fails(): assert False\n"
 FAILS_ONCE = """

@@ -16,7 +16,7 @@ import pytest
 from tests.gate import matrix
 from tests.time_by_file import slower
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONFTEST = """
 from tests import failures, time_by_file
 def pytest_configure(config):
