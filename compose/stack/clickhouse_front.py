@@ -223,6 +223,8 @@ def serve(port: int, data: Path, passwords: dict[str, str]) -> None:
     spool.mkdir(parents=True)
     os.environ["TMPDIR"] = str(spool)
     _confine(data)
+    # chdb loads it, and numpy with it, for tables of Arrow in Python, which no request asks for: 40 MB
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]
     from compose.stack.clickhouse_engine import Engine  # noqa: PLC0415 - its threads begin here, confined as this one
 
     engine = Engine(data / "engine")

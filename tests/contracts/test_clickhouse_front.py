@@ -7,6 +7,7 @@ import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,6 +137,21 @@ def test_raw_inserts_in_other_formats(client: Client) -> None:
         (1, "one"), (2, "two"), (3, "three"), (4, "four;"), (5, "it's VALUES FORMAT CSV"), (6, "six"), (7, "se\tven"),
         (11, "ONE"),
     ]  # fmt: skip
+
+
+def test_formats_of_arrow_are_the_engines_own_and_no_python_package_is_loaded_for_them(
+    front: FrontProcess, client: Client
+) -> None:
+    """Of a process that is there as long as the stack it was 40 MB."""
+    for name in ("ArrowStream", "Parquet"):
+        sent = client.raw_query("SELECT toInt64(number) AS a FROM numbers(3)", fmt=name)
+        client.command("CREATE OR REPLACE TABLE from_arrow (a Int64) ENGINE = MergeTree ORDER BY a")
+        client.raw_insert("from_arrow", ["a"], sent, fmt=name)
+        assert client.query("SELECT a FROM from_arrow ORDER BY a").result_rows == [(0,), (1,), (2,)]
+    assert front.handle is not None
+    loaded = Path(f"/proc/{front.handle.pid}/maps").read_text()
+    assert "chdb" in loaded
+    assert [name for name in ("pyarrow", "numpy") if name in loaded] == []
 
 
 def test_a_wide_insert_of_values_stays_whole(client: Client) -> None:

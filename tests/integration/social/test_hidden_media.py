@@ -194,8 +194,9 @@ def test_an_erasure_is_not_proved_while_a_url_that_a_medium_had_is_answered(
             monkeypatch.setattr(limits, "ERASURE_MEDIA", 3)  # of four
             assert crawler.media(OWNER, "") == (1, "md_3")
             edge.origin.alive = set()
-            assert crawler.media(OWNER, "") == (0, "md_3")
-            assert crawler.media(OWNER, "md_3") == (0, None)
+            # a cache that is too busy for the first purge has copies for the second: one more look, as in an erasure
+            becomes(lambda: crawler.media(OWNER, ""), (0, "md_3"))
+            becomes(lambda: crawler.media(OWNER, "md_3"), (0, None))
             with monkeypatch.context() as keeping:
                 keeping.setattr(MediaCaches, "purge", lambda *_: 2)  # it had some again
                 assert crawler.media(OWNER, "md_3") == (2, None)
