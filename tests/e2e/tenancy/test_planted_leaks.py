@@ -14,8 +14,8 @@ from compose.isolation.object_probes import SQL as OBJECTS
 from schemas.tenancy.usage_topic import USAGE
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.tenancy import secrets_file
+from tests.e2e.tenancy.test_isolation import lifted, operator, status_of, usage_of_canaries
 from tests.eventually import becomes
-from tests.integration.tenancy.test_isolation import lifted, operator, status_of, usage_of_canaries
 from tests.worlds.desk_world import OPEN, a_tenant, staff, usage_sink
 from tests.worlds.public_system import system_of_its_own
 
