@@ -152,7 +152,7 @@ def test_a_store_whose_sessions_all_ended_answers_on_new_ones(stack: World) -> N
                 with psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True) as superuser:
                     superuser.execute(
                         "select pg_terminate_backend(pid) from pg_stat_activity"
-                        " where application_name = 'millrace-ingress' and usename = 'millrace_ingress'"
+                        " where application_name = 'millrace-ingress' and datname = current_database()"
                     )
         finally:
             await store.close()

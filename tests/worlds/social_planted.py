@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 _OF_USER = {"author": "user_id", "author_key": "user_id", "post": "author_id", "post_version": "post_id"}
 _KEPT = "select coalesce(jsonb_agg(t), '[]')::text from {table} t where {column} = any (%s)"
 _PUT_BACK = "insert into {table} select * from jsonb_populate_recordset(null::{table}, %s::jsonb)"
-_CONNECTIONS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace-eraser'"
+_CONNECTIONS = (
+    "select pg_terminate_backend(pid) from pg_stat_activity"
+    " where application_name = 'millrace-eraser' and datname = current_database()"
+)
 _CROWD = """
 with put as (
     insert into follow (follower_id, followee_id, state, version, created_at, updated_at)
