@@ -7,7 +7,7 @@ stripe_mock: setup ; @.venv/bin/python -m tests.worlds.payments.stripe_mock
 # posts of real people along a real graph, where the data that this was developed with lie beside the checkout
 PEOPLE = ../shared/data/social
 demo: setup ; @.venv/bin/millrace demo $(if $(wildcard $(PEOPLE)/musae_git_edges.csv.gz),--social $(PEOPLE))
-# what takes half of the gate's time: whole systems as outsiders see them, and what kills them. Without ALL=1, which CI gives, they wait
+# These two folders take half of the time of all tests. CI gives ALL=1, which runs them too.
 SYSTEMS = --ignore tests/e2e --ignore tests/faults
 # bytecode is kept: dozens of processes start in a run, and each would compile its modules anew. CI gives RUN=tests.rerun
 test: setup stripe_mock

@@ -136,7 +136,7 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
         send(world, [(time.monotonic(), signed(kafka, create(key))) for key in keys])
         wait_until(connection, _MADE, (), len(keys))
         with _line(world) as line:
-            # with the noisy one: what the JVM first compiles for its load takes a core from those that are measured
+            # the noisy one sends, too: else Kafka's JVM compiles for its load while the others are measured
             _latency(world, line, quiet, rate, proof_limits.BENCH_WARM_UP_S, noisy)
             alone = _latency(world, line, quiet, rate, seconds)
             beside = _latency(world, line, quiet, rate, seconds, noisy)
