@@ -6,11 +6,8 @@ Totals of leases are exact when it is back.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 import uuid
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,7 +25,7 @@ from sinks import limits as sinks_limits
 from sinks.kafka.connection import KafkaConnection
 from sinks.kafka.topics import ensure_topics
 from tests.eventually import becomes, eventually, patient
-from tests.freezing import freeze
+from tests.freezing import frozen
 from tests.servers import World, own_servers, process_id, without
 from tests.worlds.limiter.counter_server import CounterServer, policies, policy
 from tests.worlds.limiter.lease_world import PATIENT_S, WITHIN_S, Settled, lease_stream, reporting
@@ -50,16 +47,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Servers of its own: its Kafka stands still for a while."""
     with own_servers(tmp_path_factory.mktemp("kafka"), **without("clickhouse")) as settings:
         yield World(settings)
-
-
-@contextmanager
-def stopped_kafka(stack: World) -> Iterator[None]:
-    pid = process_id(stack.settings, "kafka")
-    freeze(pid)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def arrived(stack: World, source: str) -> list[int]:
@@ -120,7 +107,7 @@ def test_decisions_go_on_while_the_broker_is_frozen_and_the_gap_is_what_is_missi
         becomes(lambda: blocks.under_way, 0, 60, what="Kafka is there")
         assert recorder.gap() == 0
         stopped_at = time.monotonic()
-        with stopped_kafka(stack):
+        with frozen([process_id(stack.settings, "kafka")]):
             assert asyncio.run(load(ROUNDS)) == (ROUNDS * A_ROUND, 0)
             assert blocks.under_way > 0  # the broker is still away: nobody waited for it
             given_up_at = stopped_at + 3 * GIVEN_UP_MS / 1_000
@@ -195,7 +182,7 @@ def test_decisions_go_on_and_lease_totals_are_exact_afterwards(stack: World, tmp
         terms = policy(f"pl_{name}", capacity=CAPACITY)
         async with reporting(stack, tmp_path, terms, name) as gateway, asyncio.timeout(patient(PATIENT_S)):
             before = await loaded(gateway, 1.0, leased_min=1)
-            with stopped_kafka(stack):
+            with frozen([process_id(stack.settings, "kafka")]):
                 during = await loaded(gateway, STOPPED_S)
             after = await loaded(gateway, 1.0, leased_min=1)  # Kafka has to find itself again
             assert during[0] > during[1]  # the store was asked for what could not be reported

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,7 @@ from ingress.identity.issuer import SCOPES_DEFAULT, KeyFolder, issue_token
 from ingress.identity.roles import STAFF
 from tests import asked, run_folder, servers
 from tests.eventually import patient
-from tests.freezing import freeze
+from tests.freezing import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +91,7 @@ class PublicSystem:
         Other tests wait meanwhile, and who would freeze it too has its turn afterwards. A service whose standstill
         changes answers is frozen by a test that is ``alone``.
         """
-        with run_folder.locked(f"frozen-{service}"), _frozen(self.pids(service)):
+        with run_folder.locked(f"frozen-{service}"), frozen(self.pids(service)):
             yield
 
     @staticmethod
@@ -141,18 +139,6 @@ def _wait_as_long_as_may_be(request: httpx.Request) -> None:
     """A busy machine decides later than a caller waits by default: 202 is then right, and not what tests are about."""
     if request.method == "POST":
         request.headers.setdefault("Prefer", f"wait={limits.RESULT_WAIT_MAX_S}")
-
-
-@contextmanager
-def _frozen(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        freeze(pid)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):  # the supervisor replaces what is silent for long
-                os.kill(pid, signal.SIGCONT)
 
 
 def no_processes_but(*named: str) -> str:
