@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -15,6 +15,9 @@ from msgspec import Struct
 from sinks import limits
 from sinks.kafka.admin import KafkaAdmin
 from sinks.kafka.connection import KafkaConnection
+
+_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # as the wheel has it
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class Held(Struct, frozen=True):
@@ -26,23 +29,29 @@ class Held(Struct, frozen=True):
 
 
 class Inquiry:
-    """A question to Kafka that is under way."""
+    """A question to Kafka that is under way: each part of it is put when the one before is answered.
 
-    def __init__(
-        self,
-        client: KafkaAdmin,
-        identity: Future[Any],
-        lows: dict[int, Future[Any]],
-        highs: dict[int, Future[Any]],
-    ) -> None:
+    librdkafka (2.16) may crash the process when metadata arrive just as it is asked for offsets of a topic that it does
+    not know (``rd_kafka_topic_partition_list_query_leaders_async``). So it is asked for the topic first.
+    """
+
+    def __init__(self, client: KafkaAdmin, topic: str, partitions: Iterable[int]) -> None:
         self._client = client  # it answers for as long as somebody holds it
-        self._identity = identity
-        self._lows = lows
-        self._highs = highs
+        self._places = [TopicPartition(topic, partition) for partition in partitions]
+        described = client.describe_topics(TopicCollection([topic]), request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+        self._identity = described[topic]
+        self._offsets: dict[OffsetSpec, dict[int, Future[Any]]] = {}
 
     def is_done(self) -> bool:
-        """True when ``answer`` does not wait."""
-        return all(future.done() for future in (self._identity, *self._lows.values(), *self._highs.values()))
+        """True when ``answer`` does not wait; whoever asks for that brings the question on. Never waits."""
+        part: Iterable[Future[Any]] = [self._identity]
+        for spec in (_EARLIEST, _LATEST):
+            if not all(future.done() for future in part):
+                return False
+            if any(future.exception() for future in part):
+                return True  # that is the answer
+            part = self._asked(spec).values()
+        return all(future.done() for future in part)
 
     def answer(self) -> dict[int, Held]:
         """What Kafka holds, by partition. Raises KafkaException when it does not say so in time."""
@@ -55,9 +64,17 @@ class Inquiry:
                 raise _not_said() from None
 
         topic_id = str(settled(self._identity).topic_id)
-        return {
-            p: Held(topic_id, _offset(settled(low)), _offset(settled(self._highs[p]))) for p, low in self._lows.items()
-        }
+        lows, highs = (
+            {p: _offset(settled(future)) for p, future in self._asked(spec).items()} for spec in (_EARLIEST, _LATEST)
+        )
+        return {p: Held(topic_id, low, highs[p]) for p, low in lows.items()}
+
+    def _asked(self, spec: OffsetSpec) -> dict[int, Future[Any]]:
+        if spec not in self._offsets:
+            places = dict.fromkeys(self._places, spec)
+            asked = self._client.list_offsets(places, request_timeout=limits.KAFKA_ADMIN_TIMEOUT_S)
+            self._offsets[spec] = {place.partition: future for place, future in asked.items()}
+        return self._offsets[spec]
 
 
 class Ends:
@@ -97,19 +114,10 @@ class TopicOffsets:
 
     def ask(self, partitions: Iterable[int]) -> Inquiry:
         """Asks without waiting. Offsets only grow: what was read before the question lies within the answer."""
-        places = [TopicPartition(self._name, partition) for partition in partitions]
-        timeout = {"request_timeout": limits.KAFKA_ADMIN_TIMEOUT_S}
-        earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the wheel has it
-        return Inquiry(
-            self._admin,
-            self._admin.describe_topics(TopicCollection([self._name]), **timeout)[self._name],
-            {p.partition: f for p, f in self._admin.list_offsets(dict.fromkeys(places, earliest), **timeout).items()},
-            {p.partition: f for p, f in self._admin.list_offsets(dict.fromkeys(places, latest), **timeout).items()},
-        )
+        return Inquiry(self._admin, self._name, partitions)
 
     def ask_ends(self, partitions: Iterable[int], timeout_s: float) -> Ends:
         """Asks for the ends alone, in one request, which waits behind no fetch; nor does this method wait."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the wheel has it
-        places = {TopicPartition(self._name, partition): latest for partition in partitions}
+        places = {TopicPartition(self._name, partition): _LATEST for partition in partitions}
         asked = self._admin.list_offsets(places, request_timeout=timeout_s)
         return Ends(self._admin, {place.partition: future for place, future in asked.items()})
