@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from schemas.tenancy import limits
@@ -15,4 +16,9 @@ _DIMENSION: Final = re.compile(PATTERN)
 
 def is_dimension(value: object) -> bool:
     """Whether a value is the name of a dimension."""
-    return isinstance(value, str) and _DIMENSION.fullmatch(value) is not None
+    return isinstance(value, str) and len(value) <= limits.DIMENSION_LENGTH_MAX and _is_one(value)
+
+
+@lru_cache(maxsize=1_024)  # a tenant's events are of a few
+def _is_one(text: str) -> bool:
+    return _DIMENSION.fullmatch(text) is not None

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _SECONDS: Final = slice(17, 19)
+_US_DIGITS: Final = 6  # of a fraction
 #: what is said of 23:59:60: Postgres and the clocks of machines know no such second, so it would be another one's
 LEAP_SECOND: Final = "is a leap second, which is not taken: say the second before it, or the one after it"
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def instant(time_us: int) -> str:
@@ -38,9 +40,15 @@ def parsed(text: object) -> int | None:
     So ``instant`` writes whatever this reads. Nine digits of a fraction are taken, as many clocks write them;
     those after the sixth are cut off, of what is metered as of what is asked for.
     """
-    if not isinstance(text, str) or not _TIME.fullmatch(text):
+    if not isinstance(text, str) or not (found := _TIME.fullmatch(text)):
         return None
+    second, fraction, zone = found.groups("")
     try:
-        return (datetime.fromisoformat(text.upper()).astimezone(UTC) - _EPOCH) // _MICROSECOND
+        return _second_us(second + zone) + int(f"{fraction}000000"[:_US_DIGITS])
     except (ValueError, OverflowError):  # a 30th of February; the first of years in another zone
         return None
+
+
+@lru_cache(maxsize=4_096)  # many events are of one second
+def _second_us(text: str) -> int:
+    return (datetime.fromisoformat(text.upper()).astimezone(UTC) - _EPOCH) // _MICROSECOND

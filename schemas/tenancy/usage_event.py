@@ -34,7 +34,7 @@ _IS_JSON: Final = re.compile(rf"{_JSON}(?:{_PARAMETER})*[ \t]*", re.IGNORECASE)
 _KEY_HEX: Final = 32  # 128 bits of the digest
 
 
-class UsageEvent(Struct, frozen=True):
+class UsageEvent(Struct, frozen=True, gc=False):
     """One event of usage, whoever's it is."""
 
     source: str

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from schemas import identity
 from schemas.tenancy.usage_event import UsageEvent
 from sinks.postgres.arrays import Bigints, Blobs, Integers, OptionalTexts, Texts, Times
@@ -26,7 +28,7 @@ Identity = tuple[str, str, str]  # tenant, source, id
 Content = tuple[Any, ...]  # as ``UsageEvent.content``
 
 
-class Metered(NamedTuple):
+class Metered(Struct, frozen=True, gc=False):
     """An event of usage, and whose it is."""
 
     tenant_id: str

@@ -59,7 +59,8 @@ def tenancy(
 
 def bench_load(world: World, tenants: int, seconds: float, rows: int) -> dict[str, Any]:
     """Tenants in bulk, the move of a large one, the latency of some beside a noisy one; a database for each."""
-    from compose.proof.bench.tenancy.load import measure_fairness, measure_provisioning  # noqa: PLC0415
+    from compose.proof.bench.tenancy.fairness import measure_fairness  # noqa: PLC0415
+    from compose.proof.bench.tenancy.load import measure_provisioning  # noqa: PLC0415
     from compose.proof.bench.tenancy.move import measure_move  # noqa: PLC0415
 
     try:

@@ -1,12 +1,7 @@
-"""Tenants in bulk, and one that is noisy: how fast tenants are made, and what the burst of one costs the others.
-
-A real owner process works on the command topic. The loop of the others is open: their commands leave on schedule, and
-latency counts from the schedule to the answer, with and without a tenant that sends fifty times as much.
-"""
+"""Commands of tenants for a real owner process on a database of its own; and how fast tenants are made in bulk."""
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import sys
@@ -18,23 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from compose.proof import limits as proof_limits
-from compose.proof.bench.goals import at_least, at_most
-from compose.proof.bench.owner.latency import Answers, summary, wait_for
+from compose.proof.bench.goals import at_least
 from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from reconciliation.tenancy.tenant_stores import newest
-from schemas import records, topics
+from schemas import records
 from schemas.avro import codec
 from schemas.operation import Named
 from schemas.senders import INGRESS, Headers
 from schemas.tenancy import limits as tenancy_limits
-from schemas.tenancy.operations import OPERATIONS, resource_of, scope_of
+from schemas.tenancy.operations import OPERATIONS
 from schemas.tenancy.service import SERVICE
 from sinks import limits as sinks_limits
 from sinks.tenancy import contexts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from confluent_kafka import Producer
 
@@ -42,13 +36,11 @@ if TYPE_CHECKING:
     from sinks.kafka.connection import KafkaConnection
 
 STAFF: Final = "m_bench"
-_REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
 _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 _POSITION: Final = "insert into partition_owner (topic, partition, next_offset) values (%s, %s, %s)"
 _OWNED: Final = "select count(*) from partition_owner where topic = %s and owner_id <> ''"
-_MADE: Final = "select count(*) from tenant"
+MADE: Final = "select count(*) from tenant"
 _MADE_GOAL: Final = 500
-_RATIO_GOAL: Final = 1.5
 _PAGES: Final = 200  # of the list that are read and timed
 Record = tuple[str, bytes, Headers]
 
@@ -98,7 +90,7 @@ def measure_provisioning(world: World, dsn: str, tenants: int) -> dict[str, Any]
     with tenancy_owner(world, dsn), psycopg.connect(dsn, autocommit=True) as connection:
         began = time.monotonic()
         send(world, [(began, one) for one in made])
-        wait_until(connection, _MADE, (), tenants)
+        wait_until(connection, MADE, (), tenants)
         seconds = time.monotonic() - began
         pages = _pages(connection)
     return {
@@ -123,76 +115,16 @@ def _pages(connection: psycopg.Connection[Any]) -> list[float]:
     return found
 
 
-def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenants: int = 8) -> dict[str, Any]:
-    """The latency of tenants with little to do, alone and beside one of the same partition with fifty times as much.
-
-    ``rate`` is of each tenant, in commands a second. The noisy one is more work for every server, too: where commands
-    leave late, the machine is short of processor time, and the ratio tells of that rather than of turns.
-    """
-    quiet, noisy = _neighbours(tenants)
-    kafka = world.signer()
-    with tenancy_owner(world, dsn), psycopg.connect(dsn, autocommit=True) as connection:
-        keys = [*quiet, noisy]
-        send(world, [(time.monotonic(), signed(kafka, create(key))) for key in keys])
-        wait_until(connection, _MADE, (), len(keys))
-        with _line(world) as line:
-            # the noisy one sends, too: else Kafka's JVM compiles for its load while the others are measured
-            _latency(world, line, quiet, rate, proof_limits.BENCH_WARM_UP_S, noisy)
-            alone = _latency(world, line, quiet, rate, seconds)
-            beside = _latency(world, line, quiet, rate, seconds, noisy)
-        noticed = connection.execute("select caller, share_percent from noisy_caller").fetchall()
-    return {
-        "alone": alone,
-        "beside_noisy": beside,
-        **at_most("p99_ratio", beside["p99_ms"] / alone["p99_ms"], _RATIO_GOAL),
-        "noticed": dict(noticed),
-        "noisy_is": scope_of(tenant_of(noisy)),
-    }
+def send(world: World, timed: Sequence[tuple[float, Record]]) -> None:
+    """Records into the command topic, each at its time by the monotonic clock."""
+    producer = world.producer(linger_ms=0)
+    send_each(world, [(at, record, producer) for at, record in timed], time.monotonic)
 
 
-@contextmanager
-def _line(world: World) -> Iterator[tuple[Producer, Answers]]:
-    """Connected once for all measurements: a connection in the midst of one would be a wait of somebody."""
-    answers = Answers(world)
-    answers.start()
-    try:
-        yield world.producer(linger_ms=0), answers
-    finally:
-        answers.over.set()
-        answers.join()
-
-
-def _latency(
-    world: World, line: tuple[Producer, Answers], quiet: Sequence[str], rate: float, seconds: float, noisy: str = ""
-) -> dict[str, Any]:
-    producer, answers = line
-    kafka, run, before = world.signer(), time.monotonic_ns(), max(answers.arrived, default=0)
-    each = 1 / (rate * len(quiet))
-    answered = {before + n: n * each for n in range(1, int(rate * seconds) * len(quiet) + 1)}
-    timed = [(at, signed(kafka, _write(quiet[n % len(quiet)], f"{run}-{n}", reply_id=n))) for n, at in answered.items()]
-    if noisy:
-        ours = rate * proof_limits.BENCH_NOISY_TIMES
-        timed += [(n / ours, signed(kafka, _write(noisy, f"{run}-noisy-{n}"))) for n in range(int(ours * seconds))]
-        timed.sort(key=lambda one: one[0])
-    began = time.perf_counter()  # once all are signed: a schedule that begins before would be late from the beginning
-    late = send(world, [(began + at, one) for at, one in timed], time.perf_counter, producer)
-    wait_for(answers, set(answered))
-    found = summary(
-        [answers.arrived.get(n, float("inf")) - began - at for n, at in answered.items()], rate * len(quiet)
-    )
-    return found | {"sent_late_p99_ms": round(sorted(late)[len(late) * 99 // 100] * 1_000, 2)}
-
-
-def send(
-    world: World,
-    timed: Sequence[tuple[float, Record]],
-    clock: Any = time.monotonic,
-    producer: Producer | None = None,
-) -> list[float]:
-    """Records into the command topic, each at its time; returns by how many seconds each left late."""
-    producer = producer or world.producer(linger_ms=0)
+def send_each(world: World, timed: Sequence[tuple[float, Record, Producer]], clock: Callable[[], float]) -> list[float]:
+    """Records into the command topic, each at its time by its producer; returns by how many seconds each left late."""
     topic, late = world.addresses.kafka.topic(SERVICE.commands_topic), list[float]()
-    for at, (key, value, headers) in timed:
+    for at, (key, value, headers), producer in timed:
         while (left := at - clock()) > 0:
             time.sleep(left)
         late.append(-left)
@@ -204,8 +136,9 @@ def send(
             else:
                 break
         producer.poll(0)
-    if producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000):
-        raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
+    for producer in {producer for _, _, producer in timed}:
+        if producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000):
+            raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
     return late
 
 
@@ -224,32 +157,12 @@ def tenant_of(key: str) -> str:
     return create(key).aggregate_key
 
 
-def _neighbours(count: int) -> tuple[list[str], str]:
-    """Keys of tenants of one partition: those with little to do, and the one with much."""
-    found = (f"neighbour-{n}" for n in range(10**6))
-    partition = topics.partition_for(tenant_of("neighbour-0"), SERVICE.partitions)
-    mine = [
-        next(k for k in found if topics.partition_for(tenant_of(k), SERVICE.partitions) == partition)
-        for _ in range(count + 1)
-    ]
-    return mine[1:], mine[0]
-
-
 def create(key: str) -> records.Command:
     """The command that makes a tenant."""
     return command("create_tenant", key, STAFF, {"name": key, "placement": {"mode": "pooled"}})
 
 
-def _write(tenant_key: str, key: str, reply_id: int = 0) -> records.Command:
-    scope = scope_of(tenant_of(tenant_key))
-    sealed = base64.b64encode(b"\0" * 7 + b"\1" + b"sealed").decode()
-    payload = {"resource_id": resource_of(scope, key), "key_version": 1, "size": 2, "sealed": sealed}
-    return command("create_resource", key, scope, payload, reply_id)
-
-
-def command(
-    name: str, key: str, scope: str, payload: dict[str, Any], reply_id: int = 0, path_id: str | None = None
-) -> records.Command:
+def command(name: str, key: str, scope: str, payload: dict[str, Any], path_id: str | None = None) -> records.Command:
     """As an ingress would write it."""
     operation = _BY_NAME[name]
     normal, wrong = operation.normalize(payload)
@@ -267,7 +180,7 @@ def command(
         trace_id="0" * 32,
         issued_at=time.time_ns() // 1_000,
         deadline_at=0,
-        reply_to=_REPLY_TO if reply_id else -1,
-        reply_id=reply_id,
+        reply_to=-1,
+        reply_id=0,
         payload=normal,
     )
