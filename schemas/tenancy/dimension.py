@@ -19,6 +19,6 @@ def is_dimension(value: object) -> bool:
     return isinstance(value, str) and len(value) <= limits.DIMENSION_LENGTH_MAX and _is_one(value)
 
 
-@lru_cache(maxsize=1_024)  # a tenant's events are of a few
+@lru_cache(maxsize=1_024)  # events are of a few; it keeps short texts only
 def _is_one(text: str) -> bool:
     return _DIMENSION.fullmatch(text) is not None

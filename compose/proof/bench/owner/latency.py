@@ -27,7 +27,7 @@ from schemas.payments import topics as payments_topics
 from sinks import limits as sinks_limits
 
 _OPEN_PAYMENTS: Final = 100
-_REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
+REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
 _SEED: Final = 77
 _PERCENTILES: Final = (50, 90, 99, 99.9)
 
@@ -39,9 +39,9 @@ class Answers(threading.Thread):
         super().__init__(name="bench-answers", daemon=True)
         self.arrived: dict[int, float] = {}
         self.over = threading.Event()
-        end = world.ends(topics.RESULTS, topics.RESULTS_PARTITIONS)[_REPLY_TO]
+        end = world.ends(topics.RESULTS, topics.RESULTS_PARTITIONS)[REPLY_TO]
         self._consumer = Consumer(world.addresses.kafka.consumer("bench-answers", "bench-answers"))
-        self._consumer.assign([TopicPartition(world.addresses.kafka.topic(topics.RESULTS), _REPLY_TO, end)])
+        self._consumer.assign([TopicPartition(world.addresses.kafka.topic(topics.RESULTS), REPLY_TO, end)])
 
     def run(self) -> None:
         """Reads until ``over``."""
@@ -58,7 +58,7 @@ class Answers(threading.Thread):
 def measure_latency(world: World, dsn: str, driver: Driver, rate: float, seconds: float) -> dict[str, Any]:
     """Percentiles in milliseconds over all commands with a caller, after a warm-up."""
     warm_up = int(rate * proof_limits.BENCH_WARM_UP_S)
-    commands = list(Mix(_SEED, _OPEN_PAYMENTS, reply_to=_REPLY_TO).commands(warm_up + int(rate * seconds)))
+    commands = list(Mix(_SEED, _OPEN_PAYMENTS, reply_to=REPLY_TO).commands(warm_up + int(rate * seconds)))
     kafka = world.signer()
     records = [(command.reply_id if command.is_awaited else None, signed(command, kafka)) for command in commands]
     with psycopg.connect(dsn, autocommit=True) as connection, owners(world, dsn, 1, driver) as running:

@@ -18,32 +18,35 @@ from msgspec import structs
 
 from compose.proof import limits
 from compose.proof.bench.goals import at_most
-from compose.proof.bench.owner.latency import Answers, summary, wait_for
+from compose.proof.bench.owner.latency import REPLY_TO, Answers, summary, wait_for
 from compose.proof.bench.tenancy.load import (
     MADE,
     command,
     create,
     send,
-    send_each,
-    signed,
     tenancy_owner,
     tenant_of,
     wait_until,
 )
+from compose.stack.errors import StackError
 from schemas import topics
 from schemas.tenancy.operations import resource_of, scope_of
 from schemas.tenancy.service import SERVICE
+from sinks import limits as sinks_limits
+from sinks.kafka.delivery import command_letter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from compose.proof.bench.tenancy.load import Record
-    from compose.proof.bench.world import World
+    from confluent_kafka import Producer
 
-_REPLY_TO: Final = topics.RESULTS_PARTITIONS - 1
+    from compose.proof.bench.world import World
+    from sinks.kafka.delivery import Letter
+
 _RATIO_GOAL: Final = 1.5
 _NOTICED: Final = "select caller, share_percent from noisy_caller"
 _MS: Final = 1_000
+_SEALED: Final = base64.b64encode(b"\0" * 7 + b"\1" + b"sealed").decode()
 
 
 def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenants: int = 8) -> dict[str, Any]:
@@ -57,14 +60,15 @@ def measure_fairness(world: World, dsn: str, rate: float, seconds: float, tenant
     kafka = world.signer()
     with tenancy_owner(world, dsn), psycopg.connect(dsn, autocommit=True) as connection:
         keys = [*quiet, noisy]
-        send(world, [(time.monotonic(), signed(kafka, create(key))) for key in keys])
+        send(world, [command_letter(kafka, create(key)) for key in keys])
         wait_until(connection, MADE, (), len(keys))
         with closing(_Clients(world, quiet, noisy, rate)) as clients:
             # the noisy one sends, too: else Kafka's JVM compiles for its load while the others are measured
             clients.measure(limits.BENCH_FAIRNESS_WARM_UP_S, is_noisy=True)
+            each_s = seconds / limits.BENCH_FAIRNESS_ROUNDS
             rounds = [
-                (clients.measure(each, is_noisy=False), clients.measure(each, is_noisy=True))
-                for each in [seconds / limits.BENCH_FAIRNESS_ROUNDS] * limits.BENCH_FAIRNESS_ROUNDS
+                (clients.measure(each_s, is_noisy=False), clients.measure(each_s, is_noisy=True))
+                for _ in range(limits.BENCH_FAIRNESS_ROUNDS)
             ]
         noticed = connection.execute(_NOTICED).fetchall()
     alone, beside = (_of_all(turns, rate * tenants) for turns in zip(*rounds, strict=True))
@@ -94,9 +98,9 @@ class _Clients:
     """Two of them, and who hears the answers; connected once, as a connection in the midst would be somebody's wait."""
 
     def __init__(self, world: World, quiet: Sequence[str], noisy: str, rate: float) -> None:
-        self._world = world
         self._kafka = world.signer()
-        self._quiet, self._noisy, self._rate = quiet, noisy, rate
+        self._quiet, self._noisy = [scope_of(tenant_of(key)) for key in quiet], scope_of(tenant_of(noisy))
+        self._rate = rate
         self._client, self._noisy_client = world.producer(linger_ms=0), world.producer(limits.BENCH_NOISY_LINGER_MS)
         self._ids = itertools.count(1)
         self._answers = Answers(world)
@@ -118,18 +122,31 @@ class _Clients:
             timed += [(at, self._write(self._noisy, n, is_awaited=False), self._noisy_client) for at, n in of_noisy]
             timed.sort(key=lambda one: one[0])
         began = time.perf_counter()  # once all are signed: a schedule of before would be late from the beginning
-        late = send_each(self._world, [(began + at, one, by) for at, one, by in timed], time.perf_counter)
+        late = self._send(began, timed)
         wait_for(self._answers, set(due))
         return _Turn([self._answers.arrived.get(n, float("inf")) - began - at for n, at in due.items()], late)
 
-    def _write(self, tenant_key: str, number: int, *, is_awaited: bool = True) -> Record:
-        scope, key = scope_of(tenant_of(tenant_key)), f"write-{number}"
-        sealed = base64.b64encode(b"\0" * 7 + b"\1" + b"sealed").decode()
-        payload = {"resource_id": resource_of(scope, key), "key_version": 1, "size": 2, "sealed": sealed}
+    def _send(self, began: float, timed: Sequence[tuple[float, Letter, Producer]]) -> list[float]:
+        """Each at its time by its client; returns by how many seconds each left late. Raises StackError."""
+        late: list[float] = []
+        for at, (topic, value, key, _, headers), client in timed:
+            while (left := began + at - time.perf_counter()) > 0:
+                time.sleep(left)
+            late.append(-left)
+            client.produce(self._kafka.topic(topic), value, key, headers=headers)
+            client.poll(0)
+        for client in (self._client, self._noisy_client):
+            if client.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / _MS):
+                raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
+        return late
+
+    def _write(self, scope: str, number: int, *, is_awaited: bool = True) -> Letter:
+        key = f"write-{number}"
+        payload = {"resource_id": resource_of(scope, key), "key_version": 1, "size": 2, "sealed": _SEALED}
         asked = command("create_resource", key, scope, payload)
         if is_awaited:
-            asked = structs.replace(asked, reply_to=_REPLY_TO, reply_id=number)
-        return signed(self._kafka, asked)
+            asked = structs.replace(asked, reply_to=REPLY_TO, reply_id=number)
+        return command_letter(self._kafka, asked)
 
 
 def _neighbours(count: int) -> tuple[list[str], str]:

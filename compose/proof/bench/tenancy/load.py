@@ -18,22 +18,19 @@ from compose.stack.errors import StackError
 from compose.stack.ports import PortLeases
 from reconciliation.tenancy.tenant_stores import newest
 from schemas import records
-from schemas.avro import codec
 from schemas.operation import Named
-from schemas.senders import INGRESS, Headers
 from schemas.tenancy import limits as tenancy_limits
 from schemas.tenancy.operations import OPERATIONS
 from schemas.tenancy.service import SERVICE
 from sinks import limits as sinks_limits
+from sinks.kafka.delivery import command_letter, why_not_delivered
 from sinks.tenancy import contexts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from confluent_kafka import Producer
+    from collections.abc import Iterable, Iterator
 
     from compose.proof.bench.world import World
-    from sinks.kafka.connection import KafkaConnection
+    from sinks.kafka.delivery import Letter
 
 STAFF: Final = "m_bench"
 _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
@@ -42,7 +39,6 @@ _OWNED: Final = "select count(*) from partition_owner where topic = %s and owner
 MADE: Final = "select count(*) from tenant"
 _MADE_GOAL: Final = 500
 _PAGES: Final = 200  # of the list that are read and timed
-Record = tuple[str, bytes, Headers]
 
 
 @contextmanager
@@ -86,10 +82,10 @@ def wait_until(connection: psycopg.Connection[Any], query: str, given: tuple[Any
 def measure_provisioning(world: World, dsn: str, tenants: int) -> dict[str, Any]:
     """Tenants a second, from the first command in Kafka to the last tenant served; and pages of the list of all."""
     kafka = world.signer()
-    made = [signed(kafka, create(f"tenant-{n}")) for n in range(tenants)]
+    made = [command_letter(kafka, create(f"tenant-{n}")) for n in range(tenants)]
     with tenancy_owner(world, dsn), psycopg.connect(dsn, autocommit=True) as connection:
         began = time.monotonic()
-        send(world, [(began, one) for one in made])
+        send(world, made)
         wait_until(connection, MADE, (), tenants)
         seconds = time.monotonic() - began
         pages = _pages(connection)
@@ -115,41 +111,10 @@ def _pages(connection: psycopg.Connection[Any]) -> list[float]:
     return found
 
 
-def send(world: World, timed: Sequence[tuple[float, Record]]) -> None:
-    """Records into the command topic, each at its time by the monotonic clock."""
-    producer = world.producer(linger_ms=0)
-    send_each(world, [(at, record, producer) for at, record in timed], time.monotonic)
-
-
-def send_each(world: World, timed: Sequence[tuple[float, Record, Producer]], clock: Callable[[], float]) -> list[float]:
-    """Records into the command topic, each at its time by its producer; returns by how many seconds each left late."""
-    topic, late = world.addresses.kafka.topic(SERVICE.commands_topic), list[float]()
-    for at, (key, value, headers), producer in timed:
-        while (left := at - clock()) > 0:
-            time.sleep(left)
-        late.append(-left)
-        while True:
-            try:
-                producer.produce(topic, value, key, headers=headers)
-            except BufferError:
-                producer.poll(0.05)
-            else:
-                break
-        producer.poll(0)
-    for producer in {producer for _, _, producer in timed}:
-        if producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / 1_000):
-            raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
-    return late
-
-
-def signed(kafka: KafkaConnection, command: records.Command) -> Record:
-    """The record of a command: key, value, headers."""
-    value = codec.encode_command(command)
-    return (
-        command.aggregate_key,
-        value,
-        kafka.signed((INGRESS,), SERVICE.commands_topic, command.aggregate_key, value),
-    )
+def send(world: World, commands: Iterable[Letter]) -> None:
+    """Commands into their topic, at once. Raises StackError."""
+    if why := why_not_delivered(world.signer(), world.producer(linger_ms=0), commands):
+        raise StackError(f"Kafka did not take the benchmark's commands ({why}); see 'millrace logs kafka'")
 
 
 def tenant_of(key: str) -> str:

@@ -15,13 +15,13 @@ from compose.proof.bench.tenancy.load import (
     create,
     process,
     send,
-    signed,
     tenancy_owner,
     tenant_of,
     wait_until,
 )
 from compose.stack.errors import StackError
 from schemas.tenancy import limits as tenancy_limits
+from sinks.kafka.delivery import command_letter
 
 if TYPE_CHECKING:
     from compose.proof.bench.world import World
@@ -52,15 +52,13 @@ def measure_move(world: World, dsn: str, rows: int) -> dict[str, Any]:
         process(world, dsn, "tenancy_mover"),
         psycopg.connect(dsn, autocommit=True) as connection,
     ):
-        send(world, [(time.monotonic(), signed(kafka, create(_KEY)))])
+        send(world, [command_letter(kafka, create(_KEY))])
         wait_until(connection, _MADE, (tenant,), 1)
         for query in (_HEADS, _ROWS, _USED):
             connection.execute(query.encode(), (tenant, rows))
         connection.execute("vacuum analyze")
         asked = {"placement": {"mode": "partitioned"}, "rows_per_second": tenancy_limits.MOVE_ROWS_PER_SECOND_MAX}
-        send(
-            world, [(time.monotonic(), signed(kafka, command("start_migration", "move", STAFF, asked, path_id=tenant)))]
-        )
+        send(world, [command_letter(kafka, command("start_migration", "move", STAFF, asked, path_id=tenant))])
         seconds, (state, _, verified, mismatches, reason) = _watched(connection, tenant)
     if state != "soaking" or mismatches:
         raise StackError(f"the move of the benchmark is {state}: {reason}; {mismatches} mismatches")
