@@ -124,6 +124,7 @@ USAGE_LATE_MAX_S: Final = USAGE_AGE_MAX_S + USAGE_JUDGED_SLACK_S + 9 * 86_400
 BILLING_INVOICE_MAX_MS: Final = 600_000  # of the transaction that makes one; it reads every event of a period
 BILLING_POLL_S: Final = 0.5
 BILLING_POLL_REST: Final = 19  # times as long as a look for due runs took, until the next one
+BILLING_POLL_MAX_S: Final = 20.0
 BILLING_RUNS_AT_ONCE: Final = 20
 INVOICE_AGAIN_TOLD_S: Final = 3_600  # of one that was made again in the background; asked for later, it is made anew
 INVOICE_AGAIN_ASK_S: Final = 5  # until a caller asks whether it is made

@@ -87,8 +87,12 @@ class Invoicing:
 
 
 def pause_s(looked_s: float) -> float:
-    """How long to wait when nothing is due: the more runs there ever were, the longer a look takes."""
-    return max(tenancy_limits.BILLING_POLL_S, looked_s * tenancy_limits.BILLING_POLL_REST)
+    """How long to wait when nothing is due: the more runs there ever were, the longer a look takes.
+
+    In which the process may have stood still: that makes no invoice wait for many times as long.
+    """
+    rest_s = min(looked_s * tenancy_limits.BILLING_POLL_REST, tenancy_limits.BILLING_POLL_MAX_S)
+    return max(tenancy_limits.BILLING_POLL_S, rest_s)
 
 
 def connected(dsn: str, name: str) -> OwnerConnection:

@@ -75,6 +75,7 @@ def test_a_tenant_has_no_zone_that_its_usage_is_not_told_by(name: str) -> None:
 
 def test_looks_for_runs_that_are_due_take_a_twentieth_of_the_time_at_most() -> None:
     assert [pause_s(looked_s) for looked_s in (0.0, 0.02, 1.0)] == [0.5, 0.5, 19.0]
+    assert pause_s(11.0) == 20.0, "it stood still: every invoice would wait for minutes"
 
 
 def test_who_asks_for_much_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
