@@ -18,20 +18,23 @@ from reconciliation.tenancy.tenant_stores import noisy
 from schemas import errors
 from sinks.postgres.migrate import migrate
 from tests.each import each
-from tests.eventually import patient
+from tests.eventually import eventually, patient
 from tests.worlds.mover_world import TENANT
 
 if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = [pytest.mark.servers]
-#: two statements of the slow tenant at once are told from one by a lock that nobody waits for
+#: two statements of the slow tenant at once are told from one by a lock that nobody waits for; whoever holds the gate
+#: (4712) decides when they end
 SLOWLY = """
 create function slowly(text) returns text language plpgsql as
 'begin
     if $1 = ''tn_slow'' then
         if not pg_try_advisory_lock(4711) then raise exception ''two at once''; end if;
         perform pg_sleep(0.2);
+        perform pg_advisory_lock_shared(4712);
+        perform pg_advisory_unlock_shared(4712);
         perform pg_advisory_unlock(4711);
     end if;
     return $1;
@@ -40,6 +43,8 @@ alter table quota_usage enable row level security;
 create policy slow on quota_usage for select to millrace_ingress using (tenant_id = slowly(tenant_id));
 insert into quota_usage values ('tn_slow', 'resources', 1), ('tn_fast', 'other', 1)
 """
+_AT_THE_GATE = """select from pg_locks l join pg_database d on d.oid = l.database
+where datname = current_database() and locktype = 'advisory' and objid = 4712 and not granted"""
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +117,10 @@ def test_what_statements_of_tenants_took_is_kept_and_who_took_most_is_noisy(stac
 
 
 def test_who_was_noisy_takes_turns_and_leaves_connections_to_others(
-    ingress_dsn: str, monkeypatch: pytest.MonkeyPatch
+    stack: World, ingress_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a window; who finds no turn in time is told so, and the database is not taken for one that is away."""
+    gate = psycopg.connect(stack.addresses.postgres_superuser_dsn, autocommit=True)
 
     async def asked() -> None:
         store = Store(ingress_dsn)
@@ -136,20 +142,36 @@ def test_who_was_noisy_takes_turns_and_leaves_connections_to_others(
                 while await three() == 3 * ["tn_slow"]:
                     pass
 
+        async def at_the_gate() -> None:
+            await asyncio.to_thread(
+                eventually, lambda: gate.execute(_AT_THE_GATE).rowcount, what="one waits at the gate"
+            )
+
         async with AsyncExitStack() as held:
             held.push_async_callback(store.close)
+            held.callback(gate.close)
             await store.open()
             await two_are_at_once()
             await of("tn_fast")
             await costs.judge(0.1)
+            gate.execute("select pg_advisory_lock(4712)")
             slow = asyncio.gather(*(of("tn_slow") for _ in range(8)))
+            await at_the_gate()
             assert [await of("tn_fast") for _ in range(3)] == 3 * ["tn_fast"]
             with pytest.raises(psycopg.errors.RaiseException, match="two at once"):
                 await of("tn_slow", "staff:ann")
             assert not slow.done(), "others were answered meanwhile, and who looks at it"
+            gate.execute("select pg_advisory_unlock(4712)")
             assert await slow == 8 * ["tn_slow"], "one after the other"
             monkeypatch.setattr(limits, "STORE_POOL_WAIT_S", 0.1)
-            assert await three() == ["tn_slow", errors.Overloaded.code, errors.Overloaded.code]
+            gate.execute("select pg_advisory_lock(4712)")
+            first = asyncio.ensure_future(of("tn_slow"))
+            await at_the_gate()
+            for _ in range(2):
+                with pytest.raises(errors.Overloaded):
+                    await of("tn_slow")
+            gate.execute("select pg_advisory_unlock(4712)")
+            assert await first == "tn_slow"
             assert await of("tn_slow") == "tn_slow"
             await costs.judge(1_000.0)  # the database had little to do
             await two_are_at_once()
