@@ -1,7 +1,7 @@
 """The chdb engine as a server needs it: many callers at once, each with settings of its own.
 
-Every request gets a connection of its own (0.4 ms), so that no SET, USE or temporary table of one caller is seen
-by another. One more connection stays open for the life of the process: with the last one the engine would stop.
+Every client connection has a session of its own. One more connection to the engine stays open for the life of the
+process: with the last one the engine would stop.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from compose.stack.clickhouse_errors import (
     QUERY_IS_TOO_LARGE,
     READONLY,
     TOO_MANY_SIMULTANEOUS_QUERIES,
-    UNKNOWN_SETTING,
     QueryError,
 )
 from compose.stack.clickhouse_query import Answer, Query
+from compose.stack.clickhouse_session import Session, quoted
 from compose.stack.clickhouse_statement import (
     Insert,
     calls_python,
     is_select,
     last_format,
+    leaves_session,
     only_reads,
     reads_input,
     split_insert,
@@ -52,15 +53,9 @@ _CONFIGURATION: Final = (
 )
 #: words with which a statement names a file of the machine: no grant rules them, so both are refused anywhere
 _FILES: Final = re.compile(rb"OUTFILE|INFILE", re.IGNORECASE)
-_SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_PARAMETER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: formats whose blocks can be sent one after another: no header, footer or separator around all of them
 _STREAMED_FORMATS: Final = frozenset({"Native", "TabSeparated", "TSV", "CSV", "RowBinary", "JSONEachRow"})
-#: what a server does where the embedded engine has other defaults, and the bounds of one query
-_DEFAULTS: Final = {
-    "implicit_select": "0",
-    "max_memory_usage": str(limits.CLICKHOUSE_MEMORY_BYTES_MAX),
-    "max_execution_time": str(limits.CLICKHOUSE_EXECUTION_TIME_MAX_S),
-}
 
 
 class Engine:
@@ -72,41 +67,44 @@ class Engine:
         self._path = f"{data}?config-file={configuration}"
         self._root = Connection(self._path)
         self._places = threading.BoundedSemaphore(limits.CLICKHOUSE_QUERIES_MAX)
+        self._sessions: set[Session] = set()
         self.version = self._root.query("SELECT version()", "TSV").bytes().decode().strip()
 
     @contextmanager
-    def run(self, query: Query) -> Iterator[Answer]:
+    def session(self) -> Iterator[Session]:
+        """For one client connection, as long as it lasts."""
+        session = Session(self._path)
+        self._sessions.add(session)
+        try:
+            yield session
+        finally:
+            self._sessions.discard(session)
+            session.close()
+
+    @contextmanager
+    def run(self, query: Query, session: Session) -> Iterator[Answer]:
         """Runs one request; its blocks must be taken inside the context. Raises ``QueryError``."""
         if not self._places.acquire(timeout=limits.CLICKHOUSE_QUERY_WAIT_MAX_S):
             reason = f"Too many simultaneous queries. Maximum: {limits.CLICKHOUSE_QUERIES_MAX}"
             raise QueryError.named(TOO_MANY_SIMULTANEOUS_QUERIES, "TOO_MANY_SIMULTANEOUS_QUERIES", reason)
-        connection = None
+        connection, is_as_said = None, False
         try:
-            connection = Connection(self._path)
-            _configure(connection, query)
-            yield _execute(connection, query)
+            connection = session.take(query)
+            answer = _execute(connection, query)
+            yield answer
+            is_as_said = answer.left_session
         except RuntimeError as error:  # ChdbError among them
             raise QueryError.of_engine(error) from error
         finally:
             if connection is not None:
-                connection.close()
+                session.give_back(query, connection, is_as_said=is_as_said)
             self._places.release()
 
     def close(self) -> None:
         """Ends the engine; nothing may run any more."""
+        for session in tuple(self._sessions):
+            session.close()
         self._root.close()
-
-
-def _configure(connection: Connection, query: Query) -> None:
-    settings = _DEFAULTS | query.settings
-    for name in settings:
-        if not _SETTING_NAME.fullmatch(name):
-            raise QueryError.named(UNKNOWN_SETTING, "UNKNOWN_SETTING", f"Unknown setting {name!r}")
-    connection.query("SET " + ", ".join(f"{name} = {_quoted(value)}" for name, value in settings.items()))
-    if query.database:
-        connection.query(f"USE `{query.database.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}`")
-    if query.read_only:
-        connection.query("SET readonly = 2")
 
 
 def _execute(connection: Connection, query: Query) -> Answer:
@@ -148,7 +146,8 @@ def _select(connection: Connection, query: Query, text: bytes) -> Answer:
         stream = connection.send_query(sql, output_format, params=query.parameters)
         first = next(stream, None)
         if first is not None:
-            return Answer(_blocks(stream, first), output_format, {}, streamed=True)
+            blocks = _blocks(stream, first)
+            return Answer(blocks, output_format, {}, streamed=True, left_session=leaves_session(text))
     # Not streamed, or no rows at all: then only the whole answer has the names and types of the columns.
     result = connection.query(sql, output_format, params=query.parameters)
     summary = {
@@ -160,7 +159,7 @@ def _select(connection: Connection, query: Query, text: bytes) -> Answer:
         "result_bytes": str(result.bytes_read()),
         "elapsed_ns": str(int(result.elapsed() * 1e9)),
     }
-    return Answer(iter((result.bytes(),)), output_format, summary)
+    return Answer(iter((result.bytes(),)), output_format, summary, left_session=leaves_session(text))
 
 
 def _blocks(stream: Any, first: Any) -> Iterator[bytes]:
@@ -174,9 +173,9 @@ def _blocks(stream: Any, first: Any) -> Iterator[bytes]:
 
 def _insert(connection: Connection, query: Query, text: bytes, insert: Insert) -> Answer:
     for name, value in query.parameters.items():
-        if not _SETTING_NAME.fullmatch(name):
+        if not _PARAMETER_NAME.fullmatch(name):
             raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", f"Unknown parameter name {name!r}")
-        connection.query(f"SET param_{name} = {_quoted(value)}")
+        connection.query(f"SET param_{name} = {quoted(value)}")
     if query.sql:
         query.body.seek(0)
         ahead = text[insert.data_offset :].lstrip()
@@ -198,9 +197,5 @@ def _insert(connection: Connection, query: Query, text: bytes, insert: Insert) -
         "result_bytes": str(done.bytes_written),
         "elapsed_ns": str(int(done.elapsed * 1e9)),
     }
-    return Answer(iter(()), "", summary)
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    left_session = not query.parameters and leaves_session(insert.head)
+    return Answer(iter(()), "", summary, left_session=left_session)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from compose.stack.clickhouse_engine import Engine
     from compose.stack.clickhouse_query import Answer
+    from compose.stack.clickhouse_session import Session
 
 _OK_BODY: Final = b"Ok.\n"
 _HEALTH_PATHS: Final = frozenset({"/ping", "/replicas_status"})
@@ -101,6 +102,12 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = limits.CLICKHOUSE_CHUNK_BYTES
     disable_nagle_algorithm = True
     server: Front
+    _session: Session
+
+    def handle(self) -> None:
+        """All requests of the connection, in one session of the engine."""
+        with self.server.engine.session() as self._session:
+            super().handle()
 
     def do_GET(self) -> None:
         """Health, or a query that only reads."""
@@ -138,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
             try:
                 request = read_request(self.path, self.headers, body, read_only=read_only or user == READER)
                 headers["X-ClickHouse-Query-Id"] = request.query_id or str(uuid.uuid4())
-                with self.server.engine.run(request.query) as answer:
+                with self.server.engine.run(request.query, self._session) as answer:
                     self._answer(request, answer, headers)
             except QueryError as error:
                 self._fail(error, headers)

@@ -33,3 +33,4 @@ class Answer:
     output_format: str
     summary: dict[str, str]
     streamed: bool = False
+    left_session: bool = False  # nothing that was asked could have changed it

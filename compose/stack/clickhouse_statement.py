@@ -23,6 +23,7 @@ _TOKEN: Final = re.compile(
 _AFTER_FORMAT: Final = re.compile(rb"[ \t\f]*\r?\n?")
 _LAST_FORMAT: Final = re.compile(rb"\bFORMAT\s+([A-Za-z0-9_]+)\s*(?:SETTINGS\b[^'\"`]*)?;?\s*\Z", re.IGNORECASE)
 _READS: Final = frozenset(b"SELECT WITH FROM SHOW DESCRIBE DESC EXPLAIN EXISTS SET USE".split())
+_LEAVES_SESSION: Final = frozenset(b"SELECT WITH INSERT SHOW DESCRIBE DESC EXISTS CREATE ALTER DROP EXCHANGE".split())
 _FIRST_WORD: Final = re.compile(rb"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
 
 
@@ -101,3 +102,15 @@ def is_select(text: bytes) -> bool:
     """Whether the statement only reads rows, so that it may be run twice and its answer streamed."""
     found = _FIRST_WORD.match(text)
     return found is not None and found.group(1).upper() in {b"SELECT", b"WITH"} and b"INSERT" not in text.upper()
+
+
+def leaves_session(text: bytes) -> bool:
+    """Whether it surely changes nothing for the statements after it: one statement, of a kind that cannot.
+
+    A temporary table is there for later ones, and so would be what a second statement sets.
+    """
+    found = _FIRST_WORD.match(text)
+    is_one = b";" not in text.strip().removesuffix(b";")  # or it stands in a text: then it is not sure
+    return (
+        found is not None and found.group(1).upper() in _LEAVES_SESSION and is_one and b"TEMPORARY" not in text.upper()
+    )

@@ -31,6 +31,7 @@ _VERSIONS: Final = (
     " (file String, sha256 String, applied_at DateTime64(6, 'UTC') default now64(6))"
     " engine = ReplacingMergeTree order by file"
 )
+_APPLIED: Final = "insert into schema_version (file, sha256) values (%(file)s, %(sha256)s)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,5 +115,5 @@ def _apply(client: Client, file: str, text: str, known: dict[str, str]) -> bool:
         raise InvariantViolation(f"{file} was edited after it was applied; write a new file instead")
     for statement in statements(text):
         client.command(statement)
-    client.insert("schema_version", [[file, digest]], column_names=["file", "sha256"])
+    client.command(_APPLIED, {"file": file, "sha256": digest})  # insert() would describe the table for each of them
     return True

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from clickhouse_connect.driver.exceptions import StreamFailureError
 
-from tests.contracts.conftest import PASSWORD
+from tests.contracts.conftest import PASSWORD, READER_PASSWORD
 
 if TYPE_CHECKING:
     from tests.contracts.conftest import FrontProcess
@@ -129,6 +129,51 @@ def test_a_client_that_leaves_half_way_inserts_nothing(front: FrontProcess) -> N
     connection.endheaders(b"1\n2\n3\n")
     connection.close()
     assert ask(front, "SELECT count() FROM half", database="millrace")[2] == b"0\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "url"),
+    [
+        ("SET max_threads = 3", {}),
+        ("SELECT 1; SET max_threads = 3", {}),
+        ("SELECT 1; USE system", {}),
+        ("SELECT 1 SETTINGS max_threads = 3", {}),
+        ("SELECT {n:UInt8}", {"param_n": "3"}),
+        ("SELECT nothing", {}),
+        ("SELECT number FROM numbers(1000000)", {"max_block_size": "1000"}),
+        ("CREATE TEMPORARY TABLE lasting (n UInt8)", {}),
+        ("SELECT 1; CREATE TEMPORARY TABLE lasting (n UInt8)", {}),
+        ("INSERT INTO kept FORMAT CSV\n3\n", {"param_n": "3"}),
+        ("INSERT INTO kept SETTINGS max_threads = 3 FORMAT CSV\n3\n", {}),
+        ("INSERT INTO kept FORMAT CSV\nnothing\n", {}),
+        ("SELECT 1", {"database": "system", "max_threads": "3"}),
+    ],
+)
+def test_nothing_of_a_request_holds_for_the_next_one_of_its_connection(
+    front: FrontProcess, sql: str, url: dict[str, str]
+) -> None:
+    """Between two that say the same, which have one session of the engine; and a reader's is a reader's."""
+    ask(front, "CREATE TABLE IF NOT EXISTS kept (n UInt8) ENGINE = Memory")
+    connection = HTTPConnection("127.0.0.1", front.server.port, timeout=20)
+
+    def asked(sql: str, user: str = "default", key: str = PASSWORD, **url: str) -> tuple[int, bytes]:
+        headers = {"X-ClickHouse-User": user, "X-ClickHouse-Key": key}
+        connection.request("POST", "/?" + urlencode(url), body=sql.encode(), headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def seen() -> list[tuple[int, ...] | tuple[int, bytes]]:
+        threads = asked("SELECT getSetting('max_threads'), currentDatabase()")
+        return [threads, *(asked(text)[:1] for text in ("SELECT count() FROM lasting", "SELECT {n:UInt8}"))]
+
+    before = seen()
+    for _ in range(2):
+        asked(sql, **url)
+        assert seen() == before
+    assert [status for status, *_ in before] == [200, 403, 400], "what is no table may be a file"
+    users = (("default", PASSWORD), ("reader", READER_PASSWORD), ("default", PASSWORD))
+    assert [asked("SELECT getSetting('readonly')", *user)[1] for user in users] == [b"0\n", b"2\n", b"0\n"]
+    connection.close()
 
 
 def test_an_error_in_the_middle_of_a_stream_is_seen(front: FrontProcess) -> None:

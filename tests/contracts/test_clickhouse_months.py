@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.servers
 
 #: so many that an insert is seen while some of them are in
-MONTHS: Final = 300
+MONTHS: Final = 150
 ROWS_A_MONTH: Final = 2
 #: an insert may be done before anybody looks
 TRIES: Final = 5

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from compose.stack.clickhouse_statement import is_select, last_format, reads_input, split_insert
+from compose.stack.clickhouse_statement import (
+    is_select,
+    last_format,
+    leaves_session,
+    reads_input,
+    split_insert,
+)
 from tests.each import each
 
 
@@ -71,3 +77,23 @@ def test_last_format_and_select() -> None:
     assert not is_select(b"INSERT INTO t SELECT 1")
     assert not is_select(b"WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x")
     assert not is_select(b"DROP TABLE t")
+
+
+@each(
+    ("text", "leaves"),
+    [
+        (b"SELECT 1", True),
+        (b" -- SET x = 1\n(select 1 settings max_threads = 1);\n", True),
+        (b"INSERT INTO t (a) FORMAT Native", True),
+        (b"create table t (a Int8) engine = Memory", True),
+        (b"CREATE /* of this session */ temporary TABLE t (a Int8)", False),
+        (b"SELECT 1; SET max_threads = 1", False),
+        (b"SELECT ';'", False),  # it is not looked at so closely
+        (b"SET max_threads = 1", False),
+        (b"USE system", False),
+        (b"KILL QUERY WHERE 1", False),  # whatever is not known
+        (b"", False),
+    ],
+)
+def test_what_may_change_the_session_of_later_statements_is_told(text: bytes, *, leaves: bool) -> None:
+    assert leaves_session(text) is leaves
