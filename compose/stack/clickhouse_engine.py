@@ -25,7 +25,7 @@ from compose.stack.clickhouse_errors import (
     QueryError,
 )
 from compose.stack.clickhouse_query import Answer, Query
-from compose.stack.clickhouse_session import Session, quoted
+from compose.stack.clickhouse_session import SETTING_NAME, Session, quoted
 from compose.stack.clickhouse_statement import (
     Insert,
     calls_python,
@@ -53,7 +53,6 @@ _CONFIGURATION: Final = (
 )
 #: words with which a statement names a file of the machine: no grant rules them, so both are refused anywhere
 _FILES: Final = re.compile(rb"OUTFILE|INFILE", re.IGNORECASE)
-_PARAMETER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: formats whose blocks can be sent one after another: no header, footer or separator around all of them
 _STREAMED_FORMATS: Final = frozenset({"Native", "TabSeparated", "TSV", "CSV", "RowBinary", "JSONEachRow"})
 
@@ -173,7 +172,7 @@ def _blocks(stream: Any, first: Any) -> Iterator[bytes]:
 
 def _insert(connection: Connection, query: Query, text: bytes, insert: Insert) -> Answer:
     for name, value in query.parameters.items():
-        if not _PARAMETER_NAME.fullmatch(name):
+        if not SETTING_NAME.fullmatch(name):
             raise QueryError.named(NOT_IMPLEMENTED, "NOT_IMPLEMENTED", f"Unknown parameter name {name!r}")
         connection.query(f"SET param_{name} = {quoted(value)}")
     if query.sql:

@@ -19,7 +19,8 @@ from compose.stack.clickhouse_errors import UNKNOWN_SETTING, QueryError
 if TYPE_CHECKING:
     from compose.stack.clickhouse_query import Query
 
-_SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+#: of a parameter, too, which SET knows as a setting
+SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 #: what a server does where the embedded engine has other defaults, and the bounds of one query
 _DEFAULTS: Final = {
     "implicit_select": "0",
@@ -77,7 +78,7 @@ def _said(query: Query) -> object:
 def _configure(connection: Connection, query: Query) -> None:
     settings = _DEFAULTS | query.settings
     for name in settings:
-        if not _SETTING_NAME.fullmatch(name):
+        if not SETTING_NAME.fullmatch(name):
             raise QueryError.named(UNKNOWN_SETTING, "UNKNOWN_SETTING", f"Unknown setting {name!r}")
     connection.query("SET " + ", ".join(f"{name} = {quoted(value)}" for name, value in settings.items()))
     if query.database:
