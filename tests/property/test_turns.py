@@ -127,7 +127,8 @@ def test_a_caller_alone_has_the_whole_round() -> None:
     assert len(turns.take(0.0)[0]) == limits.TURNS_ROUND_UNITS
 
 
-def test_who_has_others_wait_is_told_once_a_window_and_gets_smaller_turns() -> None:
+def test_who_has_others_wait_is_told_once_a_window_and_keeps_its_turns() -> None:
+    """Smaller ones would come more often, and each is a round that others wait for."""
     turns, offsets, found = Turns(), itertools.count(), []
     turns.add(record(next(offsets), NOISY) for _ in range(5_000))
     for second in range(int(limits.NOISE_WINDOW_S) + 1):
@@ -138,7 +139,24 @@ def test_who_has_others_wait_is_told_once_a_window_and_gets_smaller_turns() -> N
     assert found[0].share > limits.NOISE_SHARE_MAX
     turns.add(record(next(offsets), caller) for caller in QUIET)
     given = Counter(one.command.scope for one in turns.take(99.0)[0] if one.command)
-    assert given[NOISY] == limits.TURNS_OF_NOISY_UNITS_MAX
+    assert given[NOISY] == limits.TURNS_OF_CALLER_UNITS_MAX
+
+
+def test_who_lately_had_most_has_no_whole_round_even_where_nobody_else_waits() -> None:
+    """Whoever comes while its round is under way waits for the end of it."""
+    turns, offsets = Turns(), itertools.count()
+
+    def takes(at_s: float) -> int:
+        return len(turns.take(at_s)[0])
+
+    turns.add(record(next(offsets), NOISY) for _ in range(4 * limits.TURNS_ROUND_UNITS))
+    assert takes(100.0) == limits.TURNS_ROUND_UNITS  # there are no others
+    turns.add([record(next(offsets), QUIET[0])])
+    assert takes(100.1) == limits.TURNS_OF_CALLER_UNITS_MAX + 1
+    assert takes(100.2) == limits.TURNS_OF_CALLER_UNITS_MAX
+    for windows in (1, 2):  # the others count to the end of the window after theirs
+        assert takes(100.2 + windows * limits.NOISE_WINDOW_S) == limits.TURNS_OF_CALLER_UNITS_MAX
+    assert takes(100.3 + 2 * limits.NOISE_WINDOW_S) == limits.TURNS_ROUND_UNITS
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Deficit round robin over the callers of a partition, so that a busy caller does not delay the others.
 
 The waiting records of an aggregate are in one queue, in the order of their offsets, whoever sent them. A record costs
-one unit, and one more for each KiB. A caller far above its share gets smaller turns and is reported as noisy.
+one unit, and one more for each KiB. Who lately had most of the work gets small rounds even where nobody else waits, and
+a caller far above its share is reported as noisy.
 Pure: the time is an argument.
 """
 
@@ -58,12 +59,14 @@ class Turns:
         That caller's commands are gathered for a moment, so that the others seldom have to wait for a running round,
         and it costs the machine fewer transactions.
         """
-        callers = list(self._queues)
-        if len(callers) != 1 or not self.noise.had_most_lately(callers[0]):
-            return 0.0
-        if self._units[callers[0]] >= limits.TURNS_OF_CALLER_UNITS_MAX:
+        if not self._is_of_most() or self._units.total() >= limits.TURNS_OF_CALLER_UNITS_MAX:
             return 0.0
         return self.noise.took_s + limits.TURNS_PAUSE_MS / 1_000
+
+    def _is_of_most(self) -> bool:
+        """Whether all that waits is of one caller, who lately had most of the work while others had some."""
+        callers = list(self._queues)
+        return len(callers) == 1 and self.noise.had_most_lately(callers[0])
 
     def take(self, now_s: float) -> tuple[list[Record], list[NoisyCaller]]:
         """The records to decide next, in the order of offsets, of each aggregate the oldest; and the noisy callers.
@@ -71,13 +74,13 @@ class Turns:
         Takes at least one record if any waits. A caller that is left waiting gets its next turn before any other caller
         gets a second one.
         """
-        bounds = self._bounds()
+        bound = self._bound()
         chosen: list[Record] = []
         spent: Counter[str] = Counter()
         order, had_enough = deque(self._queues), list[str]()
         while order and spent.total() < limits.TURNS_ROUND_UNITS:
             caller = order.popleft()
-            queue, bound = self._queues[caller], bounds.get(caller, limits.TURNS_OF_CALLER_UNITS_MAX)
+            queue = self._queues[caller]
             deficit = self._deficits.get(caller, 0) + limits.TURN_UNITS
             while queue and cost(queue[0]) <= deficit and spent[caller] < bound:
                 deficit -= cost(queue[0])
@@ -95,11 +98,14 @@ class Turns:
         chosen.sort(key=_offset)
         return chosen, self.noise.heard(spent, self._units, now_s)
 
-    def _bounds(self) -> dict[str, int]:
-        """The callers whose bound for a round differs, with their bounds."""
-        if len(self._queues) == 1:
-            return dict.fromkeys(self._queues, limits.TURNS_ROUND_UNITS)
-        return dict.fromkeys(self.noise.callers, limits.TURNS_OF_NOISY_UNITS_MAX)
+    def _bound(self) -> int:
+        """Of the units of each caller in this round.
+
+        Nobody has less than the others, however much it had: what a round leaves comes in further rounds, and those
+        are what the others wait for.
+        """
+        is_alone = len(self._queues) == 1 and not self._is_of_most()
+        return limits.TURNS_ROUND_UNITS if is_alone else limits.TURNS_OF_CALLER_UNITS_MAX
 
     def _out(self, queue: deque[Record]) -> Record:
         record = queue.popleft()
@@ -115,7 +121,6 @@ class Noise:
     """Finds the callers of one partition that made others wait in the last whole window."""
 
     def __init__(self) -> None:
-        self.callers: frozenset[str] = frozenset()
         self.took_s = 0.0  # when the last round was taken
         self._began_s: float | None = None
         self._spent: Counter[str] = Counter()
@@ -134,7 +139,6 @@ class Noise:
         if now_s - self._began_s < limits.NOISE_WINDOW_S:
             return []
         found = noisy_of(self._spent, self._left)
-        self.callers = frozenset(one.caller for one in found)
         self._began_s, self._before = now_s, Counter(self._spent)
         self._spent.clear()
         self._left.clear()

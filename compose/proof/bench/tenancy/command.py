@@ -28,8 +28,9 @@ def tenancy(
         int, typer.Option(min=1_000, max=limits.BENCH_MOVE_ROWS_MAX, help="Rows of the tenant that is moved.")
     ] = limits.BENCH_MOVE_ROWS_DEFAULT,
     seconds: Annotated[
-        float, typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Length of each measurement of latency.")
-    ] = limits.BENCH_SECONDS_DEFAULT,
+        float,
+        typer.Option(min=1, max=limits.BENCH_SECONDS_MAX, help="Of latency alone, and as many beside a noisy tenant."),
+    ] = limits.BENCH_FAIRNESS_SECONDS_DEFAULT,
     home: Home = None,
 ) -> None:
     """Measure tenants made, a move, fairness beside a noisy tenant, metering (each event once), and isolated reads.
