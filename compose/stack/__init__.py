@@ -1,1 +1,1 @@
-"""The embedded stack: real servers, one module each, on loopback and in one home folder."""
+"""The embedded stack: real servers, a module or a room each, on loopback and in one home folder."""

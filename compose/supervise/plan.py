@@ -14,7 +14,7 @@ from compose.services import ops
 from compose.settings.limiter_gateways import gateway_addresses
 from compose.settings.processors import port_name
 from compose.settings.service_processes import PROCESSES, process_counts
-from compose.stack.clickhouse import ClickHouse
+from compose.stack.clickhouse.server import ClickHouse
 from compose.stack.errors import StackError
 from compose.stack.kafka import Kafka
 from compose.stack.ports import LOOPBACK, PortLeases

@@ -11,7 +11,7 @@ import clickhouse_connect
 import pytest
 
 from compose.stack import processes
-from compose.stack.clickhouse import ClickHouse
+from compose.stack.clickhouse.server import ClickHouse
 from compose.stack.ports import PortLeases
 from tests.eventually import eventually, patient
 

@@ -96,7 +96,7 @@ def test_the_engine_is_told_what_the_kernel_told_its_process(tmp_path: Path) -> 
     code = """
 import sys
 from pathlib import Path
-from compose.stack.clickhouse_front import _confine
+from compose.stack.clickhouse.front import _confine
 _confine(Path(sys.argv[1]))
 assert Path("/proc/self/auxv").read_bytes() and Path("/proc/self/maps").read_bytes()
 try:

@@ -64,7 +64,7 @@ KINDS: dict[str, Kind] = {
     "reconciliation.payments.settlement.line.UnreadableReport": V,
     "reconciliation.payments.settlement.line.Unclassifiable": V,
     "dataflows.payments.webhooks.fields.Surprise": V,
-    "compose.stack.clickhouse_errors.QueryError": V,
+    "compose.stack.clickhouse.errors.QueryError": V,
     "limiter.frames.frames.FrameError": V,
     "compose.proof.demo.limiter.replay.NotAnswered": A,  # it may have been charged
     "limiter.policy.snapshot.SnapshotRefused": V,

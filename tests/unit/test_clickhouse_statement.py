@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compose.stack.clickhouse_statement import (
+from compose.stack.clickhouse.statement import (
     is_select,
     last_format,
     leaves_session,

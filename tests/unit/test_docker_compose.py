@@ -15,8 +15,8 @@ from compose.settings.addresses import DATABASE
 from compose.settings.preferred_ports import PREFERRED_PORTS
 from compose.settings.settings import Settings
 from compose.settings.unknown_variables import PREFIX
-from compose.stack.clickhouse import ClickHouse
-from compose.stack.clickhouse_users import USER
+from compose.stack.clickhouse.server import ClickHouse
+from compose.stack.clickhouse.users import USER
 from compose.stack.kafka import Kafka
 from compose.stack.kafka_jars import KAFKA
 from compose.stack.postgres import SUPERUSER, Postgres

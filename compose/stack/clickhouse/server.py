@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from compose import limits
-from compose.stack.clickhouse_users import READER, USER
+from compose.stack.clickhouse.users import READER, USER
 from compose.stack.errors import StackError
 from compose.stack.ports import LOOPBACK
 from sinks import private_file
@@ -55,7 +55,7 @@ class ClickHouse:
     def command(self) -> Sequence[str]:
         """The front in the foreground."""
         where = ["--port", str(self.port), "--data", str(self.data), "--passwords", str(self._passwords)]
-        return [sys.executable, "-m", "compose.stack.clickhouse_front", *where]
+        return [sys.executable, "-m", "compose.stack.clickhouse.front", *where]
 
     def environment(self) -> Mapping[str, str]:
         """Nothing is added."""

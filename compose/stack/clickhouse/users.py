@@ -1,4 +1,4 @@
-"""The two users of the embedded ClickHouse; what each may do stands in ``clickhouse_users.xml``."""
+"""The two users of the embedded ClickHouse; what each may do stands in ``users.xml``."""
 
 from __future__ import annotations
 

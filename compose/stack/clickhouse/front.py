@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface over the chdb engine: ``python -m compose.stack.clickhouse_front``.
+"""ClickHouse's HTTP interface over the chdb engine: ``python -m compose.stack.clickhouse.front``.
 
 ``clickhouse-connect`` and every other HTTP client use it as they use a real server; ``compose/README.md`` lists
 what it does not do. It listens on loopback only and asks every caller for a password: that of ``default``, or of
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from compose import limits
-from compose.stack.clickhouse_codings import accepted_coding, body_chunks, compress
-from compose.stack.clickhouse_errors import QueryError
-from compose.stack.clickhouse_request import Request, authenticate, read_request
-from compose.stack.clickhouse_users import READER, USER
+from compose.stack.clickhouse.codings import accepted_coding, body_chunks, compress
+from compose.stack.clickhouse.errors import QueryError
+from compose.stack.clickhouse.request import Request, authenticate, read_request
+from compose.stack.clickhouse.users import READER, USER
 from compose.stack.niceness import give_way
 from compose.stack.ports import LOOPBACK
 from sinks.landlock import confine
@@ -34,9 +34,9 @@ from sinks.landlock import confine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compose.stack.clickhouse_engine import Engine
-    from compose.stack.clickhouse_query import Answer
-    from compose.stack.clickhouse_session import Session
+    from compose.stack.clickhouse.engine import Engine
+    from compose.stack.clickhouse.query import Answer
+    from compose.stack.clickhouse.session import Session
 
 _OK_BODY: Final = b"Ok.\n"
 _HEALTH_PATHS: Final = frozenset({"/ping", "/replicas_status"})
@@ -215,7 +215,7 @@ def _confine(data: Path) -> None:
     process, ours among them. But what the kernel told this one: the engine looks for that in ``auxv``, and where it may
     not in the memory behind its environment, which may be anything (one start in some hundreds crashed).
     """
-    ours = [Path(__file__).parents[1], Path(limits.__file__).parent]
+    ours = [Path(__file__).parents[2], Path(limits.__file__).parent]
     told = ("/proc/self/auxv", "/proc/self/maps")
     system = ("/usr", "/lib", "/lib64", *told, "/sys", "/etc/localtime", "/etc/ld.so.cache")
     devices = map(Path, ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
@@ -232,7 +232,7 @@ def serve(port: int, data: Path, passwords: dict[str, str]) -> None:
     _confine(data)
     # chdb loads it, and numpy with it, for tables of Arrow in Python, which no request asks for: 40 MB
     sys.modules["pyarrow"] = None  # type: ignore[assignment]
-    from compose.stack.clickhouse_engine import Engine  # noqa: PLC0415 - its threads begin here, confined as this one
+    from compose.stack.clickhouse.engine import Engine  # noqa: PLC0415 - its threads begin here, confined as this one
 
     engine = Engine(data / "engine")
     front = Front(port, engine, passwords, spool)
@@ -247,7 +247,7 @@ def serve(port: int, data: Path, passwords: dict[str, str]) -> None:
 
 def main() -> None:
     """Reads the command line, and its users' passwords from a private file."""
-    parser = argparse.ArgumentParser(prog="clickhouse_front")
+    parser = argparse.ArgumentParser(prog="compose.stack.clickhouse.front")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--passwords", type=Path, required=True)

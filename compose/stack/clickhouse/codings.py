@@ -10,7 +10,7 @@ import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 
 from compose import limits
-from compose.stack.clickhouse_errors import (
+from compose.stack.clickhouse.errors import (
     BAD_ARGUMENTS,
     CANNOT_DECOMPRESS,
     NOT_IMPLEMENTED,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from chdb.state.sqlitelike import Connection
 
 from compose import limits
-from compose.stack.clickhouse_errors import UNKNOWN_SETTING, QueryError
+from compose.stack.clickhouse.errors import UNKNOWN_SETTING, QueryError
 
 if TYPE_CHECKING:
-    from compose.stack.clickhouse_query import Query
+    from compose.stack.clickhouse.query import Query
 
 #: of a parameter, too, which SET knows as a setting
 SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from compose import limits as compose_limits
-from compose.stack.clickhouse_errors import (
+from compose.stack.clickhouse.errors import (
     AUTHENTICATION_FAILED,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
     QueryError,
 )
-from compose.stack.clickhouse_query import Query
-from compose.stack.clickhouse_users import USER
+from compose.stack.clickhouse.query import Query
+from compose.stack.clickhouse.users import USER
 from schemas import limits
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 from chdb.state.sqlitelike import Connection
 
 from compose import limits
-from compose.stack.clickhouse_errors import (
+from compose.stack.clickhouse.errors import (
     ACCESS_DENIED,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
@@ -24,9 +24,9 @@ from compose.stack.clickhouse_errors import (
     TOO_MANY_SIMULTANEOUS_QUERIES,
     QueryError,
 )
-from compose.stack.clickhouse_query import Answer, Query
-from compose.stack.clickhouse_session import SETTING_NAME, Session, quoted
-from compose.stack.clickhouse_statement import (
+from compose.stack.clickhouse.query import Answer, Query
+from compose.stack.clickhouse.session import SETTING_NAME, Session, quoted
+from compose.stack.clickhouse.statement import (
     Insert,
     calls_python,
     is_select,
@@ -40,7 +40,7 @@ from compose.stack.clickhouse_statement import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_USERS: Final = Path(__file__).with_name("clickhouse_users.xml")
+_USERS: Final = Path(__file__).with_name("users.xml")
 _CONFIGURATION: Final = (
     "<clickhouse><user_directories><users_xml><path>{}</path></users_xml></user_directories>"
     # by itself the engine looks at its memory twenty times a second, also when nobody asks for anything
