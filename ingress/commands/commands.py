@@ -238,8 +238,8 @@ def _answer(request: envelope.Request, pending: Pending, *, respond_async: bool)
     """The answer for the state of a command: decided, failed, accepted, or unknown to us."""
     if pending.error is not None:
         return answers.failed(pending.error)
-    # a decision may arrive before Kafka's acknowledgement: a decided command is in Kafka
-    if respond_async and (pending.place is not None or pending.outcome is not None):
+    # decided, and not acknowledged in time: the decision is told, since nobody would find out without the place
+    if respond_async and pending.place is not None:
         return answers.pending(pending.command.request_id)
     if pending.outcome == "committed":
         return answers.committed(request.operation, pending.body, replayed=pending.replayed)

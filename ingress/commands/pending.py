@@ -51,8 +51,8 @@ class Pending:
         """Notes that the command was not acknowledged. Whether Kafka has it, the same identity finds out."""
         if self.open:
             self.error = error
-            self.call.one_acknowledged()  # no other acknowledgement will come
             self.call.one_closed()
+        self.call.one_acknowledged()  # no other acknowledgement will come
 
     def decided(self, outcome: records.Outcome, body: bytes, *, replayed: bool) -> None:
         """Takes the owner's result."""
@@ -102,9 +102,13 @@ class Call:
             self.done.get_loop().call_later(limits.INGRESS_DRAIN_ACKNOWLEDGED_S, self.stop_waiting)
 
     def one_closed(self) -> None:
-        """Ends the wait when no command is open."""
+        """Ends the wait when no command is open, but not of a call that waits for acknowledgements.
+
+        On a busy machine the owner decides before Kafka has told that and where it holds the command. Of one that its
+        owner stores nothing of, such as one on a parked object, that place alone shows that it is over.
+        """
         self._open -= 1
-        if self._open <= 0:
+        if self._open <= 0 and not self._only_acknowledged:
             self.stop_waiting()
 
     def stop_waiting(self) -> None:

@@ -12,7 +12,7 @@ from tests.servers import NOWHERE
 # What is left by a call that waited in vain is collected by the client's own thread, as it hands out the answer to another
 # question; then the processes of a machine with many such calls end theirs, and a forked process one of its own.
 _COLLECTED: Final = f"""
-import gc, os
+import gc, os, warnings
 gc.disable()
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import NewTopic
@@ -47,6 +47,7 @@ print("collected", collected[0] > 0, all_ended(), flush=True)
 clients = [KafkaAdmin(SETTINGS) for _ in range(5)]
 del clients
 print("let go of", all_ended(), flush=True)
+warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: of a fork beside threads, as this one is
 if not (child := os.fork()):
     KafkaAdmin(SETTINGS)
     print("forked", all_ended(), flush=True)

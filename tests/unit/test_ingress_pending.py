@@ -76,6 +76,20 @@ def test_an_acknowledgement_alone_ends_only_an_asynchronous_call(call: Calls) ->
     assert (patient.done.done(), hasty.done.done()) == (False, True)
 
 
+def test_an_asynchronous_call_waits_for_its_place_in_the_topic_also_when_it_is_decided_before(call: Calls) -> None:
+    """The owner's result overtakes Kafka's acknowledgement. Without the place its note would never end."""
+    held, lost = call(2, only_acknowledged=True), call(2, only_acknowledged=True)
+    for waiting in (held, lost):
+        for pending in waiting.pendings:
+            pending.decided("parked", b"{}", replayed=False)
+        waiting.pendings[0].acknowledged(1, 10)
+        assert not waiting.done.done()
+    held.pendings[1].acknowledged(1, 11)
+    lost.pendings[1].failed(errors.Unavailable())  # it will not come
+    assert (held.done.done(), lost.done.done()) == (True, True)
+    assert (held.pendings[1].place, lost.pendings[1].place, lost.pendings[1].error) == ((1, 11), None, None)
+
+
 def test_a_drained_call_waits_for_acknowledgements_only(call: Calls) -> None:
     held, under_way = call(2), call(2)
     for pending in (*held.pendings, under_way.pendings[0]):
