@@ -1,12 +1,13 @@
 -- name: objects_read
--- What cases are about, whose it is, and whether it is gone; what is there comes first, a post before a medium, and both
--- before a user. Primary keys.
+-- What cases are about, whose it is, and whether it is gone, as all is from the erasure of its author on; what is there comes
+-- first, a post before a medium, and both before a user. Primary keys.
 select distinct on (id) id, kind, author_id, is_gone, version from (
-    select t.id, 1 as place, 'post' as kind, p.author_id, p.state <> 'published' as is_gone, p.version
-    from unnest(%s::text[]) as t (id) join post p on p.post_id = t.id
+    select t.id, 1 as place, 'post' as kind, p.author_id,
+           p.state <> 'published' or a.state not in ('active', 'suspended') as is_gone, p.version
+    from unnest(%s::text[]) as t (id) join post p on p.post_id = t.id join author a on a.user_id = p.author_id
     union all
-    select t.id, 2, 'media', m.owner_id, m.scan_state = 'deleted', m.version
-    from unnest(%s::text[]) as t (id) join media m on m.media_id = t.id
+    select t.id, 2, 'media', m.owner_id, m.scan_state = 'deleted' or a.state not in ('active', 'suspended'), m.version
+    from unnest(%s::text[]) as t (id) join media m on m.media_id = t.id join author a on a.user_id = m.owner_id
     union all
     select t.id, 3, 'user', a.user_id, a.state not in ('active', 'suspended'), a.version
     from unnest(%s::text[]) as t (id) join author a on a.user_id = t.id) found

@@ -21,7 +21,7 @@ from dataflows.tenancy.owner_costs import OwnerCosts
 from schemas.records import Command, Denial, Rejection
 from schemas.refusals import stale
 from schemas.tenancy import limits
-from schemas.tenancy.desk_operations import DESK, DESK_OPERATIONS, REQUEST_SUPPORT_GRANT
+from schemas.tenancy.desk_operations import DESK, DESK_OPERATIONS, OPENS_A_GRANT
 from schemas.tenancy.operations import OPERATIONS, made_id, scope_of
 from schemas.tenancy.rendering import export_document, migration_document, tenant_document
 from schemas.topics import partition_for
@@ -84,7 +84,7 @@ class TenancyWorkspace:
         self._costs.committed()
 
     def _at_desk(self, found: Tenant, command: Command, now: int) -> Committed | Rejection:
-        if command.operation == REQUEST_SUPPORT_GRANT and found.state in ("deleting", "deleted"):
+        if command.operation in OPENS_A_GRANT and found.state in ("deleting", "deleted"):
             return tenant.conflict(found, "there is nothing to look at")
         terms = DeskTenant(found.tenant_id, found.tier, found.home_currency, found.prices)
         decided = self._desk.decide(terms, command, now)

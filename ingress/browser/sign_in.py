@@ -50,7 +50,11 @@ class SignIn:
         if found.session is not None:
             return self._site.go(self._site.home)
         target = self._site.inside(request.query_params.get("next"))
-        return found.page("sign_in.html", next=target, problem=None, at_issuer=found.part(AuthorizationCode).is_offered)
+        had_session = self._site.cookie in request.cookies  # else what is missing after a form is anybody's guess
+        problem = "The session is over; sign in again." if had_session else None
+        return found.page(
+            "sign_in.html", next=target, problem=problem, at_issuer=found.part(AuthorizationCode).is_offered
+        )
 
     async def open(self, request: Request) -> Response:
         """Opens a session for a verified token with a scope of these pages; the token itself is kept nowhere."""

@@ -45,7 +45,8 @@ class Why:
             reasons.append({"reason": "media_waits", "media_id": media_id, "scan_state": state})
         if kept := _KEPT.get(row["visibility"]) or ("private_account" if row["is_private"] else None):
             reasons.append({"reason": kept})
-        return _said(post_id, reasons, is_seen=True, is_in_home=True)
+        is_shown = not row["is_suspended"]  # with its author it is shown to nobody, its author neither
+        return _said(post_id, reasons, is_seen=is_shown, is_in_home=is_shown)
 
 
 def _of_another(row: Json) -> list[Json]:

@@ -209,7 +209,7 @@ def components() -> Json:
     note = {"note": ACTIVATE["note"].type.json}
     soak = {"soak_s": DRAIN["soak_s"].type.json | INTEGER_OR_NULL}
     key_state = {"enum": ["active", "decrypt_only", "destroyed"]}
-    quota = a_schema({"dimension": STRING, "limit": INTEGER_OR_NULL, "used": INTEGER})
+    quota = a_schema({"dimension": STRING, "limit": INTEGER_OR_NULL, "used": INTEGER_OR_NULL})
     return {
         "Tenant": _TENANT,
         "TenantPage": page_of(ref("Tenant")),

@@ -21,8 +21,9 @@ class Quotas:
         self._store = store
 
     async def of(self, tenant: Tenant) -> dict[str, Any]:
-        """Every dimension that has a limit, or is counted."""
+        """Every dimension that has a limit, or is counted here; usage that is metered is not: ``used`` is None."""
         used = dict(await self._store.rows("quota_usage", {"tenant_id": tenant.tenant_id}))
         limits = limits_of(tenant.quotas)
-        dimensions = sorted({RESOURCES, *used, *limits})
-        return {"data": [{"dimension": d, "limit": limits.get(d), "used": used.get(d, 0)} for d in dimensions]}
+        counted = {RESOURCES: 0} | used
+        dimensions = sorted({*counted, *limits})
+        return {"data": [{"dimension": d, "limit": limits.get(d), "used": counted.get(d)} for d in dimensions]}

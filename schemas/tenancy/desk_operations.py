@@ -25,6 +25,8 @@ ADJUST_USAGE: Final = "adjust_usage"
 GRANT_CREDIT: Final = "grant_credit"
 SET_ENTITLEMENTS: Final = "set_entitlements"
 REQUEST_SUPPORT_GRANT: Final = "request_support_grant"
+#: after which support may see more than before
+OPENS_A_GRANT: Final = (REQUEST_SUPPORT_GRANT, "approve_support_grant", "consent_support_grant")
 #: what a grant may allow
 WRITES: Final = "resources:write"
 GRANTED_SCOPES: Final = ("resources:read", WRITES, "usage:read")

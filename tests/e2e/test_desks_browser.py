@@ -122,7 +122,7 @@ def test_pages_of_moderation(
     assert faults_of(desk.page, (DESK, *objects, f"{DESK}/appeals", f"{DESK}/decisions")) == {}
     desk.page.set_viewport_size(PHONE)
     desk.page.goto(DESK)
-    expect(desk.page.get_by_role("button", name=f"Assign {waiting} to yourself")).to_be_in_viewport(ratio=1)
+    expect(desk.page.get_by_role("button", name=f"Assign to me: {waiting}")).to_be_in_viewport(ratio=1)
     desk.page.goto(f"{DESK}/decisions")
     reached = desk.page.locator("tbody tr", has_text=decided).locator("td").last
     expect(reached).to_be_in_viewport(ratio=1)

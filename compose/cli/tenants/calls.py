@@ -42,9 +42,23 @@ Token = Annotated[
         help="Who asks: a token with the scope tenants:admin, or the one that is named above.",
     ),
 ]
+
+
+def _not_empty(context: typer.Context, parameter: typer.CallbackParam, key: str) -> str:
+    """An empty one would be a new one each time, which is what a shell's unset variable must not lead to."""
+    source = context.get_parameter_source(parameter.name or "")
+    if not key and source is not None and source.name != "DEFAULT":
+        raise typer.BadParameter("must not be empty")
+    return key
+
+
 Key = Annotated[
     str,
-    typer.Option("--idempotency-key", help="Of a call that was cut: sent again under it, nothing is done twice."),
+    typer.Option(
+        "--idempotency-key",
+        callback=_not_empty,
+        help="Of a call that was cut: sent again under it, nothing is done twice.",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for the tenant's name.")]
 Limit = Annotated[int, typer.Option(min=1, max=100, help="So many lines.")]

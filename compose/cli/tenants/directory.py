@@ -10,6 +10,7 @@ import typer
 from compose.cli.audit import head_of
 from compose.cli.options import AsJson, Token
 from compose.cli.tenants import shown
+from compose.cli.tenants.calls import Tenant
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -22,7 +23,7 @@ Note = Annotated[str, typer.Option("--note", help="Why; it stands in the audit l
 
 
 @app.command()
-def where(tenant: str, as_json: AsJson = False) -> None:
+def where(tenant: Tenant, as_json: AsJson = False) -> None:
     """Name the stores that hold rows of a tenant, with how an analyst reads them."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import stores_of  # noqa: PLC0415 - imports the driver
@@ -66,7 +67,7 @@ def list_(
 
 @app.command("audit")
 def audit_(
-    tenant: str,
+    tenant: Tenant,
     as_json: AsJson = False,
     noted: Annotated[
         str | None, typer.Option(metavar="LINK:HASH", help="A head that an earlier run printed and you kept elsewhere.")
@@ -110,7 +111,7 @@ def noisy_(as_json: AsJson = False) -> None:
         what = f"{row['units_left']:,} ms" if of_database else f"{row['units_left']:,} units waited"
         said = f"{row['share_percent']} % of {where}, {what}"
         print(f"{shown.cell(row['caller'])}  {row['seen_at']:%F %T}\n  {said}")
-        print(f"  {row['proposal'] or ('nothing is proposed' if of_database else 'its turns are smaller')}")
+        print(f"  {row['proposal'] or 'nothing is proposed'}")
     if not rows:
         print("nobody was noisy")
 
@@ -141,7 +142,7 @@ def lift_(token: Token, note: Note) -> None:
 
 
 @app.command()
-def show(tenant: str, as_json: AsJson = False) -> None:
+def show(tenant: Tenant, as_json: AsJson = False) -> None:
     """Show one tenant."""
     from reconciliation.audit.log import audited  # noqa: PLC0415
     from reconciliation.tenancy.tenant_stores import tenant_of  # noqa: PLC0415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -37,6 +38,8 @@ def export(
 
     Example: millrace tenants export tn_1 --output acme.ndjson
     """
+    if output is not None:
+        _require_place(output)
     made = calls.command(token, f"tenants/{tenant}/export", {}, key, makes=True)
     path = f"tenants/{tenant}/exports/{made['export_id']}"
     done = calls.becomes(lambda: calls.read(token, path), lambda found: found["state"] in _ENDED, made["export_id"])
@@ -58,6 +61,14 @@ def exports(tenant: Tenant, token: Token, limit: Limit = 20, cursor: Cursor = ""
     found = calls.page(token, f"tenants/{tenant}/exports", limit, cursor)
     columns = ("export_id", "state", "resources", "created_at")
     calls.tell_page(found, columns, as_json=as_json, none="nothing was exported")
+
+
+def _require_place(output: Path) -> None:
+    """Raises StackError before anything is asked for: the export of a tenant that offboards is its last state."""
+    if output.is_dir():
+        raise StackError(f"{output} is a folder: name a file")
+    if not os.access(output.absolute().parent, os.W_OK | os.X_OK):
+        raise StackError(f"{output} cannot be written: its folder is not there, or not yours to write to")
 
 
 def _keep(token: str, path: str, export: dict[str, Any], output: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from dataflows.owner.service import Committed, NewEvent
 from dataflows.social.asking import Asking
 from dataflows.social.batch import Notice, SocialBatch
-from dataflows.social.domain import labels, moderation
+from dataflows.social.domain import labels, moderation, refusals
 from dataflows.social.domain.moderation import Report, Ruling, Target
 from dataflows.social.domain.records import Author
 from dataflows.social.handler import Handler, Payload, WorkerHandler
@@ -62,6 +62,8 @@ def _asks_case(asking: Asking, user: str, payload: Payload) -> None:
 
 
 def _assign(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
+    if caller.state != "active":
+        return refusals.SUSPENDED
     known = batch.docket.cases.get(str(command.payload["object_id"]))
     after = moderation.assigned(known, caller.user_id, now)
     if isinstance(after, Rejection):
@@ -86,6 +88,8 @@ def _is_over(expires_at: str, now: int) -> bool:
 
 
 def _decide(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
+    if caller.state != "active":
+        return refusals.SUSPENDED
     object_id = str(command.payload["object_id"])
     target, case = batch.target(object_id), batch.docket.cases.get(object_id)
     if target is None or not moderation.is_decidable(target, case, str(command.payload["decision"])):
@@ -160,6 +164,8 @@ def _asks_verdict(asking: Asking, user: str, payload: Payload) -> None:
 
 def _decide_appeal(batch: SocialBatch, caller: Author, command: Command, now: int) -> Committed | Rejection:
     """Upheld, the decision stays. Reversed, a new one says none, also of what has ended: nothing decided is changed."""
+    if caller.state != "active":
+        return refusals.SUSPENDED
     docket, said = batch.docket, command.payload
     known = next((one for one in docket.appeals.values() if one.appeal_id == said["appeal_id"]), None)
     ruling = docket.rulings.get(known.decision_id) if known else None

@@ -98,13 +98,14 @@ class Certifying:
     def _proved(self, place: Place) -> list[dict[str, str]]:
         control = self._places.control
         sample = self._places.rows_after(place, "", limits.SHRED_SAMPLE_ROWS)
+        share = "a sample of " if len(sample) == limits.SHRED_SAMPLE_ROWS else ""
         rows = hashlib.sha256(b"".join(sealed for _, _, sealed, _ in sample)).hexdigest()
         (parts,) = control.execute(SQL["export_parts"].encode(), {"tenant_id": place.tenant_id}).fetchone() or (0,)
         return [
             {"store": "postgres:tenant_key", "proof": f"no wrapped key is left; from it came the keys of {_OF_ALL}"},
             {
                 "store": f"{place.mode}:{place.placement_id}",
-                "proof": f"{len(sample)} rows lie without a key: {rows}",
+                "proof": f"{share}{len(sample)} rows lie without a key: {rows}",
             },
             {"store": "postgres:tenant_export_part", "proof": f"{parts} parts of exports lie without a key"},
             {

@@ -27,7 +27,7 @@ from schemas.social.moderation_operations import DECISIONS
 from schemas.social.value_types import USER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from ingress.console.visit import Visit
 
@@ -37,6 +37,12 @@ DESK: Final = "/console/moderation"
 _KEY_BYTES: Final = 16
 _OPTIONAL: Final = ("label", "expires_at")
 _VERSION_DIGITS_MAX: Final = 9
+_REFUSALS: Final[dict[int, Callable[[str], errors.Rejected]]] = {
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    410: errors.Gone,
+    422: lambda said: errors.InvalidCommand([], said),
+}
 
 router: Final = visits.router()
 
@@ -110,7 +116,7 @@ async def assign(request: Request, object_id: str) -> Response:
 
 @router.post("/moderation/objects/{object_id}/decide")
 async def decide(request: Request, object_id: str) -> Response:
-    """Decides about an object: in force at once."""
+    """Decides about an object: in force at once. Refused where another decision was made since the page was shown."""
     async with _moderating(request, "moderation.decide", object_id) as found:
         fields = await found.form()
         payload: Json = {"object_id": object_id, "decision": fields.get("decision", "")} | _said(fields)
@@ -119,7 +125,7 @@ async def decide(request: Request, object_id: str) -> Response:
             payload["beside"] = True
         if judged := fields.get("object_version", ""):
             payload["object_version"] = _number("object_version", judged)
-        await _decide(found, "decide_case", fields, payload)
+        await _decide(found, "decide_case", fields, payload, version=fields.get("decision_version"))
     return _to("/decisions")
 
 
@@ -137,20 +143,26 @@ async def decide_appeal(request: Request, appeal_id: str) -> Response:
 async def _moderating(
     request: Request, action: str, name: str, details: dict[str, str] | None = None
 ) -> AsyncIterator[Visit]:
-    """A visit of a moderator, audited. Raises Unauthenticated without a session, Forbidden without the scope."""
+    """A visit of a moderator, audited.
+
+    Raises Unauthenticated without a session, Forbidden without the scope and to a moderator who is suspended.
+    """
     found = await visits.visit(request)
     caller = found.who.caller()
     audit = parts_of(request).get(Audit)
     async with audit.privileged(caller, (MODERATE,), f"console.{action}", name, details or {}):
-        await parts_of(request).get(Users).present(caller)
+        await parts_of(request).get(Users).moderator(caller)
         yield found
 
 
-async def _decide(found: Visit, name: str, fields: Json, payload: Json, path_id: str | None = None) -> None:
-    """Raises StateConflict with the words of the refusal."""
-    outcome = await carry_out(found.request, found.who.caller(), name, fields.get("key", ""), payload, path_id)
-    if outcome.is_refused:
-        raise errors.StateConflict(outcome.refusal)
+async def _decide(
+    found: Visit, name: str, fields: Json, payload: Json, path_id: str | None = None, version: str | None = None
+) -> None:
+    """Raises what the API answers, with the words of the refusal."""
+    key, caller = fields.get("key", ""), found.who.caller()
+    outcome = await carry_out(found.request, caller, name, key, payload, path_id, version)
+    if outcome.refusal is not None:
+        raise _REFUSALS.get(outcome.status, errors.StateConflict)(outcome.refusal)
 
 
 def _said(fields: Json) -> Json:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ingress.commands import calling
 from ingress.http.parts import parts_of
 from ingress.social.moderation.moderation import Moderation
-from ingress.social.users import Users, user_of
+from ingress.social.users import Users
 from schemas import errors
 from schemas.social.moderation_operations import APPEAL_STATES, MODERATOR
 from schemas.social.service import READ
@@ -22,7 +22,7 @@ router: Final = APIRouter()
 @router.get("/v1/moderation/queue")
 async def queue(request: Request) -> Response:
     """What users report and nobody has decided, the most urgent first."""
-    user = await user_of(request, MODERATOR)
+    user = await _moderator(request)
     return calling.json(await parts_of(request).get(Moderation).queue(user, *calling.place(request)))
 
 
@@ -30,9 +30,9 @@ async def queue(request: Request) -> Response:
 async def get_decision(request: Request, decision_id: str) -> Response:
     """One decision: of moderators any, of others one about themselves or what is theirs."""
     caller = await calling.caller_of(request, READ, MODERATOR)
-    user = await parts_of(request).get(Users).present(caller)
+    moderates = await parts_of(request).get(Users).moderates(caller)
     calling.require_id(decision_id)
-    author_id = None if MODERATOR in caller.scopes else user
+    author_id = None if moderates else caller.user
     return calling.json(await parts_of(request).get(Moderation).decision(decision_id, author_id))
 
 
@@ -40,19 +40,24 @@ async def get_decision(request: Request, decision_id: str) -> Response:
 async def list_appeals(request: Request) -> Response:
     """Appeals, the last first: of moderators all, of others their own."""
     caller = await calling.caller_of(request, READ, MODERATOR)
-    user = await parts_of(request).get(Users).present(caller)
+    moderates = await parts_of(request).get(Users).moderates(caller)
     state = request.query_params.get("state", "")
     if state not in ("", *APPEAL_STATES):
         reason = f"must be one of {', '.join(APPEAL_STATES)}"
         raise errors.InvalidCommand([{"field": "state", "reason": reason}], f"The query value state {reason}.")
-    author_id = None if MODERATOR in caller.scopes else user
+    author_id = None if moderates else caller.user
     limit, cursor = calling.place(request)
-    return calling.json(await parts_of(request).get(Moderation).appeals(user, author_id, state, limit, cursor))
+    return calling.json(await parts_of(request).get(Moderation).appeals(caller.user, author_id, state, limit, cursor))
 
 
 @router.get("/v1/moderation/decisions/{decision_id}/propagation")
 async def propagation(request: Request, decision_id: str) -> Response:
     """What a decision has reached."""
-    await user_of(request, MODERATOR)
+    await _moderator(request)
     calling.require_id(decision_id)
     return calling.json(await parts_of(request).get(Moderation).propagation(decision_id))
+
+
+async def _moderator(request: Request) -> str:
+    caller = await calling.caller_of(request, MODERATOR)
+    return await parts_of(request).get(Users).moderator(caller)

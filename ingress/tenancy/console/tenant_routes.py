@@ -20,6 +20,7 @@ from ingress.http.parts import parts_of
 from ingress.tenancy.billing import invoice_payment
 from ingress.tenancy.billing.entitlements import Entitlements
 from ingress.tenancy.billing.invoice_routes import intent_of
+from ingress.tenancy.quotas import RESOURCES
 from schemas import errors
 from schemas import limits as schemas_limits
 from schemas.tenancy import pricing
@@ -111,8 +112,9 @@ async def _entitled(request: Request, tenant_id: str, zone: str) -> list[dict[st
     return told
 
 
-def _quotas(said: dict[str, str], used: dict[str, int]) -> list[tuple[str, int, int | None]]:
-    return [(name, used.get(name, 0), int(said[name]) if said.get(name) else None) for name in sorted({*said, *used})]
+def _quotas(said: dict[str, str], used: dict[str, int]) -> list[tuple[str, int | None, int | None]]:
+    counted = {RESOURCES: 0} | used  # what is metered is not counted here; the charts have it
+    return [(name, counted.get(name), int(said[name]) if said.get(name) else None) for name in sorted({*said, *used})]
 
 
 def charts(rows: Iterable[dict[str, Any]], today: date) -> dict[str, list[Bar]]:

@@ -68,6 +68,18 @@ def decide(moderator: SocialUser, object_id: str, decision: str, **more: Any) ->
     return moderator.do("POST", DECISIONS, said(object_id, decision, **more))
 
 
+def test_nothing_is_decided_about_what_an_erased_user_had_before_the_eraser_comes(
+    system: PublicSystem, author: SocialUser, moderator: SocialUser
+) -> None:
+    post = author.post("mine")["post_id"]
+    state = "update author set state = %s where user_id = %s"
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(state, ["deleting", author.name])  # as from the erasure's commit to the eraser's first step
+        refused(moderator.send("POST", DECISIONS, said(post, "remove")), 404, "not_found")
+        superuser.execute(state, ["active", author.name])
+    assert decide(moderator, post, "remove")["version"] == 1
+
+
 def test_a_decision_is_about_the_version_that_was_judged_and_an_edit_launders_nothing(
     author: SocialUser, reader: SocialUser, moderator: SocialUser
 ) -> None:

@@ -107,7 +107,7 @@ def test_a_case_from_the_report_to_the_reversed_appeal(
     assert appeal_id
     assert f"{DESK}/appeals/{appeal_id[1]}" not in judge.get(f"{DESK}/appeals").text, "not by who decided"
     reversed_ = {"outcome": "reversed", "reason": "A quotation.", "policy_version": "8"}
-    assert pressed(judge, f"{DESK}/appeals/{appeal_id[1]}", **reversed_) == 409
+    assert pressed(judge, f"{DESK}/appeals/{appeal_id[1]}", **reversed_) == 403
     assert bob.get(f"/app/posts/{post}").status_code == 404
     assert pressed(second, f"{DESK}/appeals/{appeal_id[1]}", **reversed_) == 303
     assert bob.get(f"/app/posts/{post}").status_code == 200
@@ -146,6 +146,40 @@ def test_versions_stand_side_by_side_and_the_policy_of_late_is_at_hand(
     page = judge.get(path).text
     assert re.findall(r'<option value="(\d+)">', page)[:2] == ["5", "987654321"]
     assert re.search(r'name="policy_version" list="policies"[^>]* value="5"', page)
+
+
+def test_a_decision_that_was_made_meanwhile_is_not_undone_unseen(
+    visitors: Visitors, public: PublicSystem, ann: PageUser, bob: PageUser
+) -> None:
+    """Two look at one case; the second one decides by a page of before the first one's decision."""
+    judge, second = moderator(visitors, public, "u_judge"), moderator(visitors, public, "u_second")
+    post = ann.post("Perhaps abuse")
+    path = f"{DESK}/objects/{post}"
+    bob.press(f"/app/posts/{post}/report", reason="abuse", comment="x")
+    assert pressed(judge, f"{path}/assign") == 303
+    page = second.get(path).text
+    assert "Another moderator has this case: u_judge" in page
+    assert "Another moderator has" not in judge.get(path).text
+    seen = re.search(r'name="decision_version" value="(\d+)"', page)
+    assert seen
+    said = {"reason": "y", "policy_version": "1", "decision_version": seen[1]}
+    assert pressed(judge, f"{path}/decide", decision="remove", **said) == 303
+    assert pressed(second, f"{path}/decide", decision="none", **said) == 409
+    assert bob.get(f"/app/posts/{post}").status_code == 404
+    assert 'name="decision_version" value="1"' in second.get(path).text
+    assert pressed(second, f"{path}/decide", decision="none", **said | {"decision_version": "1"}) == 303
+    assert bob.get(f"/app/posts/{post}").status_code == 200
+
+
+def test_what_the_owner_refuses_has_its_status_at_the_desk_too(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    judge, post = moderator(visitors, public, "u_judge"), ann.post("Judge me")
+    said = {"decision": "remove", "reason": "y", "policy_version": "1"}
+    path = f"{DESK}/objects/{post}/decide"
+    assert pressed(judge, path, **said, expires_at="2001-01-01T00:00:00Z") == 422
+    ann.done(f"/app/posts/{post}/delete", version="1")
+    assert pressed(judge, path, **said) == 404
 
 
 def test_media_and_users_are_judged_in_their_version_too(

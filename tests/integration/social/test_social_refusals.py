@@ -113,6 +113,33 @@ def test_who_is_suspended_hears_why_and_what_it_can_do(public: PublicSystem, peo
     assert author.do("POST", "/v1/moderation/appeals", {"decision_id": told, "text": "why"})["state"] == "open"
 
 
+def test_who_is_suspended_moderates_nothing(public: PublicSystem, people: list[SocialUser]) -> None:
+    """What it had is nobody else's business, and what was decided about itself it reads as everybody does."""
+    author, _ = people
+    scopes = (*SCOPES_OF_USERS, "moderator")
+    moderator, other = SocialUser(public, scopes=scopes), SocialUser(public, scopes=scopes)
+    reported, judged = author.post("seen")["post_id"], author.post("judged")["post_id"]
+    other.do("POST", "/v1/moderation/reports", {"object_id": reported, "reason": "spam"})
+    said = {"decision": "remove", "reason": "abuse", "policy_version": 3}
+    about_author = moderator.do("POST", "/v1/moderation/decisions", said | {"object_id": judged})
+    appeal = author.do("POST", "/v1/moderation/appeals", {"decision_id": about_author["decision_id"], "text": "why"})
+    made = other.do("POST", "/v1/moderation/decisions", said | {"object_id": moderator.name})
+    path = f"/v1/moderation/appeals/{appeal['appeal_id']}/decide"
+    verdict = {"outcome": "upheld", "reason": "so", "policy_version": 3}
+    for answer in (
+        moderator.get("/v1/moderation/queue"),
+        moderator.get(f"/v1/moderation/decisions/{made['decision_id']}/propagation"),
+        moderator.send("POST", "/v1/moderation/decisions", said | {"object_id": reported}),
+        moderator.send("POST", f"/v1/moderation/queue/{reported}/assign", {}),
+        moderator.send("POST", path, verdict),
+    ):
+        assert "suspended" in refused(answer, 403, "forbidden")["detail"]
+    refused(moderator.get(f"/v1/moderation/decisions/{about_author['decision_id']}"), 404, "not_found")
+    assert moderator.read(f"/v1/moderation/decisions/{made['decision_id']}")["object_id"] == moderator.name
+    assert moderator.read("/v1/moderation/appeals")["data"] == []
+    assert author.get(f"/v1/posts/{reported}").status_code == 200
+
+
 def test_a_decision_that_would_be_over_at_once_is_none(public: PublicSystem, people: list[SocialUser]) -> None:
     author, _ = people
     moderator = SocialUser(public, scopes=(*SCOPES_OF_USERS, "moderator"))

@@ -117,6 +117,16 @@ def test_an_author_hears_who_else_sees_it_and_where_to_appeal(people: list[Socia
         {"reason": "media_waits", "media_id": f"md_{post}", "scan_state": "scanning"},
         {"reason": "private_account"},
     ]
+    suspended = {
+        "reason": "taken_down",
+        "object_id": author.name,
+        "decision_id": decide(moderator, author.name, "remove"),
+    }
+    told = why(author, post)
+    assert (told["is_seen"], told["is_in_home"]) == (False, False), "nobody sees it, its author neither"
+    assert suspended | {"appeal": None, "may_appeal": True} in told["reasons"]
+    refused(author.get(f"/v1/posts/{post}"), 404, "not_found")
+    decide(moderator, author.name, "none")
     author.do("DELETE", f"/v1/posts/{kept[0]}", version=1)
     deleted = {"is_seen": False, "is_in_home": False, "reasons": [{"reason": "deleted"}]}
     assert why(author, kept[0]) == {"object": "post_why", "post_id": kept[0]} | deleted

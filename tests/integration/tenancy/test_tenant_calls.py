@@ -186,6 +186,7 @@ def test_what_a_tenant_uses_of_its_quotas_is_read_by_staff_and_by_its_own_admini
     caller.done("POST", "/v1/resources", {"n": 1})
     path, own = f"/v1/tenants/{caller.name}/quotas", caller.get("/v1/quotas")
     assert {"dimension": "resources", "limit": 5, "used": 1} in own["data"]
+    assert {"dimension": "tokens", "limit": None, "used": None} in own["data"], "metered usage is not counted here"
     assert tenancy.staff.get(path) == caller.get(path) == own
     foreign, nobodys = other.http.get(path), other.http.get("/v1/tenants/tn_none/quotas")
     assert (foreign.status_code, foreign.content) == (404, nobodys.content)
