@@ -141,7 +141,8 @@ select * from unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea
 -- name: migrations_read
 -- The open moves of the tenants of a batch; the lock on the tenant is theirs too. Served by tenant_migration_one_open.
 select m.tenant_id, m.migration_id, m.state, m.source, m.target, m.from_generation, m.to_generation, m.rows_per_second, m.fenced,
-       m.closing, m.soaks_until, m.version, m.created_at, m.updated_at
+       m.closing, m.soaks_until, m.version, m.created_at, m.updated_at, m.rows_copied, m.rows_verified, m.mismatches,
+       m.dual_match, m.dual_target_behind, m.dual_missing, m.dual_diff, m.dual_target_ahead
 from tenant_migration m
 where m.tenant_id = any (%s::text[]) and m.state not in ('completed', 'aborted', 'rolled_back');
 

@@ -35,6 +35,15 @@ class Migration(Struct, frozen=True, kw_only=True):
     version: int
     created_at: int
     updated_at: int
+    # what the mover has counted by then: told with an answer, and written by nobody but the mover
+    rows_copied: int = 0
+    rows_verified: int = 0
+    mismatches: int = 0
+    dual_match: int = 0
+    dual_target_behind: int = 0
+    dual_missing: int = 0
+    dual_diff: int = 0
+    dual_target_ahead: int = 0
 
     def further_placement(self, serving: str) -> str | None:
         """The placement that gets images beside the serving one, if any."""

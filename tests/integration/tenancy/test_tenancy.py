@@ -141,7 +141,8 @@ def test_a_move_is_aborted_and_another_is_completed(tenancy: Tenancy) -> None:
         asked["rows_per_second"] = 10_000
         quick = f"{path}/migrations/{tenancy.staff.done('POST', f'{path}/migrations', asked)['migration_id']}"
         tenancy.becomes(quick, "soaking")
-        tenancy.staff.done("POST", f"{quick}/complete")
+        told = tenancy.staff.done("POST", f"{quick}/complete")
+        assert (told["rows_copied"], told["rows_verified"], told["dual_reads"]["diff"]) == (6, 6, 0)
         tenancy.becomes(quick, "completed")
     assert caller.resources() == ledger
     left = "select count(*) from tenancy_pool.resource where tenant_id = %s"
