@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: by the last word of a form's address: the operation that does it, and the one that takes it back
 _REACTIONS: Final = {"likes": ("like_post", "unlike_post"), "reposts": ("repost_post", "unrepost_post")}
 _ABOUT: Final = ("reply_to", "quote_of")
+_CONFLICT: Final = 409
 
 router: Final = visits.router()
 
@@ -63,7 +64,7 @@ async def edit_form(request: Request, post_id: str) -> Response:
 
 @router.post("/posts/{post_id}/edit")
 async def edit(request: Request, post_id: str) -> Response:
-    """The next version, of the version that the form showed."""
+    """The next version, of the version that the form showed; what is refused is given back as it was written."""
     found = await visits.signed_in(request)
     fields = await found.form()
     kept = [one for one in fields.get("media_ids", "").split() if fields.get(f"drop_{one}") != "on"]
@@ -71,10 +72,14 @@ async def edit(request: Request, post_id: str) -> Response:
     try:
         outcome = await _on(found, "edit_post", fields, post_id, payload)
     except errors.InvalidCommand as error:
-        typed = {"text": payload["text"], "visibility": payload["visibility"]}
-        post, said = await _own(found, post_id) | typed, acts.in_words(error.errors)
-        return found.page("edit.html", 422, post=post, kept=kept, problem=said)
-    return acts.refused(found, outcome) if outcome.is_refused else visits.go(f"{visits.HOME}/posts/{post_id}")
+        outcome = acts.Outcome(status=422, refusal=acts.in_words(error.errors))
+    if not outcome.is_refused:
+        return visits.go(f"{visits.HOME}/posts/{post_id}")
+    typed = {"text": payload["text"], "visibility": payload["visibility"]}
+    post, said = await _own(found, post_id) | typed, outcome.refusal
+    if outcome.status == _CONFLICT:
+        said = f"{said} What you wrote is still here: look at the post as it is now before you save it again."
+    return found.page("edit.html", outcome.status, post=post, kept=kept, problem=said)
 
 
 @router.post("/posts/{post_id}/delete")

@@ -154,6 +154,9 @@ def test_a_form_pressed_twice_is_done_once_and_a_stale_one_changes_nothing(ann: 
     assert 'name="media_ids" value="md_a md_b"' in for_few.text
     kept_back = {"text": "y" * 5_001, "visibility": "followers", "version": "2"}
     assert CHOSEN.findall(ann.press(f"/app/posts/{first}/edit", **kept_back).text) == ["followers"]
+    stale = ann.press(f"/app/posts/{first}/edit", text="of another tab", visibility="public", version="1")
+    assert (stale.status_code, "of another tab</textarea>" in stale.text) == (409, True)
+    assert 'name="version" value="2"' in stale.text, "saved again, it takes the place of what is there now"
     alone = ann.press("/app/posts", text="an answer to nothing", reply_to="po_gone")
     assert alone.status_code == 404
     assert "an answer to nothing" in alone.text
