@@ -136,3 +136,47 @@ def test_a_home_that_is_made_anew_while_a_stream_is_open_tells_nothing_again(sys
         second = posted(author, 2)
         eventually(lambda: heard.told == first + second, 60, what="what came since")
     assert heard.told == first + second
+
+
+def heard_until(user: SocialUser, last: str, wanted: str | None = None) -> tuple[list[str], str]:
+    """What one stream tells until this post, or at its first look, and the id with which the next one goes on."""
+    found: list[str] = []
+    after = {"Last-Event-ID": last} if last else {}
+    with user.http.stream("GET", PATH, headers=user.auth | after, timeout=patient(20)) as stream:
+        looked = False
+        for line in stream.iter_lines():
+            name, _, value = line.partition(": ")
+            if name == "id":
+                last = value
+            elif name == "data":
+                found.append(json.loads(value)["post_id"])
+            looked = looked or name == "data" or line.startswith(": alive")
+            if (found[-1:] == [wanted]) if wanted else (looked and not line):
+                break
+    return found, last
+
+
+@pytest.mark.parametrize("hides", ["a mute", "its author"])
+def test_what_was_hidden_all_through_a_stream_is_not_told_again_by_the_next_one(
+    system: PublicSystem, hides: str
+) -> None:
+    one, other, fan = users(system, 3)
+    fan.follow(one, other)
+    _, last = heard_until(fan, "")
+    post = other.post("told once")
+    path = f"/v1/posts/{post['post_id']}"
+    told, last = heard_until(fan, last, post["post_id"])
+    assert told == [post["post_id"]]
+    if hides == "a mute":
+        fan.do("PUT", f"/v1/mutes/{other.name}")
+    else:
+        other.do("PATCH", path, {"visibility": "private"}, version=1)
+    new = posted(one, 1)
+    told, last = heard_until(fan, last, new[0])
+    assert told == new
+    if hides == "a mute":
+        fan.do("DELETE", f"/v1/mutes/{other.name}")
+    else:
+        other.do("PATCH", path, {"visibility": "public"}, version=2)
+    eventually(lambda: set(fan.home) == {post["post_id"], *new}, 60, what="it is at home again")
+    assert heard_until(fan, last)[0] == [], "it was told before"
