@@ -22,6 +22,7 @@ from ingress.social.posts import Posts
 from ingress.social.searches import Searches
 from ingress.social.timelines import Timelines
 from schemas import errors
+from schemas.fields import legible_text
 from schemas.social import limits
 from tests.each import each
 from tests.eventually import eventually
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from tests.servers import World
 
 pytestmark = pytest.mark.servers
-FIRST_OF_THIS_RELEASE = "0116_social_search_folded.sql"
+BRAILLE_BLANK = 0x2800
 _FOUND = "select social_words(%s) @@ social_words_asked(%s)"
 _NEW_POST = (
     "insert into post (post_id, author_id, visibility, text, version, state, root_id, is_pushed, created_at)"
@@ -57,9 +58,22 @@ SAME = [
     ("\u0e44\u0e17\u0e22", ["\u0e44\u0e17\u0e22"]),
     ("e\u0301", ["e", "\u00c9"]),
     ("\u210cello", ["hello"]),  # a letter whose plain form has case
+    ("co\u00adoperate jo\u2060in a\ufe0fb\U000e0061c", ["cooperate", "COOPERATE join", "abc"]),
+    ("pay\u200dpal", ["paypal"]),
+    ("zero\u200bwidth", ["zerowidth", "zero", "width"]),
+    ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", ["\u0645\u06cc\u062e\u0648\u0627\u0647\u0645"]),
+    ("a\U0001f469\u200d\U0001f373b \u2764\ufe0f 1\ufe0f\u20e3", ["a", "b", "1"]),  # symbols part words
 ]
 #: what is not: other letters, and marks that make other words
-OTHERS = [("\u304c\u3063\u3053\u3046", "\u304b\u3063\u3053\u3046"), ("o", "\u00f8"), ("cafe", "caf"), ("", "a")]
+OTHERS = [
+    ("a\U0001f469\u200d\U0001f373b", "ab"),
+    ("zero width", "zerowidth"),
+    ("pay\u200dpal", "pay"),
+    ("\u304c\u3063\u3053\u3046", "\u304b\u3063\u3053\u3046"),
+    ("o", "\u00f8"),
+    ("cafe", "caf"),
+    ("", "a"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +98,9 @@ def test_another_word_is_not_found(connection: psycopg.Connection[Any], text: st
     assert not found(connection, text, asked)
 
 
-@given(text=st.text(st.characters(codec="utf-8", exclude_characters="\0", categories=("L", "Mn", "Nd")), max_size=12))
+@given(
+    text=st.text(st.characters(codec="utf-8", exclude_characters="\0", categories=("L", "Mn", "Nd", "Cf")), max_size=12)
+)
 def test_folding_is_settled_and_any_form_of_a_text_is_folded_alike(
     connection: psycopg.Connection[Any], text: str
 ) -> None:
@@ -98,11 +114,22 @@ def test_folding_is_settled_and_any_form_of_a_text_is_folded_alike(
     assert row[0] == row[1]
 
 
-def test_what_was_written_before_the_migration_is_found_by_the_index(stack: World) -> None:
-    with database_before(stack.addresses.postgres_superuser_dsn, FIRST_OF_THIS_RELEASE) as connection:
+def test_all_that_nobody_sees_keeps_no_word_apart(connection: psycopg.Connection[Any]) -> None:
+    """But blanks of any width, and what stands around an annotation: they are between words."""
+    planes = (*range(1, 0x3000), *range(0x3001, 0xD800), *range(0xE000, 0xFDD0), *range(0xFE00, 0xFFF9))
+    unseen = [c for c in (*planes, *range(0xE0000, 0xE1000)) if not legible_text.says_something(chr(c))]
+    joins = [c for c in unseen if unicodedata.category(chr(c)) not in {"Cc", "Zs", "Zl", "Zp"} and c != BRAILLE_BLANK]
+    assert len(joins) > 4_096 + 30
+    apart = "select chr(c) from unnest(%s::int[]) c where not social_words('a' || chr(c) || 'b') @@ 'ab'::tsquery"
+    assert connection.execute(apart, (joins,)).fetchall() == []
+
+
+@pytest.mark.parametrize("migration", ["0116_social_search_folded.sql", "0338_search_invisible.sql"])
+def test_what_was_written_before_the_migration_is_found_by_the_index(stack: World, migration: str) -> None:
+    with database_before(stack.addresses.postgres_superuser_dsn, migration) as connection:
         connection.execute("insert into author (user_id) values ('u_1')")
-        connection.execute(_NEW_POST, {"id": "po_1", "text": "Caf\u00e9 \uff33\uff30\uff21\uff2d"})
-        upgrade(connection, FIRST_OF_THIS_RELEASE)
+        connection.execute(_NEW_POST, {"id": "po_1", "text": "Ca\u00adf\u00e9 \uff33\uff30\u2060\uff21\uff2d"})
+        upgrade(connection, migration)
         connection.execute(_NEW_POST, {"id": "po_2", "text": "another cafe"})
         connection.execute("set enable_seqscan = off; drop index post_of_author, post_pulled, post_public")
         asked = "select post_id from post where state = 'published' and social_words(text) @@ social_words_asked(%s)"
