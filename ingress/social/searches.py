@@ -7,11 +7,13 @@ page reads is bounded by what a page has, not by what there ever was.
 from __future__ import annotations
 
 import time
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from ingress.http.store import Store
 from ingress.http.turns import Turns
 from schemas.social import limits
+from sinks.postgres.arrays import Texts
 
 if TYPE_CHECKING:
     from ingress.social.pager import Place
@@ -47,8 +49,9 @@ class Searches(Turns):
     async def below(self, viewer: str, words: str, place: Place, count: int, *, are_common: bool) -> Rows:
         """The next so many behind a place that the viewer may see; fewer: there are no more. Raises as ``rows``."""
         found: Rows = []
+        asked = Texts(symbols(words))
         for since in [*windows(place[0], int(time.time() * _S_US)), None] if are_common else [None]:
-            given = {"viewer": viewer, "words": words, "at": place[0], "id": place[1], "since": since}
+            given = {"viewer": viewer, "words": words, "symbols": asked, "at": place[0], "id": place[1], "since": since}
             found += await self._store.rows("timeline_search", given | {"count": count - len(found)})
             if len(found) == count or since is None:
                 break
@@ -59,3 +62,12 @@ class Searches(Turns):
 def windows(newest_us: int, now_us: int) -> list[int]:
     """Since when posts are read that are not newer than this, window after window."""
     return [min(newest_us, now_us) - span_s * _S_US for span_s in limits.SEARCH_WINDOWS_S]
+
+
+def symbols(words: str) -> list[str]:
+    """Those of the words that have no letter or digit, but a symbol, as emoji. Punctuation alone is no word."""
+    return [word for word in words.split() if any(map(_is_symbol, word)) and not any(map(str.isalnum, word))]
+
+
+def _is_symbol(c: str) -> bool:
+    return not c.isascii() and unicodedata.category(c).startswith("S")

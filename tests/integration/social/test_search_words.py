@@ -159,7 +159,8 @@ async def _reading(stack: World) -> AsyncIterator[tuple[Store, Timelines]]:
 _ALL_SAY = """
 insert into author (user_id) values ('u_many');
 insert into post (post_id, author_id, visibility, text, version, state, root_id, is_pushed, created_at)
-select 'po_' || n, 'u_many', case n % 7 when 0 then 'private' else 'public' end, 'everybody says it', 1, 'published', 'po_' || n,
+select 'po_' || n, 'u_many', case n % 7 when 0 then 'private' else 'public' end,
+       'everybody says it' || case n % 36 when 35 then ' 🍕' else '' end, 1, 'published', 'po_' || n,
        true, extract(epoch from now()) * 1000000 - n * n::bigint * 1000000 * 60
 from generate_series(1, 1200) n
 """
@@ -170,17 +171,51 @@ def test_pages_of_words_that_many_posts_have_are_all_that_the_reader_may_see_in_
 ) -> None:
     connection.execute(_ALL_SAY)
 
-    async def read() -> list[str]:
+    async def read(words: str) -> list[str]:
         found, cursor = [], None
         async with _reading(stack) as (_, timelines):
             while True:
-                page = await timelines.search("u_reads", "it says", 100, cursor)
+                page = await timelines.search("u_reads", words, 100, cursor)
                 found += [post["post_id"] for post in page["data"]]
                 cursor = page["next_cursor"]
                 if cursor is None:
                     return found
 
-    assert asyncio.run(read()) == [f"po_{n}" for n in range(1, 1_201) if n % 7]
+    assert asyncio.run(read("it says")) == [f"po_{n}" for n in range(1, 1_201) if n % 7]
+    assert asyncio.run(read("it \U0001f355 says")) == [f"po_{n}" for n in range(35, 1_201, 36) if n % 7]
+
+
+_SYMBOLS = [
+    ("\U0001f355 pizzeria", ["po_pizza"]),
+    ("pizzeria \U0001f355 \u2764", ["po_pizza"]),
+    ("pizzeria \u2764\ufe0f", ["po_pizza", "po_heart"]),
+    ("pizzeria \U0001f469\u200d\U0001f373", ["po_heart"]),
+    ("pizzeria \U0001f355\U0001f355", []),
+    ("pizzeria \U0001f354", []),
+    ("pizzeria - & + !", ["po_pizza", "po_heart"]),  # no words
+    ("\U0001f355", []),  # alone
+]
+
+
+def test_symbols_beside_words_are_words_that_a_post_must_have(
+    stack: World, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute("insert into author (user_id) values ('u_1') on conflict do nothing")
+    for name, text in (
+        ("po_heart", "the \u2764 of a pizzeria is \U0001f469\u200d\U0001f373"),
+        ("po_pizza", "Pizzeria! \U0001f355, \u2764\ufe0f"),
+    ):
+        connection.execute(_NEW_POST, {"id": name, "text": text})
+
+    async def read() -> list[list[str]]:
+        async with _reading(stack) as (_, timelines):
+            pages = [await timelines.search("u_reads", said, 100, None) for said, _ in _SYMBOLS]
+        return [[post["post_id"] for post in page["data"]] for page in pages]
+
+    try:
+        assert asyncio.run(read()) == [ids for _, ids in _SYMBOLS]
+    finally:
+        connection.execute("delete from post where post_id in ('po_heart', 'po_pizza')")
 
 
 def test_searches_that_wait_keep_no_other_read_waiting_and_no_user_has_many(

@@ -217,7 +217,7 @@ _SAID = (
 
 def test_a_search_reads_the_newest_of_many_posts_and_all_of_a_few(stack: World) -> None:
     now = 100_000 * 3_600_000_000
-    page = {"viewer": "u_reads", "at": now + 1, "id": "", "count": 24}
+    page = {"viewer": "u_reads", "symbols": [], "at": now + 1, "id": "", "count": 24}
     with planted(stack, *_SAID, settings=PLANNED) as connection:
         for words, most in (("common", 1_001), ("rare", 1)):
             asked = {"words": words, "most": limits.SEARCH_MATCHES_FEW + 1}
