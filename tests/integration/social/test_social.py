@@ -79,6 +79,9 @@ def test_a_post_is_published_once_edited_by_version_and_deleted_for_ever(people:
     unknown = reader.get(f"{path[:-3]}000")
     assert (reader.get(path).status_code, reader.get(path).content) == (404, unknown.content)
     assert author.send("POST", "/v1/posts", {"text": "one"}, key="k").content == first.content
+    assert reader.send("POST", "/v1/posts", {"text": "one"}, key="k").json()["result"]["post_id"] != post["post_id"]
+    operation = f"/v1/operations/{first.headers['x-request-id']}"
+    assert [user.get(operation).status_code for user in (author, reader)] == [200, 404], "what the first answer was"
     assert author.ids(f"/v1/timelines/user/{author.name}") == []
 
 
