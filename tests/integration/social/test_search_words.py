@@ -124,7 +124,7 @@ def test_all_that_nobody_sees_keeps_no_word_apart(connection: psycopg.Connection
     assert connection.execute(apart, (joins,)).fetchall() == []
 
 
-@pytest.mark.parametrize("migration", ["0116_social_search_folded.sql", "0338_search_invisible.sql"])
+@pytest.mark.parametrize("migration", ["0116_social_search_folded.sql", "0337_search_invisible.sql"])
 def test_what_was_written_before_the_migration_is_found_by_the_index(stack: World, migration: str) -> None:
     with database_before(stack.addresses.postgres_superuser_dsn, migration) as connection:
         connection.execute("insert into author (user_id) values ('u_1')")
