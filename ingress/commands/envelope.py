@@ -80,6 +80,11 @@ def refuse_tenant(raw: bytes) -> None:
     _refuse_named(_tenant_in(body) or _tenant_in(_payload_of(body)))
 
 
+def lines_of(raw: bytes) -> list[bytes]:
+    """Those of an NDJSON list that say something."""
+    return [line for line in raw.split(b"\n") if line.strip()]
+
+
 def read_line(raw: bytes, merchant: str) -> Request:
     """The request of one NDJSON line, which must name its operation. Raises as ``read_call``, or TooLarge."""
     _bound_line(raw, limits.DOCUMENT_BODY_BYTES_MAX)  # which one is taken, is known when it is read

@@ -13,6 +13,7 @@ from ingress import limits
 from ingress.commands import calling
 from ingress.commands.admission import Admissions
 from ingress.commands.commands import Commands
+from ingress.commands.envelope import lines_of
 from ingress.commands.events import EventFeeds
 from ingress.commands.operations import OperationLog
 from ingress.commands.stream_places import PlacedStream
@@ -39,7 +40,7 @@ async def commands(request: Request) -> Response:
     terms, asked = calling.terms(request)
     raw = await reading.body(request, reading.NDJSON, limits.COMMANDS_BODY_BYTES_MAX)
     proof = await parts.get(SignedRequests).proof(request, caller.principal, raw)
-    lines = [line for line in raw.split(b"\n") if line.strip()]
+    lines = lines_of(raw)
     if not lines:
         raise errors.MalformedRequest("Send at least one command, one JSON object per line.")
     if len(lines) > limits.COMMANDS_LINES_MAX:

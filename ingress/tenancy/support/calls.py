@@ -16,6 +16,7 @@ from schemas.fields import validation
 from schemas.tenancy import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from ingress.http.store import Store
@@ -53,10 +54,30 @@ class SupportCalls:
             raise errors.GrantInactive
         return rows[0][0], rows[0][2].split()
 
-    async def end(self, tenant_id: str, number: int, word: str) -> None:
-        """What became of it, before its answer is given. Raises Unavailable where that cannot be said."""
-        asked = {"tenant": tenant_id, "number": number, "word": word}
-        if not await self._store.rows("support_call_end", asked):
+    async def begin_lines(self, caller: Caller, named: Sequence[tuple[str, str]]) -> list[int]:
+        """The numbers of the rows of a list's lines, in order, each of which has an action and is about an object.
+
+        All of them at once. Raises as ``begin``: where the grant ended meanwhile, which refuses each of them.
+        """
+        asked = {"tenant": caller.tenant, "grant_id": caller.grant_id, "actor": caller.subject}
+        what = {
+            "actions": [validation.visible(action) for action, _ in named],
+            "objects": [validation.visible(name) for _, name in named],
+        }
+        rows = await self._store.rows("support_lines_begin", asked | what)
+        begun = [number for number, word in rows if word == "begun"]
+        if len(begun) != len(named):
+            await self.end(caller.tenant, dict.fromkeys(begun, "refused"))
+            raise errors.GrantInactive
+        return begun
+
+    async def end(self, tenant_id: str, results: Mapping[int, str]) -> None:
+        """What became of a call and of its lines, by number, before its answer is given; all at once.
+
+        Raises Unavailable where that cannot be said.
+        """
+        asked = {"tenant": tenant_id, "numbers": list(results), "words": list(results.values())}
+        if results and not await self._store.rows("support_call_end", asked):
             raise errors.Unavailable("What was done cannot be audited.")
 
     async def _append_counted(self, key: Key, count: int) -> None:
@@ -65,7 +86,7 @@ class SupportCalls:
         asked = {"tenant": tenant_id, "grant_id": grant_id, "actor": actor, "action": f"{count} more calls"}
         for number, word, _ in await self._store.rows("support_call_begin", asked | {"object": "-"}):
             if word == "begun":  # of a process whose clock saw the grant end before
-                await self.end(tenant_id, number, "refused")
+                await self.end(tenant_id, {number: "refused"})
 
 
 def _who(caller: Caller) -> str:

@@ -1,8 +1,9 @@
 """Every call under a support grant: looked at when it begins, audited before its answer is given.
 
 The row is written in the transaction that sees the grant, so what was revoked or is over is refused by the next call in
-every process. The answer waits until the row says what became of it: without that row there is none. Fields that the
-grant masks leave the whole answer here, whatever route made it.
+every process. The answer waits until the row says what became of it: without that row there is none. A list of commands
+has a row for each of its lines beside its own. Fields that the grant masks leave the whole answer here, whatever route
+made it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from starlette.responses import Response
 
 from ingress.http import problems
 from ingress.identity.auth import says_grant
+from ingress.tenancy.support.lines import SupportLines, action_of, word
 from schemas import errors
 from schemas.tenancy import field_masks
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from ingress.identity.caller import Caller
     from ingress.tenancy.support.calls import SupportCalls
 
-_REFUSED: Final = 400
 _STREAMS: Final = "/stream"
 _NOT_MASKED: Final = "The grant masks fields, and this answer has none that could be left out."
 
@@ -74,16 +75,20 @@ class SupportGate:
         """The answer, once its row says what became of it. Raises GrantInactive, Forbidden, Unavailable."""
         path: str = scope["path"]
         name = path.rstrip("/").rpartition("/")[2]
-        number, masks = await self._calls.begin(caller, f"{scope['method']} {path}", name)
+        number, masks = await self._calls.begin(caller, action_of(scope), name)
+        lines, answer = SupportLines(self._calls, caller, scope, receive), []
         try:
             if path.endswith(_STREAMS):
                 raise errors.Forbidden("Support follows no streams.")
-            messages = masked(await self._answered(scope, receive), masks)
+            answer = await self._answered(scope, lines.receive)
+            messages = masked(answer, masks)
         except errors.PlatformError:
-            await self._calls.end(caller.tenant, number, "refused")
+            await self._calls.end(caller.tenant, {number: "refused"} | lines.results(answer))
             raise
-        word = "refused" if messages[0]["status"] >= _REFUSED else "done"
-        await self._calls.end(caller.tenant, number, word)
+        results = lines.results(answer)
+        is_vain = bool(results) and "done" not in results.values()
+        own = "refused" if is_vain else word(messages[0]["status"])
+        await self._calls.end(caller.tenant, {number: own} | results)
         return messages
 
     async def _answered(self, scope: Scope, receive: Receive) -> list[Message]:

@@ -43,6 +43,7 @@ from tests.worlds.desk_world import (
 )
 from tests.worlds.public_system import system_of_its_own
 from tests.worlds.rolled_back import finding_of
+from tests.worlds.support_audit import each_line_is_audited, no_answer_is_unaudited
 from tests.worlds.tenancy_planted import WAYS
 from tests.worlds.tenancy_world import INVARIANTS
 
@@ -260,26 +261,11 @@ def test_an_open_stream_ends_when_its_tenant_is_blocked(system: PublicSystem) ->
 
 
 def test_support_gets_no_answer_that_is_not_audited(system: PublicSystem) -> None:
-    tenant = a_tenant(system)
-    made = tenant.done("POST", "/v1/resources", {"n": 1})
-    grant, uses = a_grant(system, tenant)
-    root = f"/v1/tenants/{tenant.name}/support_grants"
-    one = f"/v1/resources/{made['resource_id']}"
-    dsn = system.settings.addresses().postgres_superuser_dsn
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("revoke execute on function tenant_audit_end(text, bigint, text) from millrace_ingress")
-        answer = uses.get(one)
-        assert answer.status_code >= 500
-        assert "payload" not in answer.text
-        connection.execute("grant execute on function tenant_audit_end(text, bigint, text) to millrace_ingress")
-    assert uses.get(one).status_code == 200
-    assert uses.get("/v1/events/stream").status_code == 403
-    tenant.done("POST", f"{root}/{grant}/revoke")
-    assert uses.get(one).status_code == 403
-    told = tenant.http.get("/v1/audit", params={"grant_id": grant}).json()["data"]
-    assert [row["result"] for row in told] == ["refused", "refused", "done", "refused"]
-    assert [row["unfinished"] for row in told] == [False, False, False, True]
-    assert [row["seq"] for row in told] == [4, 3, 2, 1]
+    no_answer_is_unaudited(system)
+
+
+def test_each_line_of_a_list_under_a_grant_is_audited_as_a_call_is(system: PublicSystem) -> None:
+    each_line_is_audited(system)
 
 
 def test_no_answer_under_a_grant_has_a_field_that_it_masks(system: PublicSystem) -> None:

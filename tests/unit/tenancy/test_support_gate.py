@@ -34,11 +34,24 @@ class Log:
     def __init__(self, *, is_active: bool) -> None:
         self.is_active = is_active
         self.rows_written: list[str] = []
+        self.ended: list[dict[int, str]] = []
+        self.lines_fail: errors.PlatformError | None = None
+        self.ends_meanwhile = False
 
     async def rows(self, query: str, asked: dict[str, Any]) -> list[tuple[Any, ...]]:
         await asyncio.sleep(0)  # others go on meanwhile
         if query == "support_call_end":
+            self.ended.append(dict(zip(asked["numbers"], asked["words"], strict=True)))
             return [(True,)]
+        if query == "support_lines_begin":
+            if self.lines_fail is not None:
+                raise self.lines_fail
+            self.rows_written += asked["actions"]
+            first = len(self.rows_written) - len(asked["actions"]) + 1
+            # the grant ends after the first of them
+            return [
+                (first + n, "refused" if n and self.ends_meanwhile else "begun") for n in range(len(asked["actions"]))
+            ]
         assert (asked["tenant"], asked["grant_id"], asked["actor"]) == ("tn_a", "sg_1", "ann")
         self.rows_written.append(asked["action"])
         return [(len(self.rows_written), "begun" if self.is_active else "refused", "")]
@@ -140,6 +153,76 @@ def test_one_grant_takes_a_part_of_what_the_log_is_written_over(monkeypatch: pyt
 
     asyncio.run(all_asked())
     assert answers.at_once_max <= limits.SUPPORT_CALLS_UNDER_WAY_MAX
+
+
+LINES = b'{"operation": "DELETE /v1/resources/rs_1"}\n{"operation": "DELETE /v1/resources/rs_2"}\n'
+
+
+class Carries:
+    """The application: it carries out the lines that came to it whole, and answers each as it is told to."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = statuses
+        self.carried_out = b""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        raw, is_more = b"", True
+        try:
+            while is_more:
+                message = await receive()
+                raw, is_more = raw + message["body"], message["more_body"]
+        except errors.PlatformError:  # as the handlers of the application have it
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            return
+        self.carried_out = raw
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"".join(b'{"status":%d}\n' % one for one in self.statuses)})
+
+
+async def listed(log: Log, carries: Carries, raw: bytes = LINES) -> int:
+    """The status of the answer to a list that comes in parts."""
+    parts = [raw[:50], raw[50:], b""]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    judging = gate(carries, SupportCalls(log), SUPPORT)  # type: ignore[arg-type]
+    await judging({"type": "http", "method": "POST", "path": "/v1/commands", "headers": []}, receive, send)
+    return int(sent[0]["status"])
+
+
+def test_no_line_of_a_list_is_carried_out_before_each_has_its_row() -> None:
+    for fails, ends in ((errors.Unavailable(), False), (None, True)):
+        log, carries = Log(is_active=True), Carries(200, 200)
+        log.lines_fail, log.ends_meanwhile = fails, ends
+        assert asyncio.run(listed(log, carries)) == 503
+        assert carries.carried_out == b""
+        assert log.ended == ([{2: "refused"}] if ends else []) + [{1: "refused"}]
+
+
+def test_a_list_has_a_row_for_each_line_with_what_was_answered_to_it() -> None:
+    cases = (((200, 404), "done", ["done", "refused"]), ((404, 404), "refused", ["refused", "refused"]),
+             ((202, 503), "done", ["done", "refused"]), ((200,), "refused", ["refused", "refused"]))  # fmt: skip
+    for statuses, own, words in cases:
+        log, carries = Log(is_active=True), Carries(*statuses)
+        assert asyncio.run(listed(log, carries)) == 200
+        assert carries.carried_out == LINES
+        assert log.rows_written == ["POST /v1/commands", "DELETE /v1/resources/rs_1", "DELETE /v1/resources/rs_2"]
+        assert log.ended == [{1: own, 2: words[0], 3: words[1]}], statuses
+
+
+def test_a_list_that_its_route_refuses_whole_has_no_rows_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, bound in (("COMMANDS_LINES_MAX", 1), ("COMMANDS_BODY_BYTES_MAX", len(LINES) - 1)):
+        with monkeypatch.context() as bounded:
+            bounded.setattr(f"ingress.limits.{name}", bound)
+            log = Log(is_active=True)
+            asyncio.run(listed(log, Carries()))
+            assert log.rows_written == ["POST /v1/commands"]
 
 
 def test_what_services_add_is_behind_what_bounds_a_caller() -> None:
