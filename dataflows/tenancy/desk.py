@@ -5,7 +5,7 @@ One owner decides all of a tenant, so of many that ask for a period at once one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec import Struct
 from dataflows.tenancy import desk_entries
 from dataflows.tenancy.desk_entries import EntriesWorkspace
 from dataflows.tenancy.domain import billing_run, support_grant
-from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant
+from dataflows.tenancy.domain.billing_run import BillingRun, DeskTenant, Period
 from dataflows.tenancy.domain.support_grant import SupportGrant
 from schemas import identity
 from schemas.records import Command, Rejection
@@ -65,11 +65,12 @@ def reads(commands: Sequence[Command]) -> list[Statement]:
     """What these commands work on: always ``READS`` statements."""
     billing = (CREATE_BILLING_RUN, ADJUST_USAGE)
     billed = sorted({command.aggregate_key for command in commands if command.operation in billing})
+    corrected = sorted({command.aggregate_key for command in commands if command.operation == ADJUST_USAGE})
     named = [command.payload.get("grant_id") for command in commands if command.operation in DESK]
     grants = sorted({grant_id for grant_id in named if isinstance(grant_id, str)})
     raised = sorted({c.aggregate_key for c in commands if c.operation == _CHANGE and c.payload["tier"] is not None})
     return [
-        (SQL["desk_periods"], (Texts(billed),)),
+        (SQL["desk_periods"], (Texts(corrected), Texts(billed))),
         (SQL["desk_grants"], (Texts(grants), Texts(raised))),
         *desk_entries.reads(commands),
     ]
@@ -82,9 +83,9 @@ class DeskWorkspace:
         periods, grants, entries, entitled = rows or ([], [], [], [])
         self._entries = EntriesWorkspace(partition, entries, entitled)
         self._partition = partition
-        self._runs: dict[str, list[tuple[int, int, int]]] = {}
-        for tenant_id, number, begins, ends in periods:
-            self._runs.setdefault(tenant_id, []).append((number, begins, ends))
+        self._runs: dict[str, list[tuple[int, Period, Mapping[str, str]]]] = {}
+        for tenant_id, number, begins, ends, prices in periods:
+            self._runs.setdefault(tenant_id, []).append((number, (begins, ends), prices))
         self._grants = {row[0]: support_grant.of_row(row) for row in grants}
         self._read = {grant_id: grant.version for grant_id, grant in self._grants.items()}
         self._new_runs: list[BillingRun] = []
@@ -99,7 +100,7 @@ class DeskWorkspace:
         if command.operation == CREATE_BILLING_RUN:
             return self._bill(tenant, command, now)
         if command.operation in desk_entries.HANDLED:
-            billed = [(begins, ends) for _, begins, ends in self._runs.get(tenant.tenant_id, [])]
+            billed = {period: prices for _, period, prices in self._runs.get(tenant.tenant_id, [])}
             return self._entries.decide(tenant, billed, command, now)
         after: SupportGrant | Rejection
         if command.operation == REQUEST_SUPPORT_GRANT:
@@ -127,11 +128,11 @@ class DeskWorkspace:
         runs = self._runs.setdefault(tenant.tenant_id, [])
         number = max((run[0] for run in runs), default=0) + 1
         run_id = identity.derived_id("br", command.scope, tenant.tenant_id, command.idempotency_key)
-        billed = [(begins, ends) for _, begins, ends in runs]
+        billed = [period for _, period, _ in runs]
         run = billing_run.decide_billing_run(tenant, billed, number, run_id, command, now)
         if isinstance(run, Rejection):
             return run
-        runs.append((number, *run.period))
+        runs.append((number, run.period, run.prices))
         self._new_runs.append(run)
         return billing_run.rendered(run)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -59,9 +59,9 @@ class EntriesWorkspace:
         self._said: dict[str, Said] = {}
 
     def decide(
-        self, tenant: DeskTenant, billed: Iterable[Period], command: Command, now: int
+        self, tenant: DeskTenant, billed: Mapping[Period, Mapping[str, str]], command: Command, now: int
     ) -> dict[str, Any] | Rejection:
-        """Folds one command in: its public result, or why not. ``billed``: the periods of the tenant's runs."""
+        """Folds one command in: its public result, or why not. ``billed``: as ``adjusted`` says."""
         if command.operation == SET_ENTITLEMENTS:
             return self._entitle(tenant.tenant_id, command, now)
         number = self._numbers.get(tenant.tenant_id, 0) + 1

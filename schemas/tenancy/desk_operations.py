@@ -145,7 +145,8 @@ DESK_OPERATIONS: Final = (
             "at": Field(INSTANT, "when that was used: it names the period that is corrected"),
             "unit_price": Field(
                 PRICE,
-                "at which it is corrected; null = the tenant's price, where it has one for each unit",
+                "at which it is corrected; null = at which its period was billed, or the tenant's where it is not yet; "
+                "must be said where that is not one for each unit",
                 None,
                 nullable=True,
             ),

@@ -149,12 +149,18 @@ def adjust(
     quantity: Annotated[int, typer.Option(help="How much more than was metered; less than nothing for less.")],
     at: Annotated[str, typer.Option(callback=given.instant, help="When it was used: that names the period.")],
     unit_price: Annotated[
-        str | None, typer.Option(help="Has to be said where the dimension has tiers. Default: the tenant's price.")
+        str | None,
+        typer.Option(
+            help="Default: at which its period was billed, or today's where it is not billed yet. Has to be said where"
+            " there was none then, or tiers."
+        ),
     ] = None,
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
     """Correct what was metered, by a line of the tenant's next invoice.
+
+    What is corrected in a billed period costs what it did then, whatever the price is today.
 
     Example: millrace tenants adjust tn_1 --dimension tokens --quantity=-300 --at 2026-10-05T12:00:00Z --reason "metered
     twice"
@@ -162,7 +168,13 @@ def adjust(
     payload: dict[str, Any] = {"dimension": dimension, "quantity": quantity, "at": at, "reason": reason}
     payload |= {} if unit_price is None else {"unit_price": unit_price}
     done = calls.command(token, f"tenants/{tenant}/usage_adjustments", payload, key, makes=True)
-    calls.tell(done, f"{done['entry_id']}: {quantity:+,} {dimension} on the next invoice", as_json=as_json)
+    calls.tell(done, f"{done['entry_id']}: {corrected(done)} on the next invoice", as_json=as_json)
+
+
+def corrected(entry: dict[str, Any]) -> str:
+    """What a correction says and costs. A stored answer of an earlier release does not say the amount."""
+    costs = f" at {entry['unit_price']}: {entry['amount']:+,}" if "amount" in entry else f" at {entry['unit_price']}"
+    return f"{entry['quantity']:+,} {entry['dimension']}{costs}"
 
 
 @app.command(rich_help_panel=_PANEL)

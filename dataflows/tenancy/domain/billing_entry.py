@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -37,18 +37,31 @@ class BillingEntry(Struct, frozen=True, kw_only=True):
 
 
 def adjusted(
-    tenant: DeskTenant, billed: Iterable[Period], number: int, entry_id: str, command: Command, now: int
+    tenant: DeskTenant,
+    billed: Mapping[Period, Mapping[str, str]],
+    number: int,
+    entry_id: str,
+    command: Command,
+    now: int,
 ) -> BillingEntry | Rejection:
-    """The correction, or a refusal. ``billed``: the periods of the tenant's runs; ``number``: the next."""
+    """The correction, or a refusal. ``number``: the next.
+
+    ``billed``: the periods of the tenant's runs, and the prices that each fixed: what is corrected in one costs what it
+    did there, as late usage does.
+    """
     said: dict[str, Any] = command.payload
-    at, price = parsed(said["at"]), said["unit_price"] or tenant.prices.get(said["dimension"])
+    at = parsed(said["at"])
+    period = None if at is None else next((one for one in billed if one[0] <= at < one[1]), None)
+    prices = tenant.prices if period is None else billed[period]
+    price = said["unit_price"] or prices.get(said["dimension"])
     wrong = []
     if said["quantity"] == 0:
         wrong.append({"field": "payload.quantity", "reason": "must not be 0"})
     if at is None or at > now:
         wrong.append({"field": "payload.at", "reason": "must not be to come"})
     if price is None or pricing.tariff(price) is not None:
-        reason = "must be said: the dimension has no price that is the same for each unit"
+        whose = "the dimension has" if period is None else "the dimension had, when that was billed,"
+        reason = f"must be said: {whose} no price that is the same for each unit"
         wrong.append({"field": "payload.unit_price", "reason": reason})
     elif abs(pricing.amount(price, said["quantity"])) > limits.AMOUNT_MINOR_MAX:
         reason = f"times the price must be {limits.AMOUNT_MINOR_MAX} minor units at most, or as much less than nothing"
@@ -64,7 +77,7 @@ def adjusted(
         quantity=said["quantity"],
         unit_price=price,
         at_us=at,
-        period=next((period for period in billed if period[0] <= at < period[1]), None),
+        period=period,
         reason=said["reason"],
         created_at=now,
         made_by=command.scope,
@@ -97,6 +110,7 @@ def rendered(entry: BillingEntry) -> dict[str, Any]:
             "dimension": entry.dimension,
             "quantity": entry.quantity,
             "unit_price": entry.unit_price,
+            "amount": pricing.amount(entry.unit_price or "0", entry.quantity or 0),
             "at": instant(entry.at_us or 0),
             "from": None if begins is None else instant(begins),
             "to": None if ends is None else instant(ends),

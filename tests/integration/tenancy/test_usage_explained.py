@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.eventually import becomes
-from tests.worlds.desk_world import DAY, OPEN, TODAY, a_tenant, an_event, billed, invoice, staff, zulu
+from tests.worlds.desk_world import DAY, OPEN, TODAY, a_tenant, an_event, billed, gaps, invoice, staff, zulu
 from tests.worlds.public_system import system_of_its_own
 
 if TYPE_CHECKING:
@@ -61,6 +61,31 @@ def test_corrections_stand_beside_the_sum_that_they_explain(system: PublicSystem
     assert "corrections" not in asked(zulu(begins), zulu(TODAY), aggregation="max")
     of_other = {"dimension": "tokens", "from": zulu(begins), "to": zulu(TODAY)}
     assert other.http.get("/v1/usage", params=of_other).json()["corrections"] == []
+
+
+def test_a_correction_of_a_billed_period_costs_what_it_did_then(system: PublicSystem) -> None:
+    ops, tenant = staff(system, "tenants:admin"), a_tenant(system, prices={"tokens": "1"})
+    root, begins = f"/v1/tenants/{tenant.name}", TODAY - 2 * DAY
+    assert tenant.meter([an_event("one", 100, begins)]) == 202
+    becomes(lambda: tenant.used("tokens"), [(100, 1)])
+    assert invoice(ops, tenant, billed(ops, tenant, begins, begins + DAY))["total"] == 100
+    version = ops.http.get(root).json()["version"]
+    ops.done("PATCH", root, {"prices": {"tokens": "10"}}, expected_version=version)
+    less = {"dimension": "tokens", "quantity": -100, "at": zulu(begins + DAY / 2), "reason": "metered twice"}
+    made = [ops.done("POST", f"{root}/usage_adjustments", less)]
+    made.append(ops.done("POST", f"{root}/usage_adjustments", less | {"quantity": 30, "at": zulu(TODAY - DAY)}))
+    assert [(one["unit_price"], one["amount"]) for one in made] == [("1", -100), ("10", 300)]
+    told = ops.http.get(f"{root}/billing_entries").json()["data"]
+    assert [(one["entry_id"], one["amount"]) for one in told] == [
+        (one["entry_id"], one["amount"]) for one in made[::-1]
+    ]
+    second = invoice(ops, tenant, billed(ops, tenant, TODAY - DAY, TODAY))
+    lines = [(line["kind"], line["unit_price"], line["amount"], line["from"]) for line in second["lines"]]
+    assert lines == [
+        ("adjustment", "1", -100, zulu(begins)),
+        ("adjustment", "10", 300, zulu(TODAY - DAY)),
+    ]
+    assert gaps(system) == []
 
 
 def test_exports_of_a_tenant_are_listed_by_cursor(system: PublicSystem) -> None:

@@ -302,13 +302,26 @@ def test_another_tenants_grant_is_not_there_and_a_stale_version_is_told() -> Non
 def test_a_correction_is_of_the_billed_period_that_it_names_at_a_price_that_is_fixed_then() -> None:
     said = {"dimension": "tokens", "quantity": -3, "at": instant(NOW - HOUR), "unit_price": None, "reason": "twice"}
     period = (NOW - 2 * HOUR, NOW)
-    entry = billing_entry.adjusted(TENANT, [period], 4, "be_1", command("adjust_usage", **said), NOW)
+    then = {"tokens": "0.25", "tiered": "volume:10@2,*@1"}
+
+    def adjusted(billed: dict[billing_run.Period, dict[str, str]], **other: Any) -> BillingEntry | Rejection:
+        return billing_entry.adjusted(TENANT, billed, 4, "be_1", command("adjust_usage", **said | other), NOW)
+
+    entry = adjusted({period: then})
     assert isinstance(entry, BillingEntry)
-    assert (entry.number, entry.unit_price, entry.period) == (4, "0.5", period)
+    assert (entry.number, entry.unit_price, entry.period) == (4, "0.25", period)
+    assert billing_entry.rendered(entry)["amount"] == -1
+    dearer = adjusted({period: then}, unit_price="7", dimension="tiered")
+    assert isinstance(dearer, BillingEntry)
+    assert (dearer.unit_price, billing_entry.rendered(dearer)["amount"]) == ("7", -21)
     beside = [(NOW - HOUR + 1, NOW), (NOW - 2 * HOUR, NOW - HOUR)]
-    unbilled = billing_entry.adjusted(TENANT, beside, 4, "be_1", command("adjust_usage", **said), NOW)
+    unbilled = adjusted(dict.fromkeys(beside, then))
     assert isinstance(unbilled, BillingEntry)
-    assert unbilled.period is None
+    assert (unbilled.period, unbilled.unit_price) == (None, "0.5")
+    for prices, dimension in (({}, "tokens"), (then, "tiered")):  # whatever it costs today
+        refused = adjusted({period: prices}, dimension=dimension)
+        assert isinstance(refused, Rejection)
+        assert [wrong["field"] for wrong in refused.extra["errors"]] == ["payload.unit_price"]
 
 
 @pytest.mark.parametrize(
@@ -325,7 +338,7 @@ def test_a_correction_is_of_the_billed_period_that_it_names_at_a_price_that_is_f
 def test_what_is_no_correction(field: str, change: dict[str, Any]) -> None:
     tenant = structs.replace(TENANT, prices={"tokens": "0.5", "tiered": "volume:10@2,*@1"})
     said = {"dimension": "tokens", "quantity": 1, "at": instant(NOW), "unit_price": None, "reason": "r"} | change
-    found = billing_entry.adjusted(tenant, [], 1, "be_1", command("adjust_usage", **said), NOW)
+    found = billing_entry.adjusted(tenant, {}, 1, "be_1", command("adjust_usage", **said), NOW)
     assert isinstance(found, Rejection)
     assert [wrong["field"] for wrong in found.extra["errors"]] == [field]
 

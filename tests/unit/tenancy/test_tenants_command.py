@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from compose import limits
 from compose.cli import decisions, tenants
-from compose.cli.tenants import calls, directory, given, life, refused, root_keys, shown, stores, usage, watching
+from compose.cli.tenants import bills, calls, directory, given, life, refused, root_keys, shown, stores, usage, watching
 from compose.stack.errors import StackError
 from dataflows.tenancy.domain.migration import ABORTABLE, TO_SOURCE
 from ingress.tenancy.usage import sums as asked_usage
@@ -365,3 +365,10 @@ def test_a_document_is_written_as_it_came(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert CliRunner().invoke(tenants.app, (*words, "-o", str(tmp_path / "i.json"))).stdout_bytes == b""
     assert (tmp_path / "i.json").read_bytes() == content
     assert asked[0]["params"] == {"recompute": "true"}
+
+
+def test_a_correction_is_told_with_its_price_and_what_it_comes_to() -> None:
+    entry = {"dimension": "tokens", "quantity": -1_500, "unit_price": "0.25", "amount": -375}
+    assert bills.corrected(entry) == "-1,500 tokens at 0.25: -375"
+    del entry["amount"]  # as an earlier release stored it
+    assert bills.corrected(entry) == "-1,500 tokens at 0.25"

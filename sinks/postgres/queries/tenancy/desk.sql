@@ -1,9 +1,11 @@
 -- What the owner reads and writes of billing runs and support grants. Each names its index.
 
 -- name: desk_periods
--- The runs of a tenant, whose periods no other may overlap. Primary key.
+-- The runs of a tenant, whose periods no other may overlap, and, where they are corrected, the prices that each fixed.
+-- Primary key.
 select r.tenant_id, r.number, (extract(epoch from r.period_from) * 1000000)::bigint,
-       (extract(epoch from r.period_to) * 1000000)::bigint
+       (extract(epoch from r.period_to) * 1000000)::bigint,
+       case when r.tenant_id = any(%s::text[]) then r.prices else '{}' end
 from billing_run r
 where r.tenant_id = any(%s::text[]);
 
