@@ -268,6 +268,19 @@ def test_each_line_of_a_list_under_a_grant_is_audited_as_a_call_is(system: Publi
     each_line_is_audited(system)
 
 
+def test_what_support_asked_for_is_not_approved_once_its_tenant_is_deleted(system: PublicSystem) -> None:
+    tenant, state = a_tenant(system), "update tenant set state = %s where tenant_id = %s"
+    asks, allows = staff(system, "support"), staff(system, "support:approve")
+    root = f"/v1/tenants/{tenant.name}/support_grants"
+    path = f"{root}/{asks.done('POST', root, {'reason': 'r', 'ticket': 'T-1'})['grant_id']}/approve"
+    with psycopg.connect(system.settings.addresses().postgres_superuser_dsn, autocommit=True) as superuser:
+        superuser.execute(state, ["deleting", tenant.name])
+        refused = allows.http.post(path, json={"idempotency_key": uuid.uuid4().hex, "payload": {}})
+        superuser.execute(state, ["active", tenant.name])
+    assert (refused.status_code, refused.json()["code"]) == (409, "state_conflict")
+    assert allows.done("POST", path)["state"] == "active"
+
+
 def test_no_answer_under_a_grant_has_a_field_that_it_masks(system: PublicSystem) -> None:
     """One, lists and events; the tenant sees all of it, and both sides see what is masked."""
     tenant, secret = a_tenant(system), f"secret-{uuid.uuid4().hex}"
