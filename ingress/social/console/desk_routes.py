@@ -162,7 +162,8 @@ async def _decide(
     key, caller = fields.get("key", ""), found.who.caller()
     outcome = await carry_out(found.request, caller, name, key, payload, path_id, version)
     if outcome.refusal is not None:
-        raise _REFUSALS.get(outcome.status, errors.StateConflict)(outcome.refusal)
+        refusal = _REFUSALS.get(outcome.status, errors.StateConflict)
+        raise refusal(outcome.refusal)
 
 
 def _said(fields: Json) -> Json:
