@@ -81,6 +81,8 @@ def create_app(ingress: Ingress) -> FastAPI:
         docs_url=None,  # its pages would load scripts from elsewhere; ours is ``reference``
         redoc_url=None,
         redirect_slashes=False,
+        # nothing here takes it, and whether somebody does was asked at every request
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.parts = ingress.parts
     plain = plain_routes(ROUTERS, openapi.document)
@@ -131,7 +133,7 @@ def create_app(ingress: Ingress) -> FastAPI:
     )
     app.add_middleware(
         Slots,
-        name_of=ingress.authenticator.principal,
+        name_of=ingress.authenticator.principal_in,
         bounds=_BOUNDS,
         refused=metrics.SLOTS_REFUSED,
         trusted_proxies=ingress.config.trusted_proxies,

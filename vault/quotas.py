@@ -11,7 +11,7 @@ from vault.audit import OUR_WORKERS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from starlette.datastructures import Headers
+    from starlette.types import Scope
 
     from schemas.client_network import Network
 
@@ -24,13 +24,11 @@ _STRANGERS: Final = Burst(
 BURSTS: Final = (_CALLERS, _STRANGERS)
 
 
-def askers(
-    name_of: Callable[[str | None], Awaitable[str]], trusted_proxies: Sequence[Network] = ()
-) -> CallersAndStrangers:
-    """``name_of`` tells who an Authorization field proves to be."""
+def askers(name_of: Callable[[Scope], Awaitable[str]], trusted_proxies: Sequence[Network] = ()) -> CallersAndStrangers:
+    """``name_of`` tells whom the token of a request proves."""
 
-    async def counted(headers: Headers) -> str | None:
-        name = await name_of(headers.get("authorization"))
+    async def counted(scope: Scope) -> str | None:
+        name = await name_of(scope)
         return None if name == OUR_WORKERS else name
 
     return CallersAndStrangers(counted, *BURSTS, lambda path: path not in _NOT_COUNTED, trusted_proxies)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from starlette.datastructures import Headers
+
 from ingress import limits
 from ingress.identity.auth import Authenticator
 from ingress.identity.caller import Caller
@@ -28,6 +30,7 @@ from vault.store import VaultStore
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import Scope
 
     from schemas.client_network import Network
 
@@ -87,7 +90,7 @@ class Vault:
 
     async def caller(self, request: Request) -> Caller:
         """The verified merchant. Raises Unauthenticated, Suspended."""
-        return await self.authenticator.caller(request.headers.get("authorization"))
+        return await self.authenticator.caller_in(request.scope)
 
     async def signer(self, request: Request, caller: Caller, body: bytes) -> dict[str, str]:
         """The key that signed a call which changes something, as the audit log names it; empty when nobody had to.
@@ -98,9 +101,10 @@ class Vault:
         proof = await self._signed_requests.proof(request, caller.merchant, body)
         return {} if proof is None else {"signed_by": proof.key_id}
 
-    async def holder(self, authorization: str | None) -> str:
+    async def holder(self, scope: Scope) -> str:
         """Who has its places: a merchant, or our workers. Raises Unauthenticated for everybody else."""
-        return OUR_WORKERS if self._is_worker(authorization) else await self.authenticator.principal(authorization)
+        is_worker = self._is_worker(Headers(scope=scope).get("authorization"))
+        return OUR_WORKERS if is_worker else await self.authenticator.principal_in(scope)
 
     def require_worker(self, request: Request) -> None:
         """Raises Unauthenticated unless the caller knows the internal secret."""

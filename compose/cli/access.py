@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from compose.stack.errors import StackError
 
@@ -68,7 +68,7 @@ def list_(as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "access.list", "access_denials"):
         rows = access.listed(connection)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         until = f"tokens until {row['issued_before']:%Y-%m-%d %H:%M:%S}" if row["issued_before"] else "all"

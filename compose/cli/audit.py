@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from compose.stack.errors import StackError
 
@@ -27,7 +28,7 @@ def list_(
     with operator_connection() as connection:
         rows = entries(connection, actor=actor, name=about, limit=limit)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         when = f"{row['at']:%Y-%m-%d %H:%M:%S}"
@@ -74,7 +75,7 @@ def signatures_(
     with operator_connection() as connection, audited(connection, shell_user(), "signature.read", aggregate):
         rows = signatures(connection, aggregate)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
     for row in [] if as_json else rows:
         when, verdict = f"{row['received_at']:%Y-%m-%d %H:%M:%S}", row["reason"] or "verified"
         print(f"{when}  {row['operation']}  {row['status']}  {row['key_id']}  {row['signed_request']}  {verdict}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import check_settings, operator_connection
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -68,7 +68,7 @@ def check(
         with operator_connection() as connection:
             checkpoints.checkpoints_judge(connection, begun_at=begun_at, gaps=report.gaps)
     if as_json:
-        print(json.dumps(report.as_object(), default=str))
+        print(json_text(report.as_object()))
     else:
         _print(report, verbose=verbose)
     raise typer.Exit(1 if report.gaps else 0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from compose.stack.errors import StackError
 
@@ -65,7 +65,7 @@ def blocked(as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "media.list", "media_blocked"):
         rows = media.blocked(connection)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         print(f"{row['sha256']}  {row['added_at']:%Y-%m-%d %H:%M:%S}  by {row['added_by'] or '-'}: {row['reason']}")

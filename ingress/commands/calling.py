@@ -37,7 +37,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 async def caller_of(request: Request, *scopes: str) -> Caller:
     """The verified caller, if it has one of these scopes. Raises Unauthenticated or Forbidden."""
-    caller = await parts_of(request).get(Authenticator).caller(request.headers.get("authorization"))
+    caller = await parts_of(request).get(Authenticator).caller_in(request.scope)
     caller.require(*scopes)
     return caller
 

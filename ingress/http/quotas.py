@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ingress import limits
@@ -42,13 +41,12 @@ class Burst(NamedTuple):
 class CallersAndStrangers:
     """Counts a request for who proves to be somebody, and by the network for who does not.
 
-    ``name_of`` tells who an Authorization field, or another of the fields, proves to be: None for who is not counted.
-    It raises what is wrong with them.
+    ``name_of`` tells whom a request proves to be, None for who is not counted. It raises what is wrong with its fields.
     """
 
     def __init__(
         self,
-        name_of: Callable[[Headers], Awaitable[str | None]],
+        name_of: Callable[[Scope], Awaitable[str | None]],
         callers: Burst,
         strangers: Burst,
         is_counted: Callable[[str], bool],
@@ -66,7 +64,7 @@ class CallersAndStrangers:
         if not self._is_counted(scope["path"]):
             return None
         try:
-            name = await self._name_of(Headers(scope=scope))
+            name = await self._name_of(scope)
         except (errors.Unauthenticated, errors.Suspended):
             return Asker(NOBODY, NOBODY, self._strangers.name, client_address(scope, self._trusted_proxies))
         except errors.PlatformError:

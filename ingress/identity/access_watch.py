@@ -161,7 +161,7 @@ class AccessWatch:
         if status == _UNAUTHENTICATED:
             return [saw("token_guessing", network, None)] if network else []
         try:
-            caller = await self._authenticator.caller(Headers(scope=scope).get("authorization"))
+            caller = await self._authenticator.caller_in(scope)
         except errors.PlatformError:
             return []
         found = [saw("merchant_fan_out", network, caller.principal)] if network else []

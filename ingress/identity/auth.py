@@ -12,6 +12,8 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from starlette.datastructures import Headers
+
 from ingress import limits as ingress_limits
 from ingress.http.requests import strict_json
 from ingress.identity.caller import NAME, Caller
@@ -26,10 +28,13 @@ from schemas import errors, limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from starlette.types import Scope
+
     from ingress.identity.denials import Denials
     from ingress.trust import Trust
 
 _BEARER: Final = "bearer "
+_JUDGED: Final = "millrace.caller"  # of a request's scope: who judged it, and whom it found
 
 
 class Authenticator:
@@ -86,9 +91,16 @@ class Authenticator:
         if self._denials is not None:
             self._denials.require_clock()
 
-    async def principal(self, authorization: str | None) -> str:
-        """Whose token it is. Raises as ``caller``."""
-        return (await self.caller(authorization)).principal
+    async def caller_in(self, scope: Scope, *, anew: bool = False) -> Caller:
+        """The caller of a request, judged once for all of its way, or ``anew``. Raises as ``caller``, whoever asks."""
+        found: tuple[Authenticator, Caller] | None = scope.pop(_JUDGED, None) if anew else scope.get(_JUDGED)
+        if anew or found is None or found[0] is not self:
+            found = scope[_JUDGED] = self, await self.caller(Headers(scope=scope).get("authorization"))
+        return found[1]
+
+    async def principal_in(self, scope: Scope) -> str:
+        """Whose request it is. Raises as ``caller``."""
+        return (await self.caller_in(scope)).principal
 
     async def caller(self, authorization: str | None) -> Caller:
         """The caller that the Authorization field proves, who is not denied.

@@ -73,8 +73,8 @@ class EndedWhenDenied:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _caller(self, scope: Scope) -> Caller | None:
-        headers = Headers(scope=scope)
-        try:
-            return await self._authenticator.caller(headers.get("authorization"))
+        try:  # who was denied since the request came would be watched from now on, in vain
+            return await self._authenticator.caller_in(scope, anew=True)
         except errors.PlatformError:  # the route says what is wrong with it, or lets in who cannot be told only now
+            headers = Headers(scope=scope)
             return next((found for session in self._sessions if (found := session(headers)) is not None), None)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+_TENANT: Final = b"tenant"
 _HEADERS: Final = frozenset({b"x-tenant", b"x-tenant-id"})
 
 
@@ -39,7 +40,7 @@ def _said(scope: Scope) -> str | None:
         if name.lower() in _HEADERS:
             return str(name.decode("latin-1"))
     query = scope["query_string"]
-    if not query:
+    if _TENANT not in query and b"%" not in query:  # nearly all: every name has it, unless it is percent-encoded
         return None
     names = (name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     return next((name for name in names if name in TENANT_NAMES), None)

@@ -44,14 +44,14 @@ class Bounds(NamedTuple):
 class Slots:
     """Refuses with 503 what is past the bound of its caller or address, and closes that connection unread.
 
-    ``name_of`` tells who an Authorization field proves to be, or raises what is wrong with it; where it proves nobody,
+    ``name_of`` tells whom the token of a request proves, or raises what is wrong with it; where it proves nobody,
     ``sessions`` tell who a cookie is of. ``bound_elsewhere``: names of ours that are not counted.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        name_of: Callable[[str | None], Awaitable[str]],
+        name_of: Callable[[Scope], Awaitable[str]],
         bounds: Bounds,
         refused: Counter,
         trusted_proxies: Sequence[Network] = (),
@@ -86,10 +86,10 @@ class Slots:
             self._shares[kind].give_back(name)
 
     async def _holder(self, scope: Scope) -> Holder:
-        headers = Headers(scope=scope)
         try:
-            return _CALLER, await self._name_of(headers.get("authorization"))
+            return _CALLER, await self._name_of(scope)
         except errors.PlatformError:  # the route says what is wrong with it
+            headers = Headers(scope=scope)
             known = next((found for session in self._sessions if (found := session(headers))), None)
             if known is not None:
                 return _CALLER, known.principal

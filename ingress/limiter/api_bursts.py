@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from starlette.datastructures import Headers
+
 from ingress import limits
 from ingress.http import registry
 from ingress.http.quotas import Burst, CallersAndStrangers
@@ -17,7 +19,7 @@ from schemas import errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from starlette.datastructures import Headers
+    from starlette.types import Scope
 
     from ingress.identity.auth import Authenticator
     from ingress.identity.caller import Caller
@@ -38,10 +40,11 @@ def askers(
 ) -> CallersAndStrangers:
     """``sessions`` tell who a cookie is of."""
 
-    async def name_of(headers: Headers) -> str:
+    async def name_of(scope: Scope) -> str:
         try:
-            return await authenticator.principal(headers.get("authorization"))
+            return await authenticator.principal_in(scope)
         except errors.Unauthenticated:
+            headers = Headers(scope=scope)
             known = next((found for session in sessions if (found := session(headers))), None)
             if known is None:
                 raise

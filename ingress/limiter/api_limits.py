@@ -84,12 +84,13 @@ class Askers:
         route = self._template(scope)
         if route in EXEMPT:
             return None
-        network, headers = client_address(scope, self._trusted_proxies), Headers(scope=scope)
+        network = client_address(scope, self._trusted_proxies)
         try:
-            caller = await self._authenticator.caller(headers.get("authorization"))
+            caller = await self._authenticator.caller_in(scope)
         except (errors.Unauthenticated, errors.Suspended):
             if route.startswith(PROVEN_OTHERWISE):
                 return None
+            headers = Headers(scope=scope)
             known = next((found for session in self._sessions if (found := session(headers))), None)
             if known is None or not route.startswith(_PAGES):
                 return Asker(*STRANGERS, route, network)

@@ -50,7 +50,7 @@ async def withdraw(request: Request, policy_id: str) -> Response:
 
 async def _changed(request: Request, operation: str, action: str, policy_id: str | None) -> Response:
     parts, named = parts_of(request), policy_id or _POLICIES
-    caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
+    caller = await parts.get(Authenticator).caller_in(request.scope)
     async with parts.get(Audit).privileged(caller, (WRITE,), action, named, {}, audits_itself=True):
         await parts.get(Audit).append(caller, action, named, "begun", {})  # what cannot be audited is not done
         response = await calling.command(request, OPERATIONS[operation], policy_id)
@@ -135,7 +135,7 @@ async def _audited(
 ) -> AsyncIterator[Caller]:
     """Who reads what concerns others' tenants; in the audit log before the answer is given, refusals too."""
     parts = parts_of(request)
-    caller = await parts.get(Authenticator).caller(request.headers.get("authorization"))
+    caller = await parts.get(Authenticator).caller_in(request.scope)
     async with parts.get(Audit).privileged(caller, (READ,), action, name, details or {}):
         yield caller
 

@@ -53,7 +53,7 @@ class Audit:
 
         ``audits_itself``: the block's own transaction says what was done. Raises as ``Ingress.caller``.
         """
-        caller = await self._authenticator.caller(request.headers.get("authorization"))
+        caller = await self._authenticator.caller_in(request.scope)
         query = {"query": validation.visible(request.url.query)}
         async with self.privileged(caller, scopes_for(action), action, name, query, audits_itself=audits_itself):
             yield caller

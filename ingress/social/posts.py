@@ -34,13 +34,17 @@ class Shown(Struct, frozen=True):
 
 def shown_of(row: Sequence[Any], reposted_by: str | None = None) -> Shown:
     """What a row says that ends with the labels and the columns of a post."""
-    labels, *columns = row[-COLUMNS - 1 :]
-    return Shown(Post(**dict(zip(Post.__struct_fields__, columns, strict=True))), labels or (), reposted_by)
+    return Shown(Post(*row[-COLUMNS:]), row[-COLUMNS - 1] or (), reposted_by)
 
 
 def _rendered(shown: Shown) -> Json:
+    """In a document of its own, to which may be added."""
     labels = [dict(zip(_OF_LABEL, one, strict=True)) for one in shown.labels]
-    return rendered_post(shown.post) | {"label": labels[0]["label"] if labels else None, "labels": labels}
+    found = rendered_post(shown.post)
+    found["label"], found["labels"] = labels[0]["label"] if labels else None, labels
+    if shown.reposted_by:
+        found["reposted_by"] = shown.reposted_by
+    return found
 
 
 def _version(post_id: str, row: tuple[Any, ...]) -> Json:
@@ -68,12 +72,10 @@ class Posts:
     async def shown(self, viewer: str, posts: Sequence[Shown]) -> list[Json]:
         """Posts that the viewer may see, each with the post that it quotes and with who reposted it."""
         quoted = await self._quoted(viewer, [one.post for one in posts])
-        return [
-            _rendered(one)
-            | {"quote": quoted.get(one.post.quote_of or "")}
-            | ({"reposted_by": one.reposted_by} if one.reposted_by else {})
-            for one in posts
-        ]
+        found = [_rendered(one) for one in posts]
+        for document, one in zip(found, posts, strict=True):
+            document["quote"] = quoted.get(one.post.quote_of or "")
+        return found
 
     async def get(self, viewer: str, post_id: str, *, is_moderator: bool = False) -> Json:
         """One post. Raises NotFound, whether it is missing or hidden.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ingress.social.pager import NEWEST, OLDEST, Examined, Pager, Place
-from ingress.social.posts import Posts, Shown, shown_of
+from ingress.social.posts import COLUMNS, Posts, Shown, shown_of
 from sinks.postgres.arrays import Bigints, Texts
 
 if TYPE_CHECKING:
@@ -43,10 +43,12 @@ class Timelines:
             given = {"times": Bigints(times), "ids": Texts([post_id for _, post_id in pushed]), "since": since}
             rows = await self._candidates("timeline_home", viewer, place, count, given)
             await self._users.require_present(viewer, rows[0][0] if rows else None)
-            return [_examined(row) for _, *row in rows]
+            return [_examined(row[1:]) for row in rows]
 
         page = await self._page(viewer, "home", limit, cursor, examine)
-        return page | {"data": [post | {"why": _why(viewer, post)} for post in page["data"]]}
+        for post in page["data"]:
+            post["why"] = _why(viewer, post)
+        return page
 
     async def public(self, viewer: str, limit: int, cursor: str | None) -> Json:
         """What all users may see."""
@@ -109,9 +111,8 @@ class Timelines:
 
 
 def _examined(row: Sequence[Any]) -> Examined[Shown]:
-    at, is_shown, reposter, *rest = row
-    shown = shown_of(rest, reposter)
-    return Examined((at, shown.post.post_id), shown if is_shown else None)
+    at, is_shown, reposter = row[:3]
+    return Examined((at, row[-COLUMNS]), shown_of(row, reposter) if is_shown else None)
 
 
 def _why(viewer: str, post: Json) -> Json:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ingress.tenancy.tenants import Tenant
 
 #: always shown: it is counted for every tenant
-RESOURCES: Final = "resources"
+_RESOURCES: Final = "resources"
 
 
 class Quotas:
@@ -21,9 +21,14 @@ class Quotas:
         self._store = store
 
     async def of(self, tenant: Tenant) -> dict[str, Any]:
-        """Every dimension that has a limit, or is counted here; usage that is metered is not: ``used`` is None."""
+        """All of a tenant's."""
         used = dict(await self._store.rows("quota_usage", {"tenant_id": tenant.tenant_id}))
-        limits = limits_of(tenant.quotas)
-        counted = {RESOURCES: 0} | used
-        dimensions = sorted({*counted, *limits})
-        return {"data": [{"dimension": d, "limit": limits.get(d), "used": counted.get(d)} for d in dimensions]}
+        return {"data": shown(tenant.quotas, used)}
+
+
+def shown(quotas: dict[str, str], used: dict[str, int]) -> list[dict[str, Any]]:
+    """Every dimension that has a limit, or is counted here; usage that is metered is not: ``used`` is None."""
+    limits = limits_of(quotas)
+    counted = {_RESOURCES: 0} | used
+    dimensions = sorted({*counted, *limits})
+    return [{"dimension": d, "limit": limits.get(d), "used": counted.get(d)} for d in dimensions]

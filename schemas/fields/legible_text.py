@@ -39,6 +39,8 @@ _PARAGRAPH_END: Final = re.compile(r"[\n\u0085\u2029]")
 #: what opens a direction, and what closes it (UAX #9)
 _CLOSED_BY: Final = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 _CLOSING: Final = frozenset(_CLOSED_BY.values())
+#: what two names may differ in that look the same
+_UNSEEN: Final = re.compile(rf"^ | $|  |(?! )[{_BLANKS}{_FURTHER_BLANKS}]")
 _SEEN: Final = re.compile(rf"[^{_BLANKS}{_FURTHER_BLANKS}{_OF_NO_LINE}]")
 _NOT_CONTROLS: Final = "must not contain control characters"
 
@@ -56,6 +58,11 @@ def line_fault(text: str) -> str | None:
 def says_something(text: str) -> bool:
     """Whether anything of a text can be seen."""
     return _SEEN.search(text) is not None
+
+
+def is_told_apart(name: str) -> bool:
+    """Whether all of a name is seen: none at its ends, and no blank but single ones, in which another might differ."""
+    return _UNSEEN.search(name) is None
 
 
 def prose_fault(text: str) -> str | None:

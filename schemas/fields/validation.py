@@ -164,9 +164,13 @@ def time_us(value: object) -> str | None:
 
 
 def is_person(subject: str) -> bool:
-    """Whether a token's subject can stand for a person: a short text that every store can hold and others can read."""
+    """Whether a token's subject can stand for a person: a short text that every store can hold and others can read.
+
+    Two that look the same would be two persons of four eyes, so nothing unseen may be in it.
+    """
     is_held = clean_text(subject, limits.REPAIR_PERSON_LENGTH_MAX) is None
-    return is_held and legible_text.line_fault(subject) is None and legible_text.says_something(subject)
+    is_legible = legible_text.line_fault(subject) is None and legible_text.says_something(subject)
+    return is_held and is_legible and legible_text.is_told_apart(subject)
 
 
 def boolean(value: object) -> str | None:

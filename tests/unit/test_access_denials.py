@@ -212,7 +212,8 @@ class Open:
 
     def __init__(self, denials: Denials, app: ASGIApp, method: str = "GET", **more: Any) -> None:
         class Authenticator:
-            async def caller(self, _: str | None) -> Caller:
+            async def caller_in(self, _: Scope, *, anew: bool) -> Caller:
+                assert anew
                 return caller()
 
         async def send(message: Message) -> None:
@@ -296,7 +297,8 @@ def test_who_could_not_be_told_when_a_stream_began_is_ended_when_denied(cookie_o
 
     async def work(rows: Rows, denials: Denials, clock: Clock) -> None:
         class Authenticator:
-            async def caller(self, _: str | None) -> Caller:
+            async def caller_in(self, _: Scope, *, anew: bool = False) -> Caller:
+                del anew
                 await denials.require(caller())
                 return caller()
 
@@ -304,10 +306,10 @@ def test_who_could_not_be_told_when_a_stream_began_is_ended_when_denied(cookie_o
             yield b"one"
             await asyncio.Event().wait()
 
-        async def route(_: Request) -> Response:
+        async def route(request: Request) -> Response:
             rows.is_away = False
             clock.now += limits.ACCESS_DENIED_RETRY_S
-            await Authenticator().caller(None)
+            await Authenticator().caller_in(request.scope)
             return StreamingResponse(events())
 
         rows.is_away = True

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from ingress import limits
 from ingress.browser.session import SignedIn
@@ -17,6 +18,8 @@ from schemas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from starlette.types import Scope
 
 
 class Clock:
@@ -63,8 +66,8 @@ def test_a_crowd_of_subjects_takes_bounded_memory() -> None:
 class Tokens:
     """An authenticator of tokens that are ``merchant:scope``."""
 
-    async def caller(self, authorization: str | None) -> Caller:
-        merchant, colon, scope = (authorization or "").removeprefix("Bearer ").partition(":")
+    async def caller_in(self, request: Scope) -> Caller:
+        merchant, colon, scope = Headers(scope=request).get("authorization", "").removeprefix("Bearer ").partition(":")
         if not colon:
             raise errors.Unauthenticated
         return Caller(principal=merchant, subject="ann", scopes=frozenset([scope]), expires_at=0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from compose.cli.payments.reconcile import _print
+from compose.cli.printed import json_text
 from compose.cli.table import print_table
 from reconciliation.payments.settlement.file_result import Discrepancy, FileResult
 from reconciliation.payments.settlement.run import ReconcileReport
@@ -66,3 +70,22 @@ def test_what_reconciliation_does_not_explain_is_told_with_whole_ids(
     for whole in (found.reference, operation, report, "20.02 USD", "[of]"):
         assert any(whole in line for line in lines), (whole, lines)
     assert any("detail:" in line for line in lines) is (width < 120)
+
+
+def test_times_for_programs_are_those_of_the_api() -> None:
+    """RFC 3339 in UTC: with a blank for the T, as Python prints them, some parsers refuse them."""
+    east = timezone(timedelta(hours=2))
+    found = {
+        "at": datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+        "there": datetime(2026, 1, 2, 3, 4, 5, tzinfo=east),
+        "day": date(2026, 1, 2),
+        "amount": Decimal("1.50"),
+        "none": None,
+    }
+    assert json.loads(json_text(found)) == {
+        "at": "2026-01-02T03:04:05.000006Z",
+        "there": "2026-01-02T01:04:05.000000Z",
+        "day": "2026-01-02",
+        "amount": "1.50",
+        "none": None,
+    }

@@ -76,6 +76,13 @@ def test_staff_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> Non
     assert (kind, NAME.match(name) is not None) == ("staff", True)
 
 
+@pytest.mark.parametrize("subject", ["", " ", "ann ", "ann\u200b"])
+def test_no_token_is_given_to_nobody(keys: KeyFolder, subject: str) -> None:
+    """An empty subject is not the default one: who says it meant another."""
+    with pytest.raises(errors.InvalidCommand, match="subject must name a person"):
+        issue_token(keys, "tn_1", kind="tenant", subject=subject)
+
+
 def test_a_key_is_rotated_without_a_token_refused(keys: KeyFolder) -> None:
     """What the key before signed is believed as long as such a token can live; then that key is none."""
     before = "Bearer " + issue_token(keys, "m_1")

@@ -168,6 +168,14 @@ def test_documents_of_operators_are_legible() -> None:
     assert validation.is_person("Ådа 渡辺")
 
 
+@each("unseen", ("{} ", " {}", "{}\u200b", "{}\u00a0", "\u2060{}", "ada  {}", "{}\u3164", "{}\ufe0f", "{}\U000e0041"))
+def test_no_person_looks_like_another_one(unseen: str) -> None:
+    """Four eyes are two persons: what nobody sees makes no second one."""
+    assert validation.is_person("lovelace")
+    assert validation.is_person("ada lovelace")
+    assert not validation.is_person(unseen.format("lovelace"))
+
+
 def _refused(kind: str, document: dict[str, Any]) -> list[str]:
     with pytest.raises(errors.InvalidCommand) as refused:
         kinds.canonical(kind, document, ())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from starlette.datastructures import Headers
+
 from ingress import limits
 from ingress.http.quotas import of_process, refusal
 from ingress.identity.caller import Caller
@@ -18,8 +20,7 @@ from vault.audit import OUR_WORKERS, WORKER
 from vault.quotas import BURSTS, askers
 
 if TYPE_CHECKING:
-    from starlette.datastructures import Headers
-    from starlette.types import Message
+    from starlette.types import Message, Scope
 
     from limiter.decide.in_process import InAsyncio
     from limiter.edge.asgi import WhoAsks
@@ -62,7 +63,8 @@ class Door:
         return sum([await self.ask(*asked) == 200 for _ in range(count)])
 
 
-async def _name_of(authorization: str | None) -> str:
+async def _name_of(scope: Scope) -> str:
+    authorization = Headers(scope=scope).get("authorization")
     if authorization in NAMES:
         return NAMES[authorization]
     raise errors.Unauthenticated
@@ -92,8 +94,8 @@ def test_a_burst_of_a_processor_is_taken_and_a_flood_is_told_when_to_come_again(
 class OneToken:
     """Of the authenticator, what is asked here."""
 
-    async def principal(self, authorization: str | None) -> str:
-        return await _name_of(authorization)
+    async def principal_in(self, scope: Scope) -> str:
+        return await _name_of(scope)
 
 
 def test_at_the_api_no_flood_of_one_is_anothers_and_wrong_tokens_are_not_tried_without_end() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
+from starlette.datastructures import Headers
 
 from ingress import limits
 from ingress.commands.events import EventStreams
@@ -19,7 +20,6 @@ from ingress.identity.slots import Bounds, Slots
 from schemas import errors
 
 if TYPE_CHECKING:
-    from starlette.datastructures import Headers
     from starlette.types import Receive, Scope, Send
 
 
@@ -27,8 +27,9 @@ def caller(name: str) -> Caller:
     return Caller(principal=name, subject=name, scopes=frozenset(), expires_at=time.time() + 60)
 
 
-async def believed(authorization: str | None) -> str:
+async def believed(scope: Scope) -> str:
     """Whatever name is said."""
+    authorization = Headers(scope=scope).get("authorization")
     if authorization is None:
         raise errors.Unauthenticated
     return authorization

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -55,7 +56,7 @@ def status(as_json: AsJson = False) -> None:
         rows = connection.execute(query("cards_by_key")).fetchall()
     if as_json:
         names = ("key_id", "state", "created_at", "retired_at", "cards")
-        print(json.dumps({"data": [dict(zip(names, row, strict=True)) for row in rows]}, default=str))
+        print(json_text({"data": [dict(zip(names, row, strict=True)) for row in rows]}))
         return
     for key_id, state, created_at, _, cards in rows:
         print(f"{key_id}  {state:9}{cards:>9} cards  since {created_at:%Y-%m-%d %H:%M}")

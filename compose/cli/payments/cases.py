@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from compose.cli.options import AsJson, Token
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from schemas.payments.case_closing import REASONS
 
@@ -33,7 +34,7 @@ def list_(
     with operator_connection() as connection, audited(connection, shell_user(), "case.list", "cases"):
         rows = cases_list(connection, kind=kind, every_state=every_state)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         print(
@@ -51,7 +52,7 @@ def show(case_id: CaseId) -> None:
 
     with operator_connection() as connection, audited(connection, shell_user(), "case.read", case_id):
         found = case_show(connection, case_id)
-    print(json.dumps(found, default=str, indent=2))
+    print(json_text(found, indent=2))
 
 
 @app.command()

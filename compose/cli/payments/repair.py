@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 
@@ -26,7 +27,7 @@ def list_(
     with operator_connection() as connection, audited(connection, shell_user(), "repair.list", "repairs"):
         rows = repairs_list(connection, every_state=every_state)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         print(
@@ -44,7 +45,7 @@ def show(repair_id: Annotated[str, typer.Argument(metavar="REPAIR")]) -> None:
 
     with operator_connection() as connection, audited(connection, shell_user(), "repair.read", repair_id):
         found = repair_show(connection, repair_id)
-    print(json.dumps(found, default=str, indent=2))
+    print(json_text(found, indent=2))
 
 
 @app.command()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import getpass
-import json
 from typing import Annotated
 
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 
 app = typer.Typer(no_args_is_help=True)
@@ -24,7 +24,7 @@ def list_(as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "checkpoint.list", "checkpoints"):
         rows = checkpoints_list(connection, limit=limits.CHECKPOINTS_LISTED_MAX)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         created_at = f"{row['created_at']:%Y-%m-%d %H:%M:%S}"
@@ -75,7 +75,7 @@ def show(name: str, as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "checkpoint.read", name):
         row = checkpoint_read(connection, name)
     if as_json:
-        print(json.dumps(row, default=str))
+        print(json_text(row))
         return
     for field, value in row.items():
-        print(f"{field:24}{json.dumps(value, default=str) if isinstance(value, list | dict) else value}")
+        print(f"{field:24}{json_text(value) if isinstance(value, list | dict) else value}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import getpass
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from compose.cli.options import AsJson
+from compose.cli.printed import json_text
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
 
@@ -36,7 +36,7 @@ def list_(
     with operator_connection() as connection, audited(connection, shell_user(), "parked.list", "parked"):
         rows = parked_list(connection, every_state=every_state)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         place = f"{row['topic']}/{row['partition']}/{row['offset']}"

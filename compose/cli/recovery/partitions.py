@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import getpass
-import json
 from typing import Annotated
 
 import typer
 
 from compose.cli.options import AsJson, service_of
+from compose.cli.printed import json_text
 from compose.cli.recovery.parked import By, Note
 from compose.operator_access import operator_connection, shell_user
 from compose.settings.settings import load_settings
@@ -25,7 +25,7 @@ def list_(as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "partition.list", "partitions"):
         rows = partitions_list(connection)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         state = f"HALTED: {row['halted']}" if row["halted"] else row["owner_id"] or "nobody"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compose.cli.options import AsJson, service_of
+from compose.cli.printed import json_text
 from compose.operator_access import ROLE, operator_connection, shell_user
 from compose.settings.settings import load_settings
 from compose.stack.errors import StackError
@@ -81,7 +81,7 @@ def replay(
             raise StackError(str(error)) from error
         told |= {"swapped": report.swapped, "differences": report.differences, "events": report.events}
     if as_json:
-        print(json.dumps(report.as_object(), default=str))
+        print(json_text(report.as_object()))
     else:
         _print(report)
     raise typer.Exit(1 if report.differences and not report.swapped else 0)
@@ -147,7 +147,7 @@ def _print(report: ReplayReport) -> None:
         verdict = "equal" if not found.differences else f"{found.differences} differences"
         print(f"{found.projection}: {found.rows_live} rows live, {found.rows_shadow} replayed: {verdict}")
         for difference in found.sample:
-            print(f"  {json.dumps(difference, default=str)}")
+            print(f"  {json_text(difference)}")
     print(
         f"{report.events} events from {report.source}" + ("; the replayed ones are live now" if report.swapped else "")
     )

@@ -9,6 +9,7 @@ import typer
 
 from compose.cli.audit import head_of
 from compose.cli.options import AsJson, Token
+from compose.cli.printed import json_text
 from compose.cli.tenants import shown
 from compose.cli.tenants.calls import Tenant
 from compose.operator_access import operator_connection, shell_user
@@ -103,7 +104,7 @@ def noisy_(as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "tenant.noisy", "tenants"):
         rows = noisy(connection)
     if as_json:
-        print(json.dumps({"data": rows}, default=str))
+        print(json_text({"data": rows}))
         return
     for row in rows:
         of_database = row["topic"] == "database"
@@ -125,7 +126,7 @@ def isolation_(as_json: AsJson = False) -> None:
     with operator_connection() as connection, audited(connection, shell_user(), "isolation.read", "isolation"):
         found = isolation(connection)
     if as_json:
-        print(json.dumps(found, default=str))
+        print(json_text(found))
         return
     print(f"{found['violations']} violations and {found['gaps']} gaps are open; last whole round {found['as_of']}")
     print(f"safe mode is on since {found['since']}: {found['evidence']}" if found["is_on"] else "safe mode is off")

@@ -22,8 +22,8 @@ class Author(Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-class Post(Struct, frozen=True, kw_only=True):
-    """The current version of a post, or the tombstone of a deleted one."""
+class Post(Struct, frozen=True):
+    """The current version of a post, or the tombstone of a deleted one: the columns of its row, in their order."""
 
     post_id: str
     author_id: str
@@ -65,21 +65,27 @@ def rendered_user(author: Author) -> dict[str, Any]:
 
 
 def rendered_post(post: Post) -> dict[str, Any]:
-    """A post as callers see it; of a deleted one only that it is deleted."""
-    head = {"id": post.post_id, "object": "post", "post_id": post.post_id, "state": post.state, "version": post.version}
-    if post.state == "deleted":
-        return head
-    return head | {
-        "author_id": post.author_id,
-        "visibility": post.visibility,
-        "text": post.text,
-        "media_ids": list(post.media_ids),
-        "reply_to": post.reply_to,
-        "root_id": post.root_id,
-        "quote_of": post.quote_of,
-        "created_at": timestamp(post.created_at),
-        "edited_at": None if post.edited_at is None else timestamp(post.edited_at),
+    """A post as callers see it, in a document of the caller's own; of a deleted one only that it is deleted."""
+    found = {
+        "id": post.post_id,
+        "object": "post",
+        "post_id": post.post_id,
+        "state": post.state,
+        "version": post.version,
     }
+    if post.state != "deleted":
+        found |= {
+            "author_id": post.author_id,
+            "visibility": post.visibility,
+            "text": post.text,
+            "media_ids": list(post.media_ids),
+            "reply_to": post.reply_to,
+            "root_id": post.root_id,
+            "quote_of": post.quote_of,
+            "created_at": timestamp(post.created_at),
+            "edited_at": None if post.edited_at is None else timestamp(post.edited_at),
+        }
+    return found
 
 
 def rendered_follow(edge: Edge) -> dict[str, Any]:

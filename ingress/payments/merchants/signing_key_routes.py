@@ -133,7 +133,7 @@ async def set_requirement_of(request: Request, merchant: str) -> Response:
 
 async def _caller(request: Request) -> tuple[Parts, Caller]:
     parts = parts_of(request)
-    return parts, await parts.get(Authenticator).caller(request.headers.get("authorization"))
+    return parts, await parts.get(Authenticator).caller_in(request.scope)
 
 
 async def _signed(request: Request, parts: Parts, caller: Caller) -> tuple[Any, Proof | None]:

@@ -39,36 +39,16 @@ candidates as (
          order by c.post_at desc, c.post_id desc limit %(count)s::int)) as found
     order by at desc, post_id desc limit %(count)s::int)
 select (select a.state from author a where a.user_id = %(viewer)s::text), p.at,
-       (p.is_own or p.is_followed or reposter.user_id is not null) and (p.is_own or not p.is_muted)
+       (p.is_own or p.is_followed or p.reposter is not null) and (p.is_own or not p.is_muted)
        and exists (select from social_sees(%(viewer)s::text, p.post_id, p.author_id, p.visibility, p.state)),
-       case when not p.is_own and not p.is_followed then reposter.user_id end,
+       p.reposter,
        (select json_agg(json_build_array(l.label, l.policy_version, l.expires_at, l.decision_id) order by l.version desc)
         from moderation_label l where l.object_id = p.post_id) as labels,
        p.post_id, p.author_id, p.visibility, p.text, p.version, p.state, p.media_ids, p.reply_to, p.root_id, p.quote_of,
        p.is_pushed, p.created_at, p.edited_at
-from (select c.at, p.*, p.author_id = %(viewer)s::text as is_own,
-             p.author_id in (select followee_id from followed) as is_followed,
-             p.author_id in (select target_id from muted) as is_muted
-      from candidates c join post p using (post_id) offset 0) as p
-left join lateral (
-    -- who is both followed and reposts it: the two lists are walked in step, so the shorter one bounds how far
-    with recursive walk (user_id, is_both) as (
-        select ''::text collate "C", false where not p.is_own and not p.is_followed
-        union all
-        select r.user_id, r.user_id = f.followee_id from walk w
-        cross join lateral (
-            select o.followee_id from follow o
-            where o.follower_id = %(viewer)s::text and o.state = 'active'
-              and o.followee_id >= w.user_id and (o.followee_id > w.user_id or not w.is_both)
-            order by o.followee_id limit 1) f
-        cross join lateral (
-            select o.user_id from reaction o
-            where o.post_id = p.post_id and o.kind = 'repost' and o.state = 'active' and o.user_id >= f.followee_id
-            order by o.user_id limit 1) r)
-    select r.user_id from walk
-    join reaction r on r.post_id = p.post_id and r.kind = 'repost' and r.user_id = walk.user_id
-    join author w on w.user_id = r.user_id and w.state = 'active'
-    where walk.is_both and not p.is_own and not p.is_followed
-      and r.user_id not in (select target_id from muted)
-    order by r.updated_at, r.user_id limit 1) as reposter on true
+from (select p.*, case when not (p.is_own or p.is_followed) then social_reposter(%(viewer)s::text, p.post_id) end as reposter
+      from (select c.at, p.*, p.author_id = %(viewer)s::text as is_own,
+                   p.author_id in (select followee_id from followed) as is_followed,
+                   p.author_id in (select target_id from muted) as is_muted
+            from candidates c join post p using (post_id) offset 0) as p offset 0) as p
 order by p.at desc, p.post_id desc

@@ -17,10 +17,10 @@ from ingress import limits
 from ingress.commands import calling
 from ingress.console import visit as visits
 from ingress.http.parts import parts_of
+from ingress.tenancy import quotas
 from ingress.tenancy.billing import invoice_payment
 from ingress.tenancy.billing.entitlements import Entitlements
 from ingress.tenancy.billing.invoice_routes import intent_of
-from ingress.tenancy.quotas import RESOURCES
 from schemas import errors
 from schemas import limits as schemas_limits
 from schemas.tenancy import pricing
@@ -58,7 +58,7 @@ async def tenant(request: Request, tenant_id: str) -> Response:
     async with visits.reading_of(request, "tenant", tenant_id) as visit:
         calling.require_id(tenant_id)
         console, own = visit.console, {"tenant": tenant_id, "limit": limits.CONSOLE_ROWS_MAX}
-        facts, quotas, runs, entries, grants, calls, chains, moves, changes = await asyncio.gather(
+        facts, used, runs, entries, grants, calls, chains, moves, changes = await asyncio.gather(
             console.records("tenant_facts", tenant=tenant_id),
             console.records("tenant_quotas", **own),
             console.records("billing_runs", **own),
@@ -72,7 +72,7 @@ async def tenant(request: Request, tenant_id: str) -> Response:
         if not facts:
             raise errors.NotFound("There is no such tenant.")
         zone = facts[0]["timezone"]
-        used = await console.records(
+        metered = await console.records(
             "tenant_usage",
             tenant=tenant_id,
             zone=zone,
@@ -80,14 +80,13 @@ async def tenant(request: Request, tenant_id: str) -> Response:
             dimensions=limits.CONSOLE_DIMENSIONS_MAX,
             counted=limits.CONSOLE_COUNTED_MAX,
         )
-    known = {row["dimension"]: row["used"] for row in quotas}
     return visit.page(
         "tenant.html",
         tenant=facts[0],
-        quotas=_quotas(facts[0]["quotas"], known),
+        quotas=quotas.shown(facts[0]["quotas"], {row["dimension"]: row["used"] for row in used}),
         prices={name: pricing.shown(price) for name, price in sorted(facts[0]["prices"].items())},
         entitlements=await _entitled(request, tenant_id, zone),
-        charts=charts(used, datetime.now(ZoneInfo(zone)).date()),
+        charts=charts(metered, datetime.now(ZoneInfo(zone)).date()),
         runs=runs,
         entries=entries,
         grants=grants,
@@ -110,11 +109,6 @@ async def _entitled(request: Request, tenant_id: str, zone: str) -> list[dict[st
         return None
     told: list[dict[str, Any]] = found["data"]
     return told
-
-
-def _quotas(said: dict[str, str], used: dict[str, int]) -> list[tuple[str, int | None, int | None]]:
-    counted = {RESOURCES: 0} | used  # what is metered is not counted here; the charts have it
-    return [(name, counted.get(name), int(said[name]) if said.get(name) else None) for name in sorted({*said, *used})]
 
 
 def charts(rows: Iterable[dict[str, Any]], today: date) -> dict[str, list[Bar]]:

@@ -57,11 +57,10 @@ class SupportGate:
         """Raises what keeps a token that says a grant from being judged: the route would judge it a moment later."""
         if scope["type"] != "http":
             return None
-        authorization = Headers(scope=scope).get("authorization")
         try:
-            caller = await self._authenticator.caller(authorization)
+            caller = await self._authenticator.caller_in(scope)
         except errors.PlatformError:
-            if says_grant(authorization):
+            if says_grant(Headers(scope=scope).get("authorization")):
                 raise
             return None  # the route says so
         return caller if caller.grant_id else None

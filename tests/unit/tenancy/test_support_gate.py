@@ -85,7 +85,7 @@ def gate(answers: Answers, calls: SupportCalls, verdict: Caller | errors.Platfor
             raise verdict
         return verdict
 
-    return SupportGate(answers, authenticator=SimpleNamespace(caller=judged), calls=calls)  # type: ignore[arg-type]
+    return SupportGate(answers, authenticator=SimpleNamespace(caller_in=judged), calls=calls)  # type: ignore[arg-type]
 
 
 async def asked(gate: SupportGate, authorization: str | None = None) -> int:
@@ -228,7 +228,10 @@ def test_a_list_that_its_route_refuses_whole_has_no_rows_of_lines(monkeypatch: p
 def test_what_services_add_is_behind_what_bounds_a_caller() -> None:
     service = SimpleNamespace(middleware=lambda _: (Middleware(SupportGate),), caller_of=None)
     config = SimpleNamespace(limiter=object(), trusted_proxies=())
-    audit, known = SimpleNamespace(suspicious=None), {"authenticator": SimpleNamespace(principal=None), "denials": None}
+    audit, known = (
+        SimpleNamespace(suspicious=None),
+        {"authenticator": SimpleNamespace(principal_in=None), "denials": None},
+    )
     ingress: Any = SimpleNamespace(
         parts=Parts(), services=[service], config=config, audit=audit, caller_at_console=None, **known
     )

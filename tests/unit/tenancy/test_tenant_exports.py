@@ -81,7 +81,7 @@ async def downloaded(database: Database, root_keys: RootKeys, caller: Caller, th
     tenants = Tenants(store, store, root_keys, safe_mode)
     lives = Lives(store, tenants, None)  # type: ignore[arg-type] # no page is asked for
     parts: dict[type[Any], Any] = {SafeMode: safe_mode, Tenants: tenants, Lives: lives}
-    parts[Authenticator] = SimpleNamespace(caller=shows)
+    parts[Authenticator] = SimpleNamespace(caller_in=shows)
     state = SimpleNamespace(parts=SimpleNamespace(get=parts.__getitem__))
     request: Any = SimpleNamespace(app=SimpleNamespace(state=state), headers={})
     answer: Any = await life_routes.get_export_content(request, TENANT, "ex_1")

@@ -7,7 +7,7 @@ our ingress sends: Content-Length or chunked bodies, and connections that may be
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 from msgspec import Struct
 
@@ -58,8 +58,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As the protocol demands."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what create_connection gives
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # what create_connection gives
 
     def connection_lost(self, error: Exception | None) -> None:
         """As the protocol demands: whoever waits hears of it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import psycopg
+import uvloop
 
 from compose.proof import limits as proof_limits
 from compose.proof.bench.cpu import cpu_seconds
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from compose.proof.bench.social.people import People
     from compose.proof.kit.own_stack import OwnStack
 
-_READERS: Final = 500
+_READERS: Final = 500  # each by a connection of its own: of a few, the kernel gives most to one process
 _COLD: Final = 50
-_CONNECTIONS: Final = 32
 _RATE_PER_S: Final = 500.0
 _OK: Final = 200
 _VIEWERS: Final = 200  # whose homes are read with the rule and without it
@@ -50,7 +50,7 @@ def read_homes(people: People, stack: OwnStack, users: int, seconds: float) -> d
     cold = [timed_ms(lambda token=token: people.home(token)) for token in tokens]  # type: ignore[misc]
     count = int(_RATE_PER_S * (seconds + proof_limits.BENCH_CLOSED_WARM_UP_S))
     before = cpu_seconds(serving)
-    found, refused = asyncio.run(_read_at_rate(people.base_url, tokens, count))
+    found, refused = uvloop.run(_read_at_rate(people.base_url, tokens, count))
     spent, warm = cpu_seconds(serving), found.summary()
     return {
         **spread(cold[:_COLD], "built"),
@@ -83,7 +83,7 @@ async def _read_at_rate(base_url: str, tokens: list[str], count: int) -> tuple[L
         finally:
             connection.close()
 
-    workers = [asyncio.create_task(work()) for _ in range(_CONNECTIONS)]
+    workers = [asyncio.create_task(work()) for _ in tokens]
     began = time.perf_counter()
     for n in range(count):
         at = began + n / _RATE_PER_S
