@@ -50,6 +50,7 @@ wal_buffers = 16MB
 checkpoint_timeout = 15min
 checkpoint_completion_target = 0.9
 wal_compression = off
+wal_init_zero = off
 jit = off
 track_io_timing = on
 timezone = 'UTC'
