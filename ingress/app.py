@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -57,6 +58,8 @@ CONSOLE_ROUTERS: Final = console.routers(CONSOLE_PAGES)
 ROUTERS: Final = (*API_ROUTERS, reference.router, *PAGES, *CONSOLE_ROUTERS)
 _ROUTES: Final = tuple(route for router in ROUTERS for route in router.routes)
 _KNOWN: Final = KnownPaths(_ROUTES)
+#: nothing here takes it, and whether somebody does was asked at every request
+_NO_TELEMETRY: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 
 
 class ClearHeaders:
@@ -81,8 +84,7 @@ def create_app(ingress: Ingress) -> FastAPI:
         docs_url=None,  # its pages would load scripts from elsewhere; ours is ``reference``
         redoc_url=None,
         redirect_slashes=False,
-        # nothing here takes it, and whether somebody does was asked at every request
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+        telemetry=_NO_TELEMETRY,
     )
     app.state.parts = ingress.parts
     plain = plain_routes(ROUTERS, openapi.document)

@@ -109,6 +109,7 @@ BENCH_MOVE_ROWS_MAX: Final = 10_000_000
 BENCH_TENANCY_WAIT_S: Final = 900.0  # for a hundred thousand tenants, or a million rows
 BENCH_NOISY_TIMES: Final = 50  # what a noisy tenant sends, for one command of another
 BENCH_QUIET_RATE_PER_S: Final = 8.0  # of each of the others
+BENCH_NOISY_HEAD_START_S: Final = 0.5  # from when all is signed to when the first is due
 BENCH_NOISY_LINGER_MS: Final = 5  # as of librdkafka's and Kafka's own client, where nothing is said
 BENCH_FAIRNESS_SECONDS_DEFAULT: Final = 60.0  # alone, and beside: p99 of less is decided by a stall or two
 BENCH_FAIRNESS_WARM_UP_S: Final = 30.0  # so long Kafka's JVM compiles for the noisy one, on a core of its own

@@ -83,6 +83,36 @@ def test_no_token_is_given_to_nobody(keys: KeyFolder, subject: str) -> None:
         issue_token(keys, "tn_1", kind="tenant", subject=subject)
 
 
+def test_a_request_is_judged_once_by_each_who_judges_and_again_where_that_is_asked(keys: KeyFolder) -> None:
+    """Its doors and its route ask whose it is; what was refused is refused to each of them."""
+    denied, judged = [False], [0]
+
+    class Denials:
+        async def require(self, _: object) -> None:
+            judged[0] += 1
+            if denied[0]:
+                raise errors.Suspended
+
+    async def play() -> None:
+        first = Authenticator(KeySource(str(keys.jwks)), ISSUER, (AUDIENCE,), denials=Denials())  # type: ignore[arg-type]
+        other = Authenticator(KeySource(str(keys.jwks)), ISSUER, ("else",))
+        scope = {"type": "http", "headers": [(b"authorization", f"Bearer {signed(keys)}".encode())]}
+        found = await first.caller_in(scope)
+        assert await first.caller_in(scope) is found
+        assert await first.principal_in(scope) == "m_1"
+        assert judged == [1]
+        with pytest.raises(errors.Unauthenticated):
+            await other.caller_in(scope)
+        denied[0] = True
+        assert await first.caller_in(scope) is found
+        for anew in (True, False, False):  # once it is refused, nobody is let in by what was found before
+            with pytest.raises(errors.Suspended):
+                await first.caller_in(scope, anew=anew)
+        assert judged == [4]
+
+    asyncio.run(play())
+
+
 def test_a_key_is_rotated_without_a_token_refused(keys: KeyFolder) -> None:
     """What the key before signed is believed as long as such a token can live; then that key is none."""
     before = "Bearer " + issue_token(keys, "m_1")

@@ -83,7 +83,7 @@ async def downloaded(database: Database, root_keys: RootKeys, caller: Caller, th
     parts: dict[type[Any], Any] = {SafeMode: safe_mode, Tenants: tenants, Lives: lives}
     parts[Authenticator] = SimpleNamespace(caller_in=shows)
     state = SimpleNamespace(parts=SimpleNamespace(get=parts.__getitem__))
-    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), headers={})
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), headers={}, scope={})
     answer: Any = await life_routes.get_export_content(request, TENANT, "ex_1")
     got = [await anext(answer.body_iterator)]
     then()

@@ -1,8 +1,8 @@
 """What the burst of one tenant costs the others: the latency of their commands alone, and beside it, by turns.
 
 A real owner process works on the command topic. The loop is open: commands leave on schedule, and latency counts from
-the schedule to the answer. All are tenants of one partition. The noisy one has a client of its own, as tenants have: of
-one client's commands each would wait for what it sent before.
+the schedule to the answer. All are tenants of one partition. The noisy one has a client of its own, as tenants have, in
+a process of its own: of one client's commands each would wait for what it sent before.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from compose.proof.bench.tenancy.load import (
     tenant_of,
     wait_until,
 )
+from compose.proof.bench.tenancy.noisy_client import NoisyClient
 from compose.stack.errors import StackError
 from schemas import topics
 from schemas.tenancy.operations import resource_of, scope_of
@@ -38,8 +39,7 @@ from sinks.kafka.delivery import command_letter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from confluent_kafka import Producer
-
+    from compose.proof.bench.tenancy.noisy_client import Timed
     from compose.proof.bench.world import World
     from sinks.kafka.delivery import Letter
 
@@ -101,43 +101,47 @@ class _Clients:
         self._kafka = world.signer()
         self._quiet, self._noisy = [scope_of(tenant_of(key)) for key in quiet], scope_of(tenant_of(noisy))
         self._rate = rate
-        self._client, self._noisy_client = world.producer(linger_ms=0), world.producer(limits.BENCH_NOISY_LINGER_MS)
+        self._client = world.producer(linger_ms=0)
+        lingering = {"linger.ms": limits.BENCH_NOISY_LINGER_MS}
+        self._noisy_client = NoisyClient(world.addresses.kafka.producer("bench-noisy", **lingering))
         self._ids = itertools.count(1)
         self._answers = Answers(world)
         self._answers.start()
 
     def close(self) -> None:
         """Hears nothing more."""
+        self._noisy_client.close()
         self._answers.over.set()
         self._answers.join()
 
     def measure(self, seconds: float, *, is_noisy: bool) -> _Turn:
         """What the quiet ones waited for so long a time."""
-        ours = self._rate * len(self._quiet)
+        ours, times = self._rate * len(self._quiet), self._rate * limits.BENCH_NOISY_TIMES if is_noisy else 0.0
         due = {next(self._ids): n / ours for n in range(int(ours * seconds))}
-        timed = [(at, self._write(self._quiet[n % len(self._quiet)], n), self._client) for n, at in due.items()]
-        if is_noisy:
-            times = self._rate * limits.BENCH_NOISY_TIMES
-            of_noisy = [(n / times, next(self._ids)) for n in range(int(times * seconds))]
-            timed += [(at, self._write(self._noisy, n, is_awaited=False), self._noisy_client) for at, n in of_noisy]
-            timed.sort(key=lambda one: one[0])
-        began = time.perf_counter()  # once all are signed: a schedule of before would be late from the beginning
+        timed = [(at, self._write(self._quiet[n % len(self._quiet)], n)) for n, at in due.items()]
+        of_noisy = [
+            (n / times, self._write(self._noisy, next(self._ids), is_awaited=False))
+            for n in range(int(times * seconds))
+        ]
+        # once all are signed and on their way: a schedule of before would be late from the beginning
+        began = time.perf_counter() + limits.BENCH_NOISY_HEAD_START_S
+        self._noisy_client.begin(began, of_noisy)
         late = self._send(began, timed)
+        self._noisy_client.finish()
         wait_for(self._answers, set(due))
         return _Turn([self._answers.arrived.get(n, float("inf")) - began - at for n, at in due.items()], late)
 
-    def _send(self, began: float, timed: Sequence[tuple[float, Letter, Producer]]) -> list[float]:
-        """Each at its time by its client; returns by how many seconds each left late. Raises StackError."""
+    def _send(self, began: float, timed: Sequence[Timed]) -> list[float]:
+        """Each at its time; returns by how many seconds each left late. Raises StackError."""
         late: list[float] = []
-        for at, (topic, value, key, _, headers), client in timed:
+        for at, (topic, value, key, _, headers) in timed:
             while (left := began + at - time.perf_counter()) > 0:
                 time.sleep(left)
             late.append(-left)
-            client.produce(self._kafka.topic(topic), value, key, headers=headers)
-            client.poll(0)
-        for client in (self._client, self._noisy_client):
-            if client.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / _MS):
-                raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
+            self._client.produce(topic, value, key, headers=headers)
+            self._client.poll(0)
+        if self._client.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / _MS):
+            raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
         return late
 
     def _write(self, scope: str, number: int, *, is_awaited: bool = True) -> Letter:
@@ -146,7 +150,8 @@ class _Clients:
         asked = command("create_resource", key, scope, payload)
         if is_awaited:
             asked = structs.replace(asked, reply_to=REPLY_TO, reply_id=number)
-        return command_letter(self._kafka, asked)
+        topic, value, tenant, partition, headers = command_letter(self._kafka, asked)
+        return self._kafka.topic(topic), value, tenant, partition, headers
 
 
 def _neighbours(count: int) -> tuple[list[str], str]:
