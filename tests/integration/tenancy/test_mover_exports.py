@@ -244,3 +244,20 @@ def test_a_shred_is_certified_when_every_holder_of_keys_has_acknowledged_it_or_h
         later.connection.execute("select from key_holder")
     for one in (ingress, mover, gone, later):
         one.connection.close()
+
+
+@pytest.mark.parametrize(("more", "share"), [(0, ""), (1, "a sample of ")])
+def test_a_certificate_tells_of_a_sample_only_where_there_is_more(
+    world: MoverWorld, tmp_path: Path, more: int, share: str
+) -> None:
+    """So many rows as a sample has are all that there are."""
+    tenant, certificates = world.tenant(f"tn_sample_{more}", limits.SHRED_SAMPLE_ROWS + more), CertificateKeys(tmp_path)
+    certificates.ensure()
+    world.superuser.execute("delete from tenant_key where state = 'destroyed'; delete from key_holder")
+    shred = "update tenant_key set state = 'destroyed', wrapped = null, destroyed_at = 1 where tenant_id = %s"
+    world.superuser.execute(shred, (tenant,))
+    Certifying(world.places, certificates, Shredded(tmp_path)).further(99 * SECOND_US)
+    asked = "select document from tenant_certificate where tenant_id = %s"
+    proof = {one["store"]: one["proof"] for one in json.loads(world.one(asked, tenant)[0])["stores"]}
+    (rows,) = (said for store, said in proof.items() if store.startswith("pooled:"))
+    assert rows.startswith(f"{share}{limits.SHRED_SAMPLE_ROWS} rows lie without a key: ")

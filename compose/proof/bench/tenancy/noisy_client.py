@@ -39,7 +39,11 @@ class NoisyClient:
 
     def finish(self) -> None:
         """Returns when Kafka has all. Raises StackError."""
-        if not self._pipe.poll(limits.BENCH_TENANCY_WAIT_S) or not self._pipe.recv():
+        try:
+            is_sent = self._pipe.poll(limits.BENCH_TENANCY_WAIT_S) and self._pipe.recv()
+        except EOFError:
+            raise StackError("the benchmark's noisy client ended before it had sent all") from None
+        if not is_sent:
             raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
 
     def close(self) -> None:
