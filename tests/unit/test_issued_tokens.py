@@ -6,7 +6,10 @@ import asyncio
 import time
 
 import pytest
+from typer.testing import CliRunner
 
+from compose.cli.credentials import token
+from compose.stack.errors import StackError
 from ingress import limits as ingress_limits
 from ingress.http.cursors import Cursors
 from ingress.identity.auth import Authenticator
@@ -77,10 +80,11 @@ def test_staff_is_a_person(keys: KeyFolder, subject: str, *, taken: bool) -> Non
 
 
 @pytest.mark.parametrize("subject", ["", " ", "ann ", "ann\u200b"])
-def test_no_token_is_given_to_nobody(keys: KeyFolder, subject: str) -> None:
+def test_the_shell_gives_no_token_to_nobody(subject: str) -> None:
     """An empty subject is not the default one: who says it meant another."""
-    with pytest.raises(errors.InvalidCommand, match="subject must name a person"):
-        issue_token(keys, "tn_1", kind="tenant", subject=subject)
+    refused = CliRunner().invoke(token.app, ["--tenant", "tn_1", "--subject", subject]).exception
+    assert isinstance(refused, StackError)
+    assert "names a person" in str(refused)
 
 
 def test_a_request_is_judged_once_by_each_who_judges_and_again_where_that_is_asked(keys: KeyFolder) -> None:

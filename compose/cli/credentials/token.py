@@ -41,6 +41,7 @@ def token(
     from ingress.identity.issuer import KNOWN_SCOPES, SCOPES_OF, issue_token  # noqa: PLC0415 - imports cryptography
     from ingress.identity.roles import STAFF  # noqa: PLC0415
     from schemas.errors import PlatformError  # noqa: PLC0415
+    from schemas.fields import validation  # noqa: PLC0415
 
     kinds = {
         "merchant": [merchant] if merchant else [],
@@ -51,6 +52,8 @@ def token(
     named = [(kind, names) for kind, names in kinds.items() if names]
     if len(named) != 1:
         raise StackError("name one of --merchant, --tenant, --user and --staff: a token is of one of them")
+    if subject is not None and not validation.is_person(subject):
+        raise StackError("--subject names a person: a short line, with nothing in it that nobody sees")
     ((kind, names),) = named
     settings = load_settings()
     keys = settings.development_issuer(settings.the_home().path / "keys")

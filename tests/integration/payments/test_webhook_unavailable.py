@@ -36,7 +36,7 @@ def post(processor: str, raw: bytes, headers: dict[str, str], times: int = 1) ->
         ingress: Any = SimpleNamespace(  # all that the route asks for, and who watches it
             parts=parts,
             config=SimpleNamespace(limiter=None, trusted_proxies=()),
-            authenticator=SimpleNamespace(caller=nobody, principal=nobody),
+            authenticator=SimpleNamespace(caller_in=nobody, principal_in=nobody),
             audit=SimpleNamespace(suspicious=None),
             denials=None,  # nobody here shows a token
             caller_at_console=None,  # or comes to a page
