@@ -28,7 +28,7 @@ from compose.proof.bench.tenancy.load import (
     tenant_of,
     wait_until,
 )
-from compose.proof.bench.tenancy.noisy_client import NoisyClient
+from compose.proof.bench.tenancy.noisy_client import NoisyClient, sent_on_time
 from compose.stack.errors import StackError
 from schemas import topics
 from schemas.tenancy.operations import resource_of, scope_of
@@ -133,13 +133,7 @@ class _Clients:
 
     def _send(self, began: float, timed: Sequence[Timed]) -> list[float]:
         """Each at its time; returns by how many seconds each left late. Raises StackError."""
-        late: list[float] = []
-        for at, (topic, value, key, _, headers) in timed:
-            while (left := began + at - time.perf_counter()) > 0:
-                time.sleep(left)
-            late.append(-left)
-            self._client.produce(topic, value, key, headers=headers)
-            self._client.poll(0)
+        late = sent_on_time(self._client, began, timed)
         if self._client.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / _MS):
             raise StackError("Kafka did not take the benchmark's commands; see 'millrace logs kafka'")
         return late

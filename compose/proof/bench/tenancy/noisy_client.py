@@ -53,6 +53,18 @@ class NoisyClient:
         self._process.join()
 
 
+def sent_on_time(producer: Producer, began: float, timed: Sequence[Timed]) -> list[float]:
+    """Hands each to the producer at its time, on an open schedule; by how many seconds each left late."""
+    late: list[float] = []
+    for at, (topic, value, key, _, headers) in timed:
+        while (left := began + at - time.perf_counter()) > 0:
+            time.sleep(left)  # until it is due: nothing else is waited for
+        late.append(-left)
+        producer.produce(topic, value, key, headers=headers)
+        producer.poll(0)
+    return late
+
+
 def _serve(pipe: Connection, configuration: dict[str, Any]) -> None:
     producer = Producer(configuration)
     while True:
@@ -60,9 +72,5 @@ def _serve(pipe: Connection, configuration: dict[str, Any]) -> None:
             began, timed = pipe.recv()
         except EOFError:
             return
-        for at, (topic, value, key, _, headers) in timed:
-            while (left := began + at - time.perf_counter()) > 0:
-                time.sleep(left)
-            producer.produce(topic, value, key, headers=headers)
-            producer.poll(0)
+        sent_on_time(producer, began, timed)
         pipe.send(producer.flush(sinks_limits.KAFKA_DELIVERY_TIMEOUT_MS / _MS) == 0)
