@@ -305,9 +305,11 @@ update tenant_migration set state = %(state)s, version = version + 1, updated_at
 where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
 
 -- name: move_copied
--- Progress leaves the version alone: an owner compares it, under the lock that this does not take.
+-- Progress leaves the version alone: an owner compares it, under the lock that this does not take. Nor does it wait for
+-- the disk: a page that a crash takes with it is copied again.
 update tenant_migration set copied_after = %(after)s, rows_copied = rows_copied + %(rows)s, updated_at = %(now)s
-where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s;
+where tenant_id = %(tenant_id)s and migration_id = %(migration_id)s
+returning set_config('synchronous_commit', 'off', true);
 
 -- name: move_digests
 -- moves: what both sides came to when all rows were compared last. Primary key.
