@@ -46,6 +46,8 @@ SITE: Final = Site(
     form_fields_max=limits.CONSOLE_FORM_FIELDS_MAX,
 )
 HOME: Final = SITE.home
+#: fields of forms in which somebody says something in his own words, at some length
+_WORDS: Final = ("reason", "note", "findings")
 _STRANGER: Final = Caller(principal="", subject="console:stranger", scopes=frozenset(), expires_at=0)
 
 
@@ -75,11 +77,22 @@ class Visit(visits.Visit[Session]):
             self.keep(response, sessions.COOKIE, self.console.sessions.cookie(renewed))
         return response
 
+    async def form(self) -> dict[str, str]:
+        """As of every site; what its person wrote is on the page of an error, too."""
+        found = await super().form()
+        self.request.state.written = [said for name in _WORDS if (said := found.get(name, "").strip())]
+        return found
+
     def error_page(self, error: errors.PlatformError, row: Row, headers: Mapping[str, str]) -> Response:
-        """What is wrong, in words; of a part of a page a part."""
-        wrong = error.errors if isinstance(error, errors.InvalidCommand) else []
-        template = "part_error.html" if self.is_part else "error.html"
-        return self.page(template, row.status, headers, error=error, title=row.title, status=row.status, wrong=wrong)
+        """What is wrong, in words; of a part of a page a part. Words that a refused form had are not lost."""
+        told = {
+            "error": error,
+            "title": row.title,
+            "status": row.status,
+            "wrong": error.errors if isinstance(error, errors.InvalidCommand) else [],
+            "written": getattr(self.request.state, "written", []),
+        }
+        return self.page("part_error.html" if self.is_part else "error.html", row.status, headers, **told)
 
     async def opened(self, session: Session) -> None:
         """Audited."""

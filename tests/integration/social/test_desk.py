@@ -71,6 +71,22 @@ def test_forms_of_others_decide_nothing(visitors: Visitors, public: PublicSystem
     assert ann.get(f"/app/posts/{post}").text.count("by moderators") == 0
 
 
+def test_a_refused_decision_loses_no_word_that_was_typed(
+    visitors: Visitors, public: PublicSystem, ann: PageUser
+) -> None:
+    """Not of the form that no page can read, nor of one that the owner refuses; and never as markup."""
+    judge, post, typed = moderator(visitors, public, "u_judge"), ann.post("Judge me"), "Rule 3 <b>forbids</b> it."
+    shown = "Rule 3 &lt;b&gt;forbids&lt;/b&gt; it."
+    page = f"{DESK}/objects/{post}"
+    for wrong, status in (({"policy_version": "next"}, 422), ({"policy_version": "1", "decision_version": "7"}, 409)):
+        said = {"decision": "remove", "reason": typed, "key": uuid.uuid4().hex} | wrong
+        answer = judge.post(f"{page}/decide", page=page, **said)
+        assert answer.status_code == status, answer.text
+        assert answer.text.count(shown) == 1
+        assert typed not in answer.text
+    assert "another try" not in judge.get("/console/nowhere").text
+
+
 def test_a_case_from_the_report_to_the_reversed_appeal(
     visitors: Visitors, public: PublicSystem, page_users: PageUsers, ann: PageUser, bob: PageUser
 ) -> None:
