@@ -24,6 +24,8 @@ from schemas.tenancy.instants import fault, parsed
 TYPE: Final = "millrace.usage"
 #: sources of our own: nobody outside meters under them
 OWN_SOURCES: Final = "urn:millrace:"
+#: what we meter of a tenant ourselves: its committed writes of resources
+RESOURCE_WRITES: Final = "resource_writes"
 _SECOND_US: Final = 1_000_000
 _JSON: Final = "application/json"
 #: with parameters of RFC 2045, 5.1: any, but for a charset that is not the one of JSON
@@ -102,8 +104,11 @@ def read_all(events: list[object], now_us: int, *, is_batch: bool) -> list[Usage
 
 def _refused_at_the_door(event: dict[str, Any]) -> list[Wrong]:
     """What is refused from now on: events with it that were taken before count all the same."""
-    twice = [{"field": "data_base64", "reason": "must not be said: data is JSON"}] if "data_base64" in event else []
-    return twice + attribute_names.of_event(event)
+    wrong = [{"field": "data_base64", "reason": "must not be said: data is JSON"}] if "data_base64" in event else []
+    data = event.get("data")
+    if isinstance(data, dict) and data.get("dimension") == RESOURCE_WRITES:
+        wrong.append({"field": "data.dimension", "reason": "must be another one: this one is metered by the platform"})
+    return wrong + attribute_names.of_event(event)
 
 
 def _place(number: int, field: str, *, is_batch: bool) -> str:

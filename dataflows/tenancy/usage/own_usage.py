@@ -14,7 +14,7 @@ from dataflows.tenancy.usage.counting import SQL, Metered, count
 from dataflows.tenancy.usage.metrics import count as count_metrics
 from dataflows.worker.event_worker import CountingWorker
 from schemas.tenancy.service import SERVICE
-from schemas.tenancy.usage_event import OWN_SOURCES, UsageEvent
+from schemas.tenancy.usage_event import OWN_SOURCES, RESOURCE_WRITES, UsageEvent
 from schemas.tenancy.usage_topic import USAGE_PARTITIONS, counted_partitions
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sinks.postgres.owner_connection import OwnerConnection
     from sinks.streams.positions import Taken
 
-WRITES: Final = "resource_writes"
 SOURCE: Final = f"{OWN_SOURCES}resources"
 FOLLOWER: Final = "tenancy_own_usage"
 _GROUP: Final = "tenancy-metering-own"
@@ -39,8 +38,8 @@ def metered(event: Event) -> Metered | None:
     if event.operation not in _OPERATIONS or not event.scope.startswith(_OF_TENANT):
         return None
     tenant_id = event.scope.removeprefix(_OF_TENANT)
-    identity = uuid.uuid5(_NAMES, f"{tenant_id}\x1f{event.event_id}\x1f{WRITES}")
-    return Metered(tenant_id, UsageEvent(SOURCE, str(identity), WRITES, 1, None, event.occurred_at))
+    identity = uuid.uuid5(_NAMES, f"{tenant_id}\x1f{event.event_id}\x1f{RESOURCE_WRITES}")
+    return Metered(tenant_id, UsageEvent(SOURCE, str(identity), RESOURCE_WRITES, 1, None, event.occurred_at))
 
 
 def own_usage(place: WorkerPlace) -> CountingWorker:

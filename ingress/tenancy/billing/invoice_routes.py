@@ -112,10 +112,10 @@ async def intent_of(request: Request, invoice_id: str) -> PaymentIntent | None:
 async def ensure_intent(request: Request, caller: Caller, tenant_id: str, invoice: dict[str, Any]) -> str:
     """The id of its intent, made if need be. Raises StateConflict where nothing is due, or not what it says."""
     if not invoice["total"]:
-        raise errors.StateConflict("The total of this invoice is 0: nothing is due.")
+        raise errors.StateConflict("The total of this invoice is 0: nothing is due.", "nothing_due")
     if invoice["total"] > limits.AMOUNT_MINOR_MAX:
         raise errors.StateConflict(
-            f"The total of this invoice is more than one payment can be, {limits.AMOUNT_MINOR_MAX}."
+            f"The total of this invoice is more than one payment can be, {limits.AMOUNT_MINOR_MAX}.", "unpaid"
         )
     invoice_id = invoice["invoice_id"]
     intent = await intent_of(request, invoice_id)
@@ -127,7 +127,8 @@ async def ensure_intent(request: Request, caller: Caller, tenant_id: str, invoic
         if made.result is None:
             raise errors.Unavailable
     elif not invoice_payment.is_of(intent, invoice):
-        raise errors.StateConflict("The payment of this invoice was changed by hand: ask support.")
+        state = invoice_payment.state_of(invoice["total"], intent)
+        raise errors.StateConflict("The payment of this invoice was changed by hand: ask support.", state)
     return invoice_intent.intent_of(invoice_id)
 
 

@@ -85,7 +85,7 @@ async def usage(request: Request) -> Response:
         to_us=_instant(request, "to"),
         window=reading.choice(request, "window", WINDOWS) or "none",  # type: ignore[arg-type] # one of them
         group=reading.choice(request, "group", GROUPS),
-        timezone=reading.query(request, "timezone") or known.tenant.timezone,
+        timezone=known.tenant.timezone if (zone := reading.query(request, "timezone")) is None else zone,
         aggregation=reading.choice(request, "aggregation", AGGREGATIONS) or "sum",
         percent=_percent(request),
     )

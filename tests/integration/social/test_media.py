@@ -8,11 +8,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import psycopg
 import pytest
 
+from schemas import limits as common_limits
 from schemas.social import limits
 from sinks.objects.media_objects import MediaObjects, media_objects, part_key, source_key
 from tests.eventually import becomes, eventually, patient
@@ -130,6 +132,15 @@ def test_bytes_that_come_after_the_scan_change_nothing(system: PublicSystem, peo
         answer = fetch(one["url"])
         assert (sha(answer.content), answer.headers["x-content-type-options"]) == (one["sha256"], "nosniff")
     assert not (folder / part_key(media["media_id"], 1)).exists()  # nobody needs it any more
+
+
+def test_a_signed_rendition_is_seen_for_no_longer_than_said(system: PublicSystem, people: list[SocialUser]) -> None:
+    """In whatever part of a second it is asked for."""
+    media, began = ready(people[0], picture()), time.monotonic()
+    while time.monotonic() < began + 1.1:
+        (url, *_) = [one["url"] for one in people[0].read(path_of(media))["rendition_manifest"]["renditions"]]
+        (expires,) = parse_qs(urlsplit(url).query)["expires"]
+        assert int(expires) - time.time() <= common_limits.MEDIA_VIEW_TTL_S
 
 
 @pytest.mark.parametrize("fail_point", ["worker_after_send", ""])

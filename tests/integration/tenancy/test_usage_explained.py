@@ -46,6 +46,7 @@ def test_corrections_stand_beside_the_sum_that_they_explain(system: PublicSystem
         ).json()
         return found
 
+    assert asked(zulu(begins), zulu(TODAY), timezone="")["code"] == "invalid_command"
     both = asked(zulu(begins), zulu(TODAY), window="day")
     assert both["total"] == {"metered": 13, "corrected": 1, "corrections": 2, "quantity": 14}
     of_less = {name: less[name] for name in ("entry_id", "quantity", "at", "from", "to", "reason", "by", "created_at")}

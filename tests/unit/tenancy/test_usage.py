@@ -172,6 +172,15 @@ def test_data_is_said_once() -> None:
     assert isinstance(read(event, NOW_US), UsageEvent)
 
 
+def test_what_the_platform_meters_nobody_else_tells() -> None:
+    """What an earlier release took of it counts all the same."""
+    event = GOOD | {"data": {"dimension": "resource_writes", "quantity": 1_000}}
+    with pytest.raises(errors.InvalidCommand) as refused:
+        read_all([event, GOOD], NOW_US, is_batch=True)
+    assert [one["field"] for one in refused.value.errors] == ["[0].data.dimension"]
+    assert isinstance(read(event, NOW_US), UsageEvent)
+
+
 WRONG_NAMES: Final = ["My-Ext", "trace_id", "Subject", "", "a b", "\u00e9", "\u0661", "trace.id", "data_", "x\n"]
 RIGHT_NAMES: Final = ["traceparent", "a", "9", "x" * 21, "x" * 300]
 
