@@ -22,7 +22,7 @@ from ingress.http.openapi.shared import (
 from ingress.tenancy.billing.invoice_payment import STATES
 from ingress.tenancy.openapi import committed
 from schemas.fields.value_types import NOTE
-from schemas.tenancy import attribute_names
+from schemas.tenancy import attribute_names, usage_event
 from schemas.tenancy.desk_operations import DESK
 from schemas.tenancy.entitlements import KINDS, PERIODS
 from schemas.tenancy.value_types import PRICES
@@ -58,10 +58,11 @@ def _of_usage() -> Json:
             "source": STRING,
             "time": TIME,
             "subject": STRING,
+            "dataschema": {"type": ["string", "null"], "pattern": usage_event.URI_PATTERN},
             "data": data,
         },
         ["specversion", "type", "id", "source", "time", "data"],
-    ) | {"propertyNames": {"pattern": attribute_names.PATTERN}}
+    ) | {"propertyNames": {"pattern": attribute_names.PATTERN}, "additionalProperties": usage_event.EXTENSION}
     group = {"subject": TEXT_OR_NULL, "source": STRING}  # the one that was asked for
     told = {"quantity": INTEGER, "value": {"type": ["integer", "string"]}}  # value: of an aggregation that is no sum
     sums = a_schema(_SPAN | group | told | {"events": INTEGER}, ["from", "to", "events"])

@@ -33,6 +33,20 @@ _WORD: Final = r"[!#$%&'*+.^_`|~0-9a-z-]+"
 _VALUE: Final = rf'(?:{_WORD}|"(?:[^"\\\x00-\x1f\x7f]|\\[\x20-\x7e])*")'
 _PARAMETER: Final = rf'[ \t]*;[ \t]*(?:charset="?utf-8"?|(?!charset=){_WORD}={_VALUE})'
 _IS_JSON: Final = re.compile(rf"{_JSON}(?:{_PARAMETER})*[ \t]*", re.IGNORECASE)
+#: RFC 3986: a scheme, and what stands in a URI behind it, roughly
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!#-;=?-\[\]_a-z~]+")
+URI_PATTERN: Final = f"^{_URI.pattern}$"
+#: whose values are judged elsewhere
+_READ: Final = frozenset(
+    ("specversion", "type", "id", "source", "subject", "time", "datacontenttype", "dataschema", "data", "data_base64")
+)
+_INTEGERS: Final = 2**31
+#: what an attribute that nobody reads may be, as JSON Schema
+EXTENSION: Final[dict[str, Any]] = {
+    "type": ["string", "boolean", "integer", "null"],
+    "minimum": -_INTEGERS,
+    "maximum": _INTEGERS - 1,
+}
 _KEY_HEX: Final = 32  # 128 bits of the digest
 
 
@@ -108,7 +122,25 @@ def _refused_at_the_door(event: dict[str, Any]) -> list[Wrong]:
     data = event.get("data")
     if isinstance(data, dict) and data.get("dimension") == RESOURCE_WRITES:
         wrong.append({"field": "data.dimension", "reason": "must be another one: this one is metered by the platform"})
-    return wrong + attribute_names.of_event(event)
+    return wrong + attribute_names.of_event(event) + _wrong_values(event)
+
+
+def _wrong_values(event: dict[str, Any]) -> list[Wrong]:
+    """Of attributes that are not metered; null is one that is not said (CloudEvents 1.0, 3.1, and its JSON format)."""
+    wrong = []
+    for name, value in event.items():
+        if name == "dataschema" and value is not None and not (isinstance(value, str) and _URI.fullmatch(value)):
+            wrong.append({"field": name, "reason": "must be a URI"})
+        elif name not in _READ and not _is_simple(value):
+            reason = "must be a text, true or false, or an integer of 32 bits"
+            wrong.append({"field": name[: limits.TEXT_LENGTH_MAX], "reason": reason})
+    return wrong
+
+
+def _is_simple(value: object) -> bool:
+    return (
+        value is None or isinstance(value, str | bool) or (isinstance(value, int) and -_INTEGERS <= value < _INTEGERS)
+    )
 
 
 def _place(number: int, field: str, *, is_batch: bool) -> str:
