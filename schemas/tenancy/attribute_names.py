@@ -15,8 +15,10 @@ from schemas import limits
 #: what HTTP, or Kafka, writes before an attribute's name
 OF_HTTP: Final = "ce-"
 OF_KAFKA: Final = "ce_"
+#: what usage has, and is read
+OF_USAGE: Final = ("specversion", "type", "id", "source", "time", "subject", "datacontenttype")
 #: of the JSON format: these say what an event holds, and are no attributes
-_MEMBERS: Final = ("data", "data_base64")
+MEMBERS: Final = ("data", "data_base64")
 _NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 PATTERN: Final = f"^{_NAME.pattern}$"
 
@@ -25,7 +27,7 @@ Wrong = dict[str, str]  # field and reason
 
 def of_event(event: dict[str, Any]) -> list[Wrong]:
     """What is wrong with the names that a JSON event says."""
-    return [_refusal(name, name) for name in event if name not in _MEMBERS and not _NAME.fullmatch(name)]
+    return [_refusal(name, name) for name in event if name not in MEMBERS and not _NAME.fullmatch(name)]
 
 
 def of_fields(names: Iterable[str], prefix: str) -> list[Wrong]:

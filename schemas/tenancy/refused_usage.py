@@ -16,13 +16,12 @@ from msgspec import Struct
 from schemas import errors
 from schemas.fields.card_number import holds_card_number
 from schemas.tenancy import limits
-from schemas.tenancy.attribute_names import OF_KAFKA
+from schemas.tenancy.attribute_names import OF_KAFKA, OF_USAGE
 from schemas.tenancy.instants import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ATTRIBUTES: Final = ("specversion", "type", "id", "source", "time", "subject", "datacontenttype")
 _DATA: Final = ("dimension", "quantity")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _DIGIT: Final = re.compile(r"\d")
@@ -67,7 +66,7 @@ def shape(value: bytes) -> str:
 
 def _without_strangers(event: dict[str, Any]) -> dict[str, Any] | None:
     """The event, of whose strange attributes the names alone are left; None where it cannot be kept so."""
-    said: dict[str, Any] = {name: _plain(value) if name in _ATTRIBUTES else None for name, value in event.items()}
+    said: dict[str, Any] = {name: _plain(value) if name in OF_USAGE else None for name, value in event.items()}
     data = event.get("data")
     if isinstance(data, dict):
         said["data"] = {name: _plain(value) if name in _DATA else None for name, value in data.items()}

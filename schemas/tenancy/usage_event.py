@@ -37,9 +37,7 @@ _IS_JSON: Final = re.compile(rf"{_JSON}(?:{_PARAMETER})*[ \t]*", re.IGNORECASE)
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!#-;=?-\[\]_a-z~]+")
 URI_PATTERN: Final = f"^{_URI.pattern}$"
 #: whose values are judged elsewhere
-_READ: Final = frozenset(
-    ("specversion", "type", "id", "source", "subject", "time", "datacontenttype", "dataschema", "data", "data_base64")
-)
+_READ: Final = frozenset((*attribute_names.OF_USAGE, *attribute_names.MEMBERS, "dataschema"))
 _INTEGERS: Final = 2**31
 #: what an attribute that nobody reads may be, as JSON Schema
 EXTENSION: Final[dict[str, Any]] = {
@@ -138,9 +136,9 @@ def _wrong_values(event: dict[str, Any]) -> list[Wrong]:
 
 
 def _is_simple(value: object) -> bool:
-    return (
-        value is None or isinstance(value, str | bool) or (isinstance(value, int) and -_INTEGERS <= value < _INTEGERS)
-    )
+    if isinstance(value, int):  # true and false are, too
+        return -_INTEGERS <= value < _INTEGERS
+    return value is None or isinstance(value, str)
 
 
 def _place(number: int, field: str, *, is_batch: bool) -> str:

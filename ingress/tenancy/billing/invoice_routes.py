@@ -111,11 +111,12 @@ async def intent_of(request: Request, invoice_id: str) -> PaymentIntent | None:
 
 async def ensure_intent(request: Request, caller: Caller, tenant_id: str, invoice: dict[str, Any]) -> str:
     """The id of its intent, made if need be. Raises StateConflict where nothing is due, or not what it says."""
+    unmade = invoice_payment.state_of(invoice["total"], None)
     if not invoice["total"]:
-        raise errors.StateConflict("The total of this invoice is 0: nothing is due.", "nothing_due")
+        raise errors.StateConflict("The total of this invoice is 0: nothing is due.", unmade)
     if invoice["total"] > limits.AMOUNT_MINOR_MAX:
         raise errors.StateConflict(
-            f"The total of this invoice is more than one payment can be, {limits.AMOUNT_MINOR_MAX}.", "unpaid"
+            f"The total of this invoice is more than one payment can be, {limits.AMOUNT_MINOR_MAX}.", unmade
         )
     invoice_id = invoice["invoice_id"]
     intent = await intent_of(request, invoice_id)

@@ -79,13 +79,14 @@ def letters(tenant_id: str, events: list[Any], *, is_batch: bool) -> list[Letter
 async def usage(request: Request) -> Response:
     """Exact sums over a span, by window and group."""
     _, known = await member(request, READ)
+    zone = reading.query(request, "timezone")
     asked = Asked(
         dimension=_dimension(request),
         from_us=_instant(request, "from"),
         to_us=_instant(request, "to"),
         window=reading.choice(request, "window", WINDOWS) or "none",  # type: ignore[arg-type] # one of them
         group=reading.choice(request, "group", GROUPS),
-        timezone=known.tenant.timezone if (zone := reading.query(request, "timezone")) is None else zone,
+        timezone=known.tenant.timezone if zone is None else zone,
         aggregation=reading.choice(request, "aggregation", AGGREGATIONS) or "sum",
         percent=_percent(request),
     )
