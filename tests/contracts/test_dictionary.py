@@ -37,25 +37,34 @@ IN_POSTGRES = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", TEXT, re.MULTILI
 WORDS = re.compile(r"^\| `(\w+)` \| ([^|]+) \|$", re.MULTILINE)
 COLUMN = re.compile(r"^\| `(\w+)` \| ([^|]+) \|", re.MULTILINE)
 QUERY = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOW = datetime.now(UTC)
-USED = [
-    (0, n, "tn_dictionary", "/meter", f"e{n}", "tokens", f"team-{n % 2}", n, NOW - timedelta(seconds=n))
-    for n in range(1, 6)
-]
+
+
+def used(now: datetime) -> list[tuple[object, ...]]:
+    """Events of the seconds before."""
+    return [
+        (0, n, "tn_dictionary", "/meter", f"e{n}", "tokens", f"team-{n % 2}", n, now - timedelta(seconds=n))
+        for n in range(1, 6)
+    ]
 
 
 @pytest.fixture(scope="module")
-def client(stack: World) -> Iterator[Client]:
+def now() -> datetime:
+    """As the rows are written: since this module was imported, a month may have ended."""
+    return datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def client(stack: World, now: datetime) -> Iterator[Client]:
     """Both services' tables, with some rows of this month."""
     made = ClickHouseConnection(url=stack.settings.addresses().clickhouse_url).client()
     for sink in (*TENANCY, *SOCIAL):
         tables.apply_schema(made, sink.definitions())
-    spent = [(0, n, "tn_dictionary", NOW, "ingress-0", 10 * n, 1_000 * n, n, 500 * n, 64, 70 * n) for n in range(1, 4)]
-    evidence = [(1, 1, 1, NOW, "sql:no_context", "a row was seen")]
-    log = [(2, n, NOW, "s_ann", "millrace_ingress", "placement.drain", "tenancy_pool", "done") for n in range(1, 3)]
-    happened = [(0, n, f"post_{n % 2}", "published", n, NOW) for n in range(1, 6)]
+    spent = [(0, n, "tn_dictionary", now, "ingress-0", 10 * n, 1_000 * n, n, 500 * n, 64, 70 * n) for n in range(1, 4)]
+    evidence = [(1, 1, 1, now, "sql:no_context", "a row was seen")]
+    log = [(2, n, now, "s_ann", "millrace_ingress", "placement.drain", "tenancy_pool", "done") for n in range(1, 3)]
+    happened = [(0, n, f"post_{n % 2}", "published", n, now) for n in range(1, 6)]
     counted = [
-        (0, n, NOW, measure, subject, n, 1_000 * n)
+        (0, n, now, measure, subject, n, 1_000 * n)
         for n, (measure, subject) in enumerate(
             [
                 ("fanout", "pushes"),
@@ -67,7 +76,7 @@ def client(stack: World) -> Iterator[Client]:
             1,
         )
     ]
-    made.insert(USAGE.name, USED, column_names=USAGE.columns)
+    made.insert(USAGE.name, used(now), column_names=USAGE.columns)
     for table, rows in ((COSTS, spent), (EVIDENCE, evidence), (AUDIT, log), (MEASURES, counted)):
         made.insert(table.name, rows, column_names=table.columns)
     made.insert(EVENTS.name, happened, column_names=EVENTS.columns)
@@ -92,10 +101,10 @@ def test_every_question_is_answered(client: Client, query: str) -> None:
     assert client.query(query).result_rows
 
 
-def test_the_digest_of_a_line_is_told_by_clickhouse_too(client: Client) -> None:
+def test_the_digest_of_a_line_is_told_by_clickhouse_too(client: Client, now: datetime) -> None:
     """Of the events of this month, by what the guide to invoices says of it."""
-    sums, begins = [0, 0], NOW.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    for _, _, *said, at in (one for one in USED if one[-1] >= begins):
+    sums, begins = [0, 0], now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    for _, _, *said, at in (one for one in used(now) if one[-1] >= begins):
         texts = (*map(str, said), str((at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)))
         told = hashlib.sha256("\x1f".join(texts).encode()).digest()
         sums = [(sums[n] + int.from_bytes(told[8 * n : 8 * n + 8])) % 2**64 for n in (0, 1)]

@@ -180,7 +180,7 @@ def test_what_a_tenant_may_is_told_with_what_is_left_of_it_this_month(system: Pu
     said = {"exports": {"kind": "bool", "value": False}, "plan": {"kind": "static", "value": "gold"}, "tokens": limit}
     shown = said | {"tokens": limit | {"soft": False, "period": "month"}}
     assert ops.done("PUT", path, {"entitlements": said})["entitlements"] == shown
-    assert tenant.meter([an_event("now", 7, datetime.now(UTC)), an_event("long ago", 9, TODAY - 34 * DAY)]) == 202
+    assert tenant.meter([an_event("now", 7, datetime.now(UTC)), an_event("long ago", 9, TODAY - 33 * DAY)]) == 202
     becomes(lambda: tenant.used("tokens", **{"from": zulu(TODAY - 35 * DAY)}), [(16, 2)])
     answer = tenant.http.get("/v1/entitlements")
     told = {one["feature"]: one for one in answer.json()["data"]}
