@@ -50,6 +50,7 @@ class OwnerProcess:
         self._reader_connection = connect(dsn, f"{owner_id}-reader")
         self.publisher = Publisher(kafka, service, owner_id)
         self.reader = Reader(kafka, self._reader_connection, self.leases, self.publisher, group, Senders(keys), stop)
+        self.marks = MarkTimer()
         self.lanes = [Lane(self, connect(dsn, f"{owner_id}-{n}")) for n in range(limits.OWNER_LANES)]
         self.failure: BaseException | None = None  # the first error of a lane; the other lanes end because of it
 
@@ -124,7 +125,7 @@ class Lane:
         self._size = process.size
         self._committer = Committer(connection, process.leases, process.size, self._turns, process.large)
         self._turned_at: float | None = None  # None while the lane may rest
-        self._marks = MarkTimer()
+        self._marks = process.marks
 
     def _turns(self) -> None:
         self._turned_at = time.monotonic()
@@ -150,7 +151,7 @@ class Lane:
         """The next batches to commit together, maybe none; stores published positions meanwhile."""
         self._turns()
         self._publisher.serve()
-        wait_ms = limits.BATCH_POLL_TIMEOUT_MS if self._is_behind() else limits.OWNER_LANE_REST_MS
+        wait_ms = limits.PUBLISH_MARK_INTERVAL_MS if self._is_behind() else limits.OWNER_LANE_REST_MS
         batches = self._reader.next_round(wait_ms / 1_000)
         if not batches:  # a transaction in work locks the rows of its partitions
             idle = [lease for lease in self._leases.all() if lease.partition not in self._rounds.taken]

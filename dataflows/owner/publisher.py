@@ -28,6 +28,7 @@ from sinks.kafka.connection import KafkaConnection
 from sinks.postgres.owner_connection import OwnerConnection
 
 _FULL_WAIT_S: Final = 0.05
+_MARK_INTERVAL_S: Final = dataflows_limits.PUBLISH_MARK_INTERVAL_MS / 1_000
 _DEAD_LETTER: Final = "DeadLetter"
 _OnDelivery = Callable[[KafkaError | None, Message | None], None]
 log = structlog.get_logger()
@@ -230,10 +231,11 @@ def _chunks(replies: Sequence[Reply]) -> list[list[Reply]]:
 
 
 class MarkTimer:
-    """Stores published positions while no batch carries them, at most once per interval."""
+    """Stores published positions that no claim has carried for one interval. The lanes of a process share it."""
 
     def __init__(self) -> None:
         self._due = 0.0
+        self._marking = threading.Lock()
 
     def run(
         self,
@@ -242,12 +244,18 @@ class MarkTimer:
         publisher: Publisher,
         mark: Callable[..., None],
     ) -> None:
-        """Marks every lease whose stored position is behind."""
+        """Marks every lease whose stored position is behind, at most once per interval and by one lane at a time.
+
+        A partition that had commands a moment ago is left to its next claim: each mark is a commit of its own.
+        """
         now = time.monotonic()
-        if now < self._due:
+        if now < self._due or not self._marking.acquire(blocking=False):
             return
-        self._due = now + dataflows_limits.PUBLISH_MARK_INTERVAL_MS / 1_000
-        for lease in leases:
-            published = publisher.published_seq(lease.partition)
-            if published > lease.published_seq:
-                mark(connection, lease, published)
+        try:
+            self._due = now + _MARK_INTERVAL_S
+            for lease in leases:
+                published = publisher.published_seq(lease.partition)
+                if published > lease.published_seq and now - lease.claimed_at_s >= _MARK_INTERVAL_S:
+                    mark(connection, lease, published)
+        finally:
+            self._marking.release()

@@ -41,6 +41,11 @@ class EveryPartitionIsOurs:
     def get(self, partition: int) -> object:
         return partition
 
+    served = 0
+
+    def serve(self) -> None:
+        self.served += 1
+
     def backlog(self) -> int:
         return 0
 
@@ -97,6 +102,26 @@ def test_a_lane_that_rests_hears_at_once_that_it_is_to_end(reader: Reader, what:
     eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
 
 
+class Commands:
+    """A consumer that has one command at each poll, and so many behind it; it notes how long it is asked to wait."""
+
+    def __init__(self) -> None:
+        self.behind = 0
+        self.waits_s: list[float] = []
+
+    def poll(self, _idle_s: float) -> SimpleNamespace:
+        return SimpleNamespace(error=lambda: None, partition=lambda: 0, offset=lambda: 0)
+
+    def consume(self, most: int, within_s: float) -> list[SimpleNamespace]:
+        self.waits_s.append(within_s)
+        found = [self.poll(0) for _ in range(min(most, self.behind))]
+        self.behind -= len(found)
+        return found
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
 @pytest.mark.parametrize(
     ("takes_turns", "gap_ms"), [(False, limits.OWNER_READ_GAP_MS), (True, limits.TURNS_READ_GAP_MS)]
 )
@@ -107,18 +132,48 @@ def test_commands_behind_a_read_gather_and_one_after_a_quiet_time_is_read_at_onc
 
     Where callers take turns they gather for less: beside one that sends on and on, the others would wait each time.
     """
-    now_s, waits_s = 1_000.0, list[float]()
+    now_s = 1_000.0
     monkeypatch.setattr("dataflows.owner.reading.reader.time", SimpleNamespace(monotonic=lambda: now_s))
     reader._consumer.close()
-    command = SimpleNamespace(error=lambda: None, partition=lambda: 0, offset=lambda: 0)
-    reader._consumer = Mock(
-        poll=lambda _idle_s: command, consume=lambda _most, within_s: waits_s.append(within_s) or []
-    )
+    commands = reader._consumer = Commands()  # type: ignore[assignment] # no group is joined
     gap_s = gap_ms / 1_000
     for after_s in (0.0, 0.0, gap_s / 2, gap_s, 60.0):
         now_s += after_s
         reader._read()
-    assert waits_s == pytest.approx([0.0, gap_s, gap_s / 2, 0.0, 0.0])
+    assert commands.waits_s == pytest.approx([0.0, gap_s, gap_s / 2, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("takes_turns", "before", "now", "waits_ms"),
+    [
+        # a few senders: a transaction for one command each would cost most
+        (False, 2, 1, [limits.OWNER_READ_GAP_MS, limits.OWNER_READ_GAP_OF_FEW_MS]),
+        # hardly anybody sends: one who sends command after command would wait for nobody
+        (False, 1, 1, [limits.OWNER_READ_GAP_MS]),
+        (False, 2, limits.READ_FEW, [limits.OWNER_READ_GAP_MS]),
+        (True, 2, 1, [limits.TURNS_READ_GAP_MS]),
+    ],
+)
+def test_few_commands_wait_longer_for_others_while_several_send(
+    reader: Reader, before: int, now: int, waits_ms: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dataflows.owner.reading.reader.time", SimpleNamespace(monotonic=lambda: 1_000.0))
+    reader._consumer.close()
+    commands = reader._consumer = Commands()  # type: ignore[assignment] # no group is joined
+    for count in (before, now):
+        commands.behind = count - 1
+        commands.waits_s.clear()
+        reader._read()
+    assert commands.waits_s == pytest.approx([wait_ms / 1_000 for wait_ms in waits_ms])
+
+
+def test_a_reader_takes_in_acknowledgements_while_no_lane_has_anything_to_do(reader: Reader) -> None:
+    """Lanes rest for longer than a backlog may wait."""
+    ours: Any = reader._publisher
+    reader.start()
+    eventually(lambda: ours.served > 0, what="acknowledgements taken in")
+    reader.stop_reading()
+    eventually(lambda: not reader._thread.is_alive(), what="the reading thread's end")
 
 
 def test_what_was_decided_ahead_before_the_take_is_not_read_again_however_far_this_lease_came(

@@ -10,7 +10,7 @@ import pytest
 from dataflows import limits
 from dataflows.owner.batch import PartitionBatch, Record
 from dataflows.owner.reading.rounds import Rounds
-from tests.eventually import patient
+from tests.eventually import eventually, patient
 
 PARTITIONS = 3
 BATCHES = 600
@@ -52,9 +52,27 @@ def test_every_batch_is_taken_at_once_and_in_the_order_of_its_partition(
     for thread in threads:
         thread.start()
     for n in range(BATCHES):
-        rounds.put(PartitionBatch(n % PARTITIONS, [Record(n, b"")], epoch=1))
+        rounds.put([PartitionBatch(n % PARTITIONS, [Record(n, b"")], epoch=1)])
     assert all_done.wait(patient(60))
     assert broken == []
     for partition, offsets in taken.items():
         assert offsets == list(range(partition, BATCHES, PARTITIONS))
     assert rounds.is_empty
+
+
+def test_few_commands_wake_one_lane_which_takes_them_in_one_round() -> None:
+    """Each lane that wakes for nothing costs as much as a command."""
+    rounds = Rounds(threading.Event(), takes_turns=False)
+    taken: list[list[int]] = []
+
+    def lane() -> None:
+        taken.append([batch.partition for batch in rounds.next(FOR_EVER_S)])
+
+    threads = [threading.Thread(target=lane, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(rounds._offered._waiters) == 3, what="three lanes that wait")  # type: ignore[attr-defined]
+    for first in (0, 3, 6):
+        rounds.put([PartitionBatch(first + n, [Record(0, b"")], epoch=1) for n in range(3)])
+        eventually(lambda most=first: len(taken) > most // 3, what="a lane that took them")  # type: ignore[misc]
+    assert taken == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]

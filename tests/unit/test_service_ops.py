@@ -16,6 +16,7 @@ from compose import limits
 from compose.services.ops import OpsServer, _started, asked_on, turning
 from dataflows import limits as dataflows_limits
 from dataflows.owner.process import Lane, OwnerProcess
+from dataflows.owner.publisher import MarkTimer
 from dataflows.owner.transaction.size import TransactionSize
 from sinks.streams.standing_still import StandsStill, together
 from tests.eventually import eventually
@@ -124,6 +125,7 @@ def test_a_lane_that_hangs_is_told_and_one_that_waits_for_kafka_is_not(monkeypat
     process = OwnerProcess.__new__(OwnerProcess)
     process.leases = process.reader = process.publisher = hanging
     process.size, process.large, process.failure = TransactionSize(), threading.Lock(), None
+    process.marks = MarkTimer()
     lane: Any = Lane(process, cast("Any", SimpleNamespace()))  # it has no transaction here
     process.lanes = [lane]
     assert process.hanging() is None  # nothing is expected yet

@@ -45,6 +45,7 @@ class Lease:
         False  # at the take Kafka still held the command before next_offset: it must be the one that was read
     )
     ahead: Mapping[int, int | None] = field(default_factory=dict)  # decided above next_offset, with leader epochs
+    claimed_at_s: float = 0.0  # when a round last committed, by the monotonic clock
 
     @property
     def progress(self) -> Progress:

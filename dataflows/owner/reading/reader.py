@@ -9,6 +9,7 @@ Measured: ``poll(t)`` then ``consume(n - 1, 0)`` answers in 1.3 ms where ``consu
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -16,7 +17,7 @@ from typing import Final
 
 import psycopg
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dataflows import limits as dataflows_limits
 from dataflows.owner.batch import PartitionBatch, Record
@@ -37,6 +38,7 @@ from sinks.streams.newest_events import NewestEvents
 
 _POLL_S: Final = dataflows_limits.BATCH_POLL_TIMEOUT_MS / 1_000
 _IDLE_S: Final = dataflows_limits.OWNER_IDLE_WAIT_MS / 1_000
+_GAP_OF_FEW_S: Final = dataflows_limits.OWNER_READ_GAP_OF_FEW_MS / 1_000
 log = structlog.get_logger()
 
 
@@ -68,8 +70,10 @@ class Reader:
         self.rounds = Rounds(self._stopping, takes_turns=takes_turns)
         gap_ms = dataflows_limits.TURNS_READ_GAP_MS if takes_turns else dataflows_limits.OWNER_READ_GAP_MS
         self._gap_s: Final = gap_ms / 1_000
+        self._few: Final = 0 if takes_turns else dataflows_limits.READ_FEW
         self._positions = Positions(leases, senders)
-        self._gather_until_s = 0.0  # what comes until then after a read is read together
+        self._read_at_s = -math.inf  # when commands were last read, and how many
+        self._found = 0
         self._assignments = 0  # grows with every change of what is assigned
         self.joined = False  # from the first assignment, also an empty one, until the group excludes us
         self._join_by = 0.0
@@ -144,6 +148,7 @@ class Reader:
         try:
             while not (self._stopping.is_set() or self._stop.is_set()):
                 self._check_joined()
+                self._publisher.serve()
                 self._senders.look()
                 self._read_again()
                 self._watch()
@@ -151,9 +156,9 @@ class Reader:
                 if self._publisher.backlog() > dataflows_limits.PUBLISH_BACKLOG_MAX:
                     self._stopping.wait(_POLL_S)
                     continue
-                for batch in self._read():
-                    if self._leases.get(batch.partition) is not None:
-                        self.rounds.put(batch)
+                found = [batch for batch in self._read() if self._leases.get(batch.partition) is not None]
+                if found:
+                    self.rounds.put(found)
         except Exception as error:  # noqa: BLE001 - handed to the committing thread, which raises it
             self.failure = error
         finally:
@@ -169,14 +174,28 @@ class Reader:
             waited = f"Not in the consumer group for {dataflows_limits.OWNER_JOIN_TIMEOUT_S:.0f} s."
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, waited))  # noqa: SLF001 - the library's name for it
 
+    def _gathered(self, first: Message) -> list[Message]:
+        """A message with what comes behind it until the reads are far enough apart.
+
+        Few commands wait longer for others, but not where a command was read alone: then hardly anybody sends any.
+        """
+        most = dataflows_limits.BATCH_MESSAGES_MAX
+        messages = [first, *self._consumer.consume(most - 1, self._left_s(self._gap_s))]
+        missing = min(self._few, most) - len(messages)
+        if self._found > 1 and missing > 0:
+            messages += self._consumer.consume(missing, self._left_s(_GAP_OF_FEW_S))
+        self._read_at_s, self._found = time.monotonic(), len(messages)
+        return messages
+
+    def _left_s(self, gap_s: float) -> float:
+        return max(0.0, self._read_at_s + gap_s - time.monotonic())
+
     def _read(self) -> list[PartitionBatch]:
         assignments = self._assignments
         first = self._consumer.poll(_IDLE_S)
         if first is None:
             return []
-        within_s = max(0.0, self._gather_until_s - time.monotonic())
-        messages = [first, *self._consumer.consume(dataflows_limits.BATCH_MESSAGES_MAX - 1, within_s)]
-        self._gather_until_s = time.monotonic() + self._gap_s
+        messages = self._gathered(first)
         if self._assignments != assignments:  # some may belong to an assignment that ended: read them again
             self._rewind({_number(message.partition()) for message in messages})
             return []

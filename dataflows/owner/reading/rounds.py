@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from dataflows import limits
@@ -71,16 +72,22 @@ class Rounds:
                 self._offered.notify()
             self._changed.notify_all()
 
-    def put(self, batch: PartitionBatch) -> None:
-        """Waits for room, then adds a batch; drops it if reading has ended."""
+    def put(self, batches: Sequence[PartitionBatch]) -> None:
+        """Adds what one read found, each batch once there is room; drops the rest if reading has ended.
+
+        Few commands wake one lane, which takes them in one round.
+        """
         with self._changed:
-            while self._ready.is_full() and not self._stopping.is_set():
-                self._changed.wait(_POLL_S)
-            if self._stopping.is_set():
-                return
-            if self._ready.put(batch):
-                self._in_work[batch.partition] += 1
-            self._offered.notify()  # a batch that was not due may be due now
+            for batch in batches:
+                while self._ready.is_full() and not self._stopping.is_set():
+                    self._offered.notify()
+                    self._changed.wait(_POLL_S)
+                if self._stopping.is_set():
+                    return
+                if self._ready.put(batch):
+                    self._in_work[batch.partition] += 1
+            # also a batch that was not due may be due now
+            self._offered.notify(1 + sum(len(batch.records) for batch in batches) // limits.ROUND_MESSAGES_ENOUGH)
 
     @property
     def is_empty(self) -> bool:

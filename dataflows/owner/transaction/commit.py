@@ -110,6 +110,7 @@ class Committer:
             lease.decided(share.batch.records)
             lease.decided_at = share.decided_at
             lease.published_seq = max(lease.published_seq, share.published_seq)
+            lease.claimed_at_s = time.monotonic()
             for record in folded.refused:
                 REFUSED_RECORDS.labels(record.refused).inc()
         fail_points.reach("after_commit_before_publish")

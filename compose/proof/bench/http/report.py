@@ -140,7 +140,7 @@ class HttpBench:
             rate=plan.rate,
             seconds=plan.seconds,
             connections=plan.connections,
-            warm_up_s=proof_limits.BENCH_WARM_UP_S,
+            warm_up_s=proof_limits.BENCH_SINGLE_WARM_UP_S,
             look=look,
             prefix=secrets.token_hex(4),
         )
