@@ -80,7 +80,8 @@ SOAK_SHOP_BACKLOG: Final = 256
 #: for what a killed sender held, and was refused when it came again: the third try is minutes after the second
 SOAK_DELIVERY_WAIT_S: Final = MERCHANT_WEBHOOK_LEASE_S + sum(MERCHANT_WEBHOOK_RETRY_SCHEDULE_S[:3]) + 60
 SOAK_VICTIMS: Final = 12  # payments of a settlement round whose lines are wrong, over all processors
-SOAK_YOUNGER_TRIES_MAX: Final = 5  # as many payments again, until each processor of a victim has a younger charge
+SOAK_YOUNGER_TRIES_MAX: Final = 20  # as many payments again, until each processor of a victim has a younger charge
+SOAK_YOUNGER_PAUSE_S: Final = 5.0  # between them: together longer than routing avoids a processor that was away
 SOAK_SETTLEMENT_ROUNDS: Final = 3  # the last one when nothing is killed any more
 SOAK_PROGRESS_INTERVAL_S: Final = 10
 SOAK_LOOK_S: Final = 0.1  # between two looks for an answer

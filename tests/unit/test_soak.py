@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from compose.proof import limits
 from compose.proof.soak.payments.accounts import ENDS, MadePayout
 from compose.proof.soak.payments.bank import write_statements
 from compose.proof.soak.payments.plans import KINDS, Plan, draw
@@ -23,6 +24,7 @@ from dataflows.payments.domain.policies import risk
 from reconciliation.payments.settlement.file_result import Discrepancy
 from reconciliation.payments.settlement.reports.camt053 import read_statements
 from reconciliation.payments.settlement.reports.camt053_statement import Entry, Statement
+from schemas.payments import limits as payments_limits
 from schemas.payments.policies import kinds as policies
 from tests.worlds.payments.risk_cases import NOTHING_KNOWN
 
@@ -133,7 +135,11 @@ def test_a_charge_that_is_settled_by_half_is_short_until_the_next_report() -> No
         (["ab", *6 * "a"], 6, ["no charge came to b after its victims"]),
     ],
 )
-def test_every_processor_of_a_victim_has_a_younger_charge(rounds: list[str], paid: int, problems: list[str]) -> None:
+def test_every_processor_of_a_victim_has_a_younger_charge(
+    rounds: list[str], paid: int, problems: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SOAK_YOUNGER_TRIES_MAX", 5)
+    monkeypatch.setattr(limits, "SOAK_YOUNGER_PAUSE_S", 0.0)
     made, left = Books(), iter(rounds)
 
     async def pay(count: int) -> list[Victim]:
@@ -141,6 +147,11 @@ def test_every_processor_of_a_victim_has_a_younger_charge(rounds: list[str], pai
 
     asyncio.run(Settlements({}, pay, made).report())
     assert (len(rounds) - len(list(left)), made.problems) == (paid, problems)
+
+
+def test_a_processor_that_was_away_is_waited_for_until_routing_forgets_it() -> None:
+    avoided_s = payments_limits.PROCESSOR_HEALTH_WINDOW_S + payments_limits.PROCESSOR_HEALTH_KEPT_S
+    assert avoided_s < (limits.SOAK_YOUNGER_TRIES_MAX - 1) * limits.SOAK_YOUNGER_PAUSE_S
 
 
 def test_statements_say_exactly_what_is_planted(tmp_path: Path) -> None:

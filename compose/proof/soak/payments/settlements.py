@@ -120,8 +120,13 @@ class Settlements:
             await self._report(processor, [one for one in victims if one.processor == name])
 
     async def _pay_younger(self, processors: set[str]) -> None:
-        """A charge is missing when a younger one of its processor is settled: these are, once none of them is away."""
-        for _ in range(limits.SOAK_YOUNGER_TRIES_MAX):
+        """A charge is missing when a younger one of its processor is settled: these are, once none of them is avoided.
+
+        A processor that was away is avoided by routing while its failures count, for a minute.
+        """
+        for again in range(limits.SOAK_YOUNGER_TRIES_MAX):
+            if again:
+                await asyncio.sleep(limits.SOAK_YOUNGER_PAUSE_S)
             processors = processors - {one.processor for one in await self._pay(limits.SOAK_VICTIMS)}
             if not processors:
                 return
