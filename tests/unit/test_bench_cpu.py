@@ -33,5 +33,6 @@ def test_the_time_of_processes_that_were_waited_for_counts(program: tuple[str, .
         assert kept.stdin is not None
         assert kept.stdout is not None
         assert kept.stdout.readline() == "done\n"
-        assert cpu_seconds({"kept": [kept.pid]})["kept"] >= SPENDS_S
+        # the kernel counts in ticks: one that is not over is not counted
+        assert cpu_seconds({"kept": [kept.pid]})["kept"] > 0.9 * SPENDS_S
         kept.stdin.close()
