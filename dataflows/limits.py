@@ -50,7 +50,8 @@ OWNER_COLLECT_GENERATIONS: Final = 20
 # --- publishing and replies of an owner
 RESULTS_PER_RECORD_MAX: Final = 400
 RESULT_RECORD_BYTES_MAX: Final = 512 * 1024
-PUBLISH_MARK_INTERVAL_MS: Final = 500  # between two looks for positions that no claim has carried yet: each is a commit
+# between two looks for positions that no claim has carried for so long: to store each is a commit
+PUBLISH_MARK_INTERVAL_MS: Final = 500
 DEAD_LETTERS_RESUME_MAX: Final = 500
 PUBLISH_AGAIN_INTERVAL_S: Final = 1.0  # after Kafka has refused an event: then its partition is published again
 

@@ -10,11 +10,13 @@ import pytest
 from compose.proof.bench.cpu import cpu_seconds
 
 SPENDS_S = 0.2
+#: the kernel counts user and system time in whole ticks of 10 ms: so much may be missing of what was spent
+UNCOUNTED_S = 0.02
 #: has a process of its own do the work, waits for its end, says so, and stays
 KEPT = f"""
 import os, sys, time
 if not (child := os.fork()):
-    while time.process_time() < {SPENDS_S}: pass
+    while time.process_time() < {SPENDS_S + UNCOUNTED_S}: pass
     os._exit(0)
 os.waitpid(child, 0)
 print("done", flush=True)
@@ -33,6 +35,5 @@ def test_the_time_of_processes_that_were_waited_for_counts(program: tuple[str, .
         assert kept.stdin is not None
         assert kept.stdout is not None
         assert kept.stdout.readline() == "done\n"
-        # the kernel counts in ticks: one that is not over is not counted
-        assert cpu_seconds({"kept": [kept.pid]})["kept"] > 0.9 * SPENDS_S
+        assert cpu_seconds({"kept": [kept.pid]})["kept"] >= SPENDS_S
         kept.stdin.close()

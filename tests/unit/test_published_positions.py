@@ -38,8 +38,8 @@ def test_a_position_is_stored_once_no_claim_has_carried_it_for_an_interval(monke
 
     def mark(_: Any, lease: Any, published: int) -> None:
         marked.append((lease.partition, now_s))
-        lease.published_seq = published
         marks.run(None, leases, publisher, mark)  # type: ignore[arg-type] # another lane, meanwhile
+        lease.published_seq = published
 
     for after_s in (0.0, INTERVAL_S / 2, INTERVAL_S / 2):
         now_s += after_s
